@@ -125,13 +125,8 @@ def _weights(run: Run) -> Headline | None:
     # The published rule has no say: with no price its weights are those it started from.
     tried = [name for name in names if name != RULES]
     share = np.nanmin([*(_median(draws, name, "cost_error") for name in tried), 2.0]) / guessed[1]
-    how, verdict = (
-        ("are", "yes")
-        if share < 0.25
-        else ("are in part", "in part")
-        if share < 0.6
-        else ("are hardly", "hardly")
-    )
+    verdict = "yes" if share < 0.25 else "in part" if share < 0.6 else "hardly"
+    how = "are" if verdict == "yes" else f"are {verdict}"
     return Headline(
         f"The weights behind the behaviour {how} pinned down by it: median L1 errors of reward "
         f"and cost weights are {'; '.join(told)}; random weights get {guessed[0]:.2f} and "

@@ -113,11 +113,8 @@ def _strips(seed: int) -> Contest:
     return replace(noisy_contest(world, 1.0, (1000, 100), seed), prices=binding)
 
 
-def _walls(number: int | None) -> Callable[[int], Contest]:
-    def make(seed: int) -> Contest:
-        return walled_contest(worlds.walls(number, seed=seed), 0.002, (20, 200), seed)
-
-    return make
+def _walls(number: int, seed: int) -> Contest:
+    return walled_contest(worlds.walls(number, seed=seed), 0.002, (20, 200), seed)
 
 
 def _nine(seed: int) -> Contest:
@@ -194,8 +191,8 @@ PLACES: dict[str, Place] = {
         "estimate of one draw comes nearer than its sampling error, 8 % and 10 % of the two.",
     ),
     **{
-        f"walls-{k}": Place(f"Walls {k}: a noisy demonstrator that enters no wall", _walls(k),
-                            said=_WALLS_SAID)
+        f"walls-{k}": Place(f"Walls {k}: a noisy demonstrator that enters no wall",
+                            partial(_walls, k), said=_WALLS_SAID)
         for k in (1, 2, 3, 4)
     },
     "three-by-three": Place(

@@ -294,18 +294,17 @@ class EngineFit:
             f"{self.fisher[0]:.3f} for the replacement cost). If the model holds, both estimate "
             "the same number. "
         )
-        if np.isnan(self.spread[0]):
-            return Finding(said.strip(), Kind.ERRORS, number=float(self.ratio[0]))
-        p = chance(self.spread[0])
+        kind, p = Kind.ERRORS, chance(self.spread[0])
         if self.spread[0] > LEVEL:
             said += f"In data drawn from the fit they often differ as much ({p}): chance."
-            return Finding(said, Kind.ERRORS, number=float(self.ratio[0]))
-        said += (
-            f"In data drawn from the fit they seldom differ as much ({p}): the model does not hold "
-            "for these groups. Fisher errors are then too small and outer-product ones no better "
-            "founded: take sandwich errors, or fit the groups apart."
-        )
-        return Finding(said, Kind.MISFIT, number=float(self.ratio[0]))
+        elif not np.isnan(self.spread[0]):
+            kind = Kind.MISFIT
+            said += (
+                f"In data drawn from the fit they seldom differ as much ({p}): the model does not "
+                "hold for these groups. Fisher errors are then too small and outer-product ones no "
+                "better founded: take sandwich errors, or fit the groups apart."
+            )
+        return Finding(said.strip(), kind, number=float(self.ratio[0]))
 
 
 def engine_fits(
@@ -355,11 +354,8 @@ def _both_errors(fit: Recovery) -> tuple[np.ndarray, np.ndarray]:
 
 def _redrawn(world: Recorded, fit: Recovery, seed: int) -> np.ndarray:
     """[2] the ratio of the two errors in data drawn from the fit: as many buses, as many months."""
-    random, seen, moves = (
-        np.random.default_rng(seed),
-        world.demonstrations[0],
-        world.mdp.transitions,
-    )
+    random = np.random.default_rng(seed)
+    seen, moves = world.demonstrations[0], world.mdp.transitions
     at, every = seen.states[seen.offsets[:-1]].astype(np.int64), np.arange(seen.episodes)
     states, actions = np.zeros((2, seen.episodes, int(seen.lengths.max())), np.int64)
     for month in range(states.shape[1]):
