@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tacit.data.sources.discretise import cluster_centres, points_of
 from tacit.errors import InvalidModel, optional
 from tacit.files.atomic import check_size, read_head
+from tacit.model.features import means_at
 from tacit.model.transitions import COMPASS as DIRECTIONS
 from tacit.model.transitions import Layout, read_only
 
@@ -116,10 +117,7 @@ class Places:
     def mean(self, values: np.ndarray, points: np.ndarray) -> np.ndarray:
         """[S] the mean of values [N] at positions [N, 2] in each state; NaN where there is none."""
         state = self(points)
-        known = (state >= 0) & np.isfinite(values)
-        count = np.bincount(state[known], minlength=self.states)
-        total = np.bincount(state[known], weights=values[known], minlength=self.states)
-        return np.divide(total, count, out=np.full(self.states, np.nan), where=count > 0)
+        return means_at(values[state >= 0], state[state >= 0], self.states)
 
 
 def _floor(place: np.ndarray, count: int) -> np.ndarray:

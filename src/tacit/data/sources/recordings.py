@@ -260,15 +260,11 @@ def _opened(source: Foreign) -> Foreign:
         )
     folder = Path(source)
     inner = folder if (folder / "metadata.json").exists() else folder / "data"
-    if not folder.exists() and not isinstance(source, Path):
-        try:
-            return minari.load_dataset(source, download=False)
-        except Exception as error:
-            raise _unreadable(source, error) from None
-    if not (inner / "metadata.json").exists():
+    named = isinstance(source, str) and not folder.exists()
+    if not named and not (inner / "metadata.json").exists():
         raise OSError(f"{folder} is no Minari dataset: it holds no metadata.json")
     try:
-        return minari.MinariDataset(inner)
+        return minari.load_dataset(source, download=False) if named else minari.MinariDataset(inner)
     except Exception as error:
         raise _unreadable(source, error) from None
 
