@@ -993,3 +993,13 @@ def test_trips_of_one_individual_are_not_independent():
     said = [one.identification.findings for one in found]
     units = [any(f.kind == Kind.ERRORS and "individuals" in f for f in one) for one in said]
     assert units == [False, True, False]
+    halves = np.arange(many) % 2
+    tests = [
+        tacit.checks.equal_weights_test(
+            tacit.Trips(town, features, walks, discount=1.0), groups=groups, draws=9
+        )
+        for walks, groups in ((seen, halves), (named, np.tile(halves, 8)))
+    ]
+    # Of the names, in order: p0, p1, p10, ...
+    assert tests[1].ratio == pytest.approx(8 * tests[0].ratio, rel=1e-5)
+    assert ["individuals" in test.law for test in tests] == [False, True]

@@ -13,16 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.checks import numbers_of
+from tacit.data import EPISODES, Units
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
-from tacit.inverse.joint.resample import DRAWS, Alike, alike, kept_trips
+from tacit.inverse.joint.resample import Apart, kept_trips, trips_apart
 from tacit.inverse.joint.traveller import recover_trips
 from tacit.inverse.joint.trips import Trips
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.em import fit_direction
-from tacit.inverse.noisy.inference import advantages, information, inverse_information
+from tacit.inverse.noisy.inference import advantages, information, inverse_information, units_of
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import Steps, coordinates
 from tacit.inverse.numerics import chi_square_tail
@@ -30,6 +31,8 @@ from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
+# Simulated likelihood ratios where a coefficient is on its bound or individuals are named.
+DRAWS = 199
 # Episodes that every group must have for dealing them out again to say something.
 ENOUGH = 5
 # Groups named in one sentence.
@@ -133,7 +136,7 @@ def equal_weights_test(
         estimator: a `Likelihood`; its default by default.
         own_noise: let every group have a noise of its own, so that only weights and prices count.
         draws: simulated likelihood ratios; 0 takes the chi-square law, None simulates where a
-            weight sits on its bound.
+            weight sits on its bound or individuals are named, whose episodes go together.
         seed: of the simulation.
     """
     if draws is not None and draws < 0:
@@ -146,7 +149,7 @@ def equal_weights_test(
         options = Likelihood(free_reward=True) if estimator is None else estimator
         names, member = _members(mdp.demonstrations, groups)
         member, seen = member[mdp.goals > -2], kept_trips(mdp)
-        found = alike(seen, member, options, draws=draws, seed=seed)
+        found = trips_apart(seen, member, options, seed)
         demonstrations = seen.demonstrations
 
         def fit(part: Demonstrations) -> Recovery:
@@ -164,11 +167,22 @@ def equal_weights_test(
         names, member = _members(demonstrations, groups)
         whole = Steps.of(mdp, coordinates(mdp, features), demonstrations)
         deck = Deck.of(mdp, demonstrations, member, len(names))
-        found = _alike(whole, options, deck, draws, own_noise=own_noise, seed=seed)
+        found = _apart(whole, options, deck, own_noise=own_noise, seed=seed)
 
         def fit(part: Demonstrations) -> Recovery:
             return options.fit(mdp, features, part, throw=False)
 
+    number = draws
+    if number is None:
+        number = DRAWS if found.bounded or found.units.doubt else 0
+    if number:
+        ratios, law = found.simulated(number)
+        larger = np.array(ratios) >= found.ratio * (1.0 - 1e-9)
+        # One more in both counts: a simulated law cannot vouch for a chance of zero.
+        p_value = float((1.0 + larger.sum()) / (1.0 + number))
+    else:
+        p_value = chi_square_tail(found.degrees, found.ratio) if found.degrees > 0 else 1.0
+        law = f"by a chi-square with {found.degrees:g} degrees of freedom{found.units.doubt}"
     parts = [demonstrations.select(member == k) for k in range(len(names))]
     return EqualWeightsTest(
         groups=names,
@@ -176,42 +190,42 @@ def equal_weights_test(
         own_noise=own_noise,
         pooled=fit(demonstrations),
         recoveries=tuple(fit(part) for part in parts),
-        **vars(found),
+        steps=found.steps,
+        ratio=found.ratio,
+        degrees=np.nan if number else found.degrees,
+        p_value=p_value,
+        draws=number,
+        law=law,
     )
 
 
-def _alike(
-    whole: Steps, options: Likelihood, deck: Deck, draws: int | None, *, own_noise: bool, seed: int
-) -> Alike:
-    """The likelihood-ratio test of the groups of a deck."""
+def _apart(whole: Steps, options: Likelihood, deck: Deck, *, own_noise: bool, seed: int) -> Apart:
+    """The groups of a deck fitted apart, against groups that are alike."""
     counts = deck.counts(deck.member)
     pooled = whole.fit(options)
     ratio, apart, policies = compared(whole, options, counts, pooled, own_noise=own_noise)
-    degrees, bounded = np.nan, not all(one.free.all() for one in (pooled, *apart))
-    number = (DRAWS if bounded else 0) if draws is None else draws
-    if number == 0:
-        degrees = degrees_of_freedom(whole, pooled, counts, own_noise=own_noise)
-        p_value = chi_square_tail(degrees, ratio) if degrees > 0 else 1.0
-        law = f"by a chi-square with {degrees:g} degrees of freedom"
-    else:
+    bounded = not all(one.free.all() for one in (pooled, *apart))
+    degrees = degrees_of_freedom(whole, pooled, counts, own_noise=own_noise)
+
+    def simulated(number: int) -> tuple[list[float], str]:
         random, near, ratios = np.random.default_rng(seed), pooled, []
         dealt = deck.exchangeable and not own_noise
         if dealt:
             # Exact whatever the episodes are like, if nothing but chance put them into groups.
-            tables = (deck.counts(random.permutation(deck.member)) for _ in range(number))
+            tables = (deck.counts(deck.units.dealt(deck.member, random)) for _ in range(number))
         else:
             tables = redraw_counts(random, policies, deck, number)
         for drawn in tables:
             if not dealt:
                 near = whole.reweighted(drawn.sum(axis=0)).fit(options, near=pooled)
             ratios.append(compared(whole, options, drawn, near, own_noise=own_noise)[0])
-        how = "dealing the episodes out again" if dealt else "drawing new actions"
-        law = f"by {how} {number} times"
-        # One more in both counts: a simulated law cannot vouch for a chance of zero.
-        larger = np.array(ratios) >= ratio * (1.0 - 1e-9)
-        p_value = float((1.0 + larger.sum()) / (1.0 + number))
+        if not dealt:
+            return ratios, f"by drawing new actions {number} times{deck.units.doubt}"
+        whose = "episodes" if deck.units.called == EPISODES else deck.units.called
+        return ratios, f"by dealing the {whose} out again {number} times"
+
     steps = counts.sum(axis=(1, 2)).astype(np.int64)
-    return Alike(ratio=ratio, degrees=degrees, p_value=p_value, draws=number, law=law, steps=steps)
+    return Apart(ratio, degrees, bounded, simulated, deck.units, steps)
 
 
 def _members(
@@ -246,6 +260,7 @@ class Deck:
         groups: G.
         index: [N] s * A + a of every step.
         lengths: [E] steps of each episode.
+        units: what is independent among them.
         shape: (S, A).
     """
 
@@ -254,19 +269,25 @@ class Deck:
     index: np.ndarray
     lengths: np.ndarray
     _: KW_ONLY
+    units: Units
     shape: tuple[int, int]
 
     @classmethod
     def of(cls, mdp: MDP, seen: Demonstrations, member: np.ndarray, groups: int) -> Deck:
         """The deck of these demonstrations."""
         index = seen.states.astype(np.int64) * mdp.actions + seen.actions
-        return cls(member, groups, index, seen.lengths, shape=(mdp.states, mdp.actions))
+        units, shape = units_of(seen).across(member), (mdp.states, mdp.actions)
+        return cls(member, groups, index, seen.lengths, units=units, shape=shape)
 
     @property
     def exchangeable(self) -> bool:
-        """Whether there are enough trajectories, not just loose pairs, to deal them out again."""
+        """Whether there are trajectories, not just loose pairs, to deal out again, and enough.
+
+        Of named individuals any number is, since nothing else is exact.
+        """
         fewest = int(np.bincount(self.member, minlength=self.groups).min())
-        return fewest >= ENOUGH and len(self.lengths) < len(self.index)
+        named = self.units.called != EPISODES
+        return (named or fewest >= ENOUGH) and len(self.lengths) < len(self.index)
 
     def counts(self, member: np.ndarray) -> np.ndarray:
         """[G, S, A] how often each group took each action, for the group of every episode [E]."""

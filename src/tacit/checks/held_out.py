@@ -24,6 +24,7 @@ from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.resample import kept_trips, random_sums
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.joint.trips import Trips
+from tacit.inverse.noisy.inference import units_of
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
@@ -113,8 +114,9 @@ class Holdout:
         return Finding(first, number=score), self._verdict()
 
     def _verdict(self) -> Finding:
-        if len(self.held) == 1:
-            said = "One episode cannot show whether that is more than chance: hold out more."
+        if np.isnan(self.uniform.lead_error):
+            whose = "episode" if len(self.held) == 1 else "individual"
+            said = f"One {whose} cannot show whether that is more than chance: hold out more."
             return Finding(said, Kind.NOT_IDENTIFIED)
         if not _ahead(self.uniform):
             said = "It does not predict unseen episodes better than random actions do."
@@ -148,13 +150,16 @@ def holdout(
 ) -> Holdout:
     """The `Holdout` of a random part of the episodes: fitted on the rest, scored on these.
 
+    All episodes of an individual are held out, or none, where individuals are named; standard
+    errors are then over individuals.
+
     Args:
         mdp: the known world; or `Trips`, and nothing else then: each is scored on the way to its
             goal, which may be one that nobody else went to.
         features: what reward and costs may be made of.
         demonstrations: at least two episodes.
         estimator: how to recover; None picks by evidence.
-        share: of the episodes to hold out, at least one and not all.
+        share: of the episodes, or individuals, to hold out, at least one and not all.
         seed: of the choice of episodes, and of the estimator where it is picked.
         recovery: from all the demonstrations by the same estimator, if there is one already.
     """
@@ -170,12 +175,14 @@ def holdout(
     if features is None or demonstrations is None:
         raise InvalidModel("holding out needs a model, features and demonstrations; got fewer")
     check_task(world, features, demonstrations, in_memory=True)
-    count = demonstrations.episodes
+    units = units_of(demonstrations)
+    count = len(units)
     if count < 2:
-        raise InvalidDemonstrations("holding out needs at least 2 episodes; got 1")
+        whose = "individuals" if demonstrations.episodes > 1 else "episodes"
+        raise InvalidDemonstrations(f"holding out needs at least 2 {whose}; got 1")
     number = min(max(round(share * count), 1), count - 1)
-    held = np.zeros(count, bool)
-    held[np.random.default_rng(seed).choice(count, number, replace=False)] = True
+    chosen = np.random.default_rng(seed).choice(count, number, replace=False)
+    held = np.isin(units.number, chosen)
     rest, new = demonstrations.select(~held), demonstrations.select(held)
 
     # What must not be was said, or allowed, when everything was recovered.
@@ -196,17 +203,22 @@ def holdout(
         plain = RewardOnly(free_reward=getattr(estimator, "free_reward", False))
         baseline = plain.fit(world, features, rest, throw=False)
     whole = fit(demonstrations) if recovery is None else recovery
+    _, own = np.unique(units.number[held], return_inverse=True)
+
+    def by_unit(sums: np.ndarray) -> np.ndarray:
+        return np.stack([np.bincount(own, weights=row) for row in sums])
+
     ours, reward_only, everything = (
-        _by_episode(world, one, new) for one in (fitted, baseline, whole)
+        by_unit(_by_episode(world, one, new)) for one in (fitted, baseline, whole)
     )
-    lengths = new.lengths.astype(np.float64)
+    random, (lengths,) = by_unit(_random(world, fitted, new)), by_unit(new.lengths[None])
     return Holdout(
         kept=np.flatnonzero(~held),
         held=np.flatnonzero(held),
         steps=new.steps,
         recovered=_score("recovery", ours, ours, lengths),
         reward_only=_score("reward only", reward_only, ours, lengths),
-        uniform=_score("random actions", _random(world, fitted, new), ours, lengths),
+        uniform=_score("random actions", random, ours, lengths),
         in_sample=_score("recovery from all episodes", everything, ours, lengths),
         recovery=fitted,
     )
@@ -249,7 +261,7 @@ def _score(name: str, sums: np.ndarray, ours: np.ndarray, lengths: np.ndarray) -
 
 
 def _ratio(sums: np.ndarray, lengths: np.ndarray) -> tuple[float, float]:
-    """sum / sum of lengths, and its standard error over episodes, lengths being random too."""
+    """sum / sum of lengths, and its standard error over entries, lengths being random too."""
     mean, count = float(sums.sum() / lengths.sum()), len(sums)
     if count < 2:
         return mean, np.nan

@@ -3,7 +3,8 @@
 Here is what weights of rows mean. Counts say how often such an episode was seen: a count of 3 is
 three episodes. Sampling weights say how much a row stands for, as of a survey, or of patients some
 of whom were lost: they count in the likelihood, but no row is seen more often by them. And what
-the cells of a log say: numbers, or nothing; and how many steps trajectories cover.
+the cells of a log say: numbers, or nothing; how many steps trajectories cover; and which of them
+are independent.
 """
 
 from __future__ import annotations
@@ -206,6 +207,59 @@ class Reals:
     def number(self, text: str) -> float:
         """The number that a text spells; NaN where it spells none."""
         return real(text, comma=self.decimal_comma)
+
+
+# What episodes are called where nothing is known of who is behind them.
+EPISODES = "trajectories"
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """What is independent among episodes: those of one individual are not, of each other.
+
+    Attributes:
+        number: [E] unit of each episode, from 0.
+        called: "individuals", "groups" or "trajectories".
+    """
+
+    number: np.ndarray
+    called: str
+
+    def across(self, member: np.ndarray) -> Units:
+        """The same; the episodes where each group of `member` [E] is one unit by itself."""
+        alone = len({*zip(self.number.tolist(), member.tolist(), strict=True)}) <= member.max() + 1
+        return Units(np.arange(len(member)), EPISODES) if alone else self
+
+    @property
+    def doubt(self) -> str:
+        """What to say of a law that takes all episodes for independent."""
+        told = f", as if all episodes of {self.called} were independent"
+        return "" if self.called == EPISODES else told
+
+    def __len__(self) -> int:
+        return int(self.number.max()) + 1
+
+    def drawn(self, random: np.random.Generator) -> np.ndarray:
+        """The episodes of as many units as there are, drawn with repetition."""
+        if len(self) < 2:
+            raise InvalidDemonstrations(f"resampling needs at least two {self.called}; got one")
+        order, lengths = np.argsort(self.number, kind="stable"), np.bincount(self.number)
+        chosen = random.integers(len(self), size=len(self))
+        ends, long = np.cumsum(lengths)[chosen], lengths[chosen]
+        return order[np.repeat(ends - np.cumsum(long), long) + np.arange(long.sum())]
+
+    def dealt(self, member: np.ndarray, random: np.random.Generator) -> np.ndarray:
+        """[E] the groups of the episodes, `member` [E], dealt out again to whole units.
+
+        Where a unit has episodes of several groups these are shuffled within each unit instead.
+        """
+        first = np.unique(self.number, return_index=True)[1]
+        if (member[first][self.number] == member).all():
+            return random.permutation(member[first])[self.number]
+        result = np.empty_like(member)
+        shuffled = np.lexsort((random.random(len(member)), self.number))
+        result[np.argsort(self.number, kind="stable")] = member[shuffled]
+        return result
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""Draws: whole trajectories resampled, and coefficients from their law by the No-U-Turn sampler.
+"""Draws: trajectories resampled, and coefficients from their law by the No-U-Turn sampler.
 
-Of resampled trajectories nothing is assumed but their independence.
+Of resampled trajectories, or individuals, nothing is assumed but their independence.
 """
 
 from __future__ import annotations
@@ -13,19 +13,21 @@ from typing import Literal
 
 import numpy as np
 
+from tacit.data import Units
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.data.tally import tally_of
 from tacit.engine.backends import DENSE_LIMIT, backend_of
 from tacit.engine.progress import Callback
 from tacit.engine.sampler import Chains, sampled
-from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.errors import InvalidModel
 from tacit.inverse.batch import Batch, Estimator, finished, posed, tell
 from tacit.inverse.doubts import POSTERIOR_DRAWS, Posterior, chain_findings, truncated
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.lockstep import search_many
 from tacit.inverse.noisy import check_plain
+from tacit.inverse.noisy.inference import CLUSTERS, units_of
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import Steps, coordinates
 from tacit.inverse.parameters import BLIND, CONFIDENCE
@@ -34,7 +36,7 @@ from tacit.inverse.sets import coefficients
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, known_rest
 
-# Fewer trajectories than this say little about how trajectories differ.
+# Fewer trajectories or individuals than this say little about how they differ.
 FEW = 10
 
 
@@ -66,7 +68,8 @@ def bootstrap(
     """The `Bootstrap` of a recovery that `estimator` made of these demonstrations.
 
     Every replicate draws as many trajectories as there are, with repetition, and is fitted from
-    the parameters of the recovery. A constraint that the recovery does not keep stays out.
+    the parameters of the recovery: individuals with all their trajectories where they are named. A
+    constraint that the recovery does not keep stays out.
 
     Args:
         mdp: the known world.
@@ -89,13 +92,11 @@ def bootstrap(
     check_plain(estimator, "the bootstrap")
     if not isinstance(estimator, Likelihood):
         demonstrations = demonstrations.select(~demonstrations.partial)
-    if demonstrations.episodes < 2:
-        raise InvalidDemonstrations("resampling needs at least two trajectories; got one")
     space = coordinates(mdp, features)
-    random = np.random.default_rng(seed)
-    tables, known, many = [], known_rest(mdp, features), demonstrations.episodes
+    units, random = units_of(demonstrations, CLUSTERS * space.size), np.random.default_rng(seed)
+    tables, known = [], known_rest(mdp, features)
     for _ in range(replicates):
-        drawn = demonstrations.select(random.integers(many, size=many))
+        drawn = demonstrations.select(units.drawn(random))
         tables.append(
             drawn.counts(mdp)
             if isinstance(estimator, Likelihood)
@@ -114,7 +115,7 @@ def bootstrap(
     told = partial(tell, callbacks, "bootstrap", replicates)
     found = search_many(backend, problem, start, replicates, told=told, **settings)
     batch = finished(backend, [space], problem, start.initial, found, estimator, settings)
-    return Bootstrap(batch, widened(recovery, batch, demonstrations.episodes, level))
+    return Bootstrap(batch, widened(recovery, batch, units, level))
 
 
 def check_replicates(replicates: int) -> None:
@@ -123,8 +124,8 @@ def check_replicates(replicates: int) -> None:
         raise InvalidModel(f"bootstrap must be a whole number of at least 2; got {replicates!r}")
 
 
-def widened(recovery: Recovery, batch: Batch, episodes: int, level: float = 0.95) -> Recovery:
-    """The recovery with the intervals and standard errors of replicates of so many episodes."""
+def widened(recovery: Recovery, batch: Batch, units: Units, level: float = 0.95) -> Recovery:
+    """The recovery with the intervals and standard errors of replicates that drew such units."""
     ends, held = [50.0 * (1.0 - level), 50.0 * (1.0 + level)], 0
 
     def known_draws(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -148,11 +149,11 @@ def widened(recovery: Recovery, batch: Batch, episodes: int, level: float = 0.95
         return np.where(empty, np.nan, np.nanstd(safe, axis=0, ddof=1))
 
     said = (
-        f"Intervals are percentiles of {len(batch)} recoveries of resampled trajectories "
+        f"Intervals are percentiles of {len(batch)} recoveries of resampled {units.called} "
         f"({int(batch.converged.sum())} converged)."
     )
-    if episodes < FEW:
-        said += f" With {episodes} trajectories they are too narrow: resampling cannot invent more."
+    if (many := len(units)) < FEW:
+        said += f" With {many} {units.called} they are too narrow: resampling cannot invent more."
     known = recovery.identification
     parts = zip(batch.cost_weights, known.cost_intervals, strict=True)
     found = {

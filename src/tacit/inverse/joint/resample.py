@@ -6,14 +6,14 @@ ended, a few steps of Newton's; a constraint that the recovery does not keep sta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import cast
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple, cast
 
 import numpy as np
 
+from tacit.data import EPISODES, Units
 from tacit.engine.progress import Callback
-from tacit.errors import InvalidDemonstrations
 from tacit.inverse.batch import Batch, tell
 from tacit.inverse.bootstrap import Bootstrap, widened
 from tacit.inverse.findings import listed
@@ -21,15 +21,13 @@ from tacit.inverse.joint.maximum import Found, Likelihoods
 from tacit.inverse.joint.stack import descend
 from tacit.inverse.joint.traveller import KNOWN, Choices, TripsRecovery
 from tacit.inverse.joint.trips import Trips
-from tacit.inverse.noisy.inference import split
+from tacit.inverse.noisy.inference import split, units_of
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.numerics import chi_square_tail
 from tacit.inverse.parameters import TWO_SIDED, inverse_information, rank_of
 from tacit.model.features import Map
 from tacit.model.transitions import Layout
 
-# Simulated likelihood ratios where a coefficient is on its bound.
-DRAWS = 199
 # Discounts looked at, at least; logarithms of noises of groups, at most.
 SHORTEST, FARTHEST = 0.5, 3.0
 
@@ -54,14 +52,12 @@ def bootstrap_trips(
         callbacks: called with a `tacit.progress.Event` as replicates are done.
     """
     seen, random = kept_trips(trips), np.random.default_rng(seed)
-    many = seen.demonstrations.episodes
-    if many < 2:
-        raise InvalidDemonstrations("resampling needs at least two trips; got one")
+    units = units_of(seen.demonstrations)
     idle = [not np.isfinite(weights).all() for weights in recovery.cost_weights]
     gauges, founds = [], []
     for done in range(replicates):
-        drawn = _selected(seen, random.integers(many, size=many))
-        likelihoods = _likelihoods(drawn, options)
+        drawn = _selected(seen, units.drawn(random))
+        likelihoods, many = _likelihoods(drawn, options), drawn.demonstrations.episodes
         found = likelihoods.near(recovery.parameters.estimates, idle)
         spent, reaction = found.sums.spent / many, found.sums.reaction / many
         gauges.append(split(likelihoods.journeys.space, found.fitted.point.x, spent, reaction))
@@ -80,7 +76,7 @@ def bootstrap_trips(
         parameters=np.stack([one.fitted.point.x for one in founds]),
         steps=np.array([one.fitted.steps for one in founds]),
     )
-    return Bootstrap(batch, widened(recovery, batch, trips.demonstrations.episodes))
+    return Bootstrap(batch, widened(recovery, batch, units))
 
 
 def kept_trips(trips: Trips) -> Trips:
@@ -116,38 +112,24 @@ def random_sums(chosen: Choices, best: np.ndarray) -> np.ndarray:
     return found
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Alike:
-    """Whether groups of trips have the same coefficients.
+class Apart(NamedTuple):
+    """Groups fitted apart against groups that are alike."""
 
-    Attributes:
-        ratio: likelihood ratio of the fits of the groups apart against one fit of all.
-        degrees: of freedom of its chi-square; NaN where its law was simulated.
-        p_value: chance of a ratio this large if the groups are alike.
-        draws: simulated ratios behind it; 0 for a chi-square.
-        law: where the chance comes from, in words.
-        steps: [G] steps of each group.
-    """
-
-    ratio: float
-    degrees: float
-    p_value: float
-    draws: int
-    law: str
-    steps: np.ndarray
+    ratio: float  # of their likelihoods
+    degrees: float  # of freedom of its chi-square
+    bounded: bool  # whether a coefficient is on its bound, where no chi-square holds
+    simulated: Callable[[int], tuple[list[float], str]]  # so many ratios by chance, and how made
+    units: Units  # what is independent among the episodes
+    steps: np.ndarray  # [G] steps of each group
 
 
-def alike(
-    trips: Trips, member: np.ndarray, options: Likelihood, *, draws: int | None, seed: int
-) -> Alike:
-    """Whether groups of trips share coefficients and noise: a likelihood-ratio test.
+def trips_apart(trips: Trips, member: np.ndarray, options: Likelihood, seed: int) -> Apart:
+    """Groups of trips fitted apart, against shared coefficients and noise.
 
     Args:
         trips: of all groups, none of them left out.
         member: [E] number of the group of every trip.
         options: of the fits.
-        draws: trips dealt out again; 0 takes the chi-square law, None deals where a coefficient is
-            on its bound.
         seed: of the dealing.
     """
     options.check_no_lapses("the test of groups", KNOWN)
@@ -163,23 +145,20 @@ def alike(
         return max(0.0, 2.0 * (pooled.sums.loss - sum(one.sums.loss for one in parts)))
 
     parts = apart(member)
-    ratio, degrees = ratio_of(parts), np.nan
     settled = pooled.fitted.problem.lower == pooled.fitted.problem.upper
     bounded = not all((one.fitted.free | settled).all() for one in (pooled, *parts))
-    number = (DRAWS if bounded else 0) if draws is None else draws
-    if number == 0:
-        seen = [rank_of(one.sums.fisher, one.fitted.free) for one in (pooled, *parts)]
-        degrees = float(max(sum(seen[1:]) - seen[0], 0))
-        p_value = chi_square_tail(degrees, ratio) if degrees > 0 else 1.0
-        law = f"by a chi-square with {degrees:g} degrees of freedom"
-    else:
+    ranks = [rank_of(one.sums.fisher, one.fitted.free) for one in (pooled, *parts)]
+    units = units_of(trips.demonstrations).across(member)
+
+    def dealt(number: int) -> tuple[list[float], str]:
         random = np.random.default_rng(seed)
-        dealt = np.array([ratio_of(apart(random.permutation(member))) for _ in range(number)])
-        # One more in both counts: a simulated law cannot vouch for a chance of zero.
-        p_value = float((1.0 + (dealt >= ratio * (1.0 - 1e-9)).sum()) / (1.0 + number))
-        law = f"by dealing the trips out again {number} times"
+        whose = "trips" if units.called == EPISODES else units.called
+        found = [ratio_of(apart(units.dealt(member, random))) for _ in range(number)]
+        return found, f"by dealing the {whose} out again {number} times"
+
     steps = np.bincount(np.repeat(member, trips.demonstrations.lengths), minlength=count)
-    return Alike(ratio=ratio, degrees=degrees, p_value=p_value, draws=number, law=law, steps=steps)
+    degrees = float(max(sum(ranks[1:]) - ranks[0], 0))
+    return Apart(ratio_of(parts), degrees, bounded, dealt, units, steps)
 
 
 # (assumption, alternative, extra, log-likelihood, p-value or None for a chi-square, words, remedy)
@@ -354,13 +333,13 @@ def _by_group(
         f"noise, that of {names[0]} being 1: {listed(told, 6)}",
         "Recover the groups apart: --by group.",
     )
-    found = alike(trips, member, options, draws=0, seed=0)
+    found = trips_apart(trips, member, options, seed=0)
     yield (
         "all groups want and refuse the same",
         "coefficients by group",
         int(found.degrees),
         -float(base.sums.loss) + 0.5 * found.ratio,
-        found.p_value,
+        chi_square_tail(found.degrees, found.ratio) if found.degrees > 0 else 1.0,
         f"{len(names)} groups, each with coefficients of its own",
         "Recover the groups apart: --by group; --groups says in what they differ.",
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
+from tacit.data import EPISODES, Units
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, PartitionedDemonstrations
 from tacit.data.tally import Scatter
@@ -148,23 +149,29 @@ def errors(
 def clusters_of(
     scores: np.ndarray, demonstrations: Observed, least: int
 ) -> tuple[Scatter | None, str]:
-    """Sums of squared scores of the units, None where only steps are known; and what these are.
-
-    Individuals where they are named; else groups, which name who was seen, where there are `least`
-    of them; else trajectories.
-    """
+    """Sums of squared scores of the units, None where only steps are known; and what these are."""
     if demonstrations.episodes == demonstrations.steps:
         return None, STEPS
-    who, unit = getattr(demonstrations, "individuals", None), "individuals"
-    groups = getattr(demonstrations, "groups", None)
-    if who is None and groups is not None and len(set(groups.tolist())) >= max(least, 2):
-        who, unit = groups, "groups"
     if not isinstance(demonstrations, Demonstrations):  # nothing else says who was seen
         apart = isinstance(demonstrations, PartitionedDemonstrations)
-        return demonstrations.scatter(scores) if apart else None, "trajectories"
+        return demonstrations.scatter(scores) if apart else None, EPISODES
+    units = units_of(demonstrations, least)
+    who = None if units.called == EPISODES else units.number
+    return Scatter.of(scores, demonstrations, who), units.called
+
+
+def units_of(demonstrations: Demonstrations, least: float = np.inf) -> Units:
+    """Individuals where they are named; else groups, where there are `least`; else trajectories.
+
+    Groups name who was seen: a mouse, a site.
+    """
+    who, called = demonstrations.individuals, "individuals"
+    groups = demonstrations.groups
+    if who is None and groups is not None and len(set(groups.tolist())) >= max(least, 2):
+        who, called = groups, "groups"
     if who is None:
-        return Scatter.of(scores, demonstrations), "trajectories"
-    return Scatter.of(scores, demonstrations, np.unique(who, return_inverse=True)[1]), unit
+        return Units(np.arange(demonstrations.episodes), EPISODES)
+    return Units(np.unique(who, return_inverse=True)[1], called)
 
 
 def score_scatter(
