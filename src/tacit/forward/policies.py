@@ -108,11 +108,7 @@ class Unbounded(NotConverged):
 
 
 def eliminated_column(
-    mdp: MDP,
-    tables: np.ndarray,
-    combination: np.ndarray,
-    start: np.ndarray | None,
-    limit: int,
+    mdp: MDP, tables: np.ndarray, combination: np.ndarray, start: np.ndarray | None, limit: int
 ) -> Column:
     """The best policy for the reward sum_k combination[k] * tables[k], by sparse elimination.
 

@@ -264,11 +264,7 @@ class Seen:
         lengths = np.where(complete, 0, demonstrations.lengths)
         kinds, many = np.unique(np.stack([starts, lengths]), axis=1, return_counts=True)
         return cls(
-            taken=counts.ravel() > 0,
-            visited=visited,
-            starts=kinds[0],
-            lengths=kinds[1],
-            many=many,
+            taken=counts.ravel() > 0, visited=visited, starts=kinds[0], lengths=kinds[1], many=many
         )
 
 

@@ -252,9 +252,7 @@ def sharded_backend(mdp: MDP, mesh: Mesh) -> Sharded:
     return Sharded(
         split_rows(mesh, states.shape, places, dtype=np.int32),
         split_rows(
-            mesh,
-            packed.probabilities.shape,
-            lambda start, stop: packed.probabilities[start:stop],
+            mesh, packed.probabilities.shape, lambda start, stop: packed.probabilities[start:stop]
         ),
         mesh,
         mdp.states,

@@ -150,12 +150,7 @@ def check_strength(strength: float | None) -> None:
 
 
 def check_sparse(
-    data: np.ndarray,
-    indices: np.ndarray,
-    pointers: np.ndarray,
-    shape: np.ndarray,
-    *,
-    name: str,
+    data: np.ndarray, indices: np.ndarray, pointers: np.ndarray, shape: np.ndarray, *, name: str
 ) -> None:
     """Raises `BadFile` unless the arrays of `SPARSE` are one matrix [S, D], row by row."""
     for what, array in zip(SPARSE, (data, indices, pointers, shape), strict=True):
