@@ -9,7 +9,8 @@ master is two lines and their crossing (`price_one`); with several it is a small
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,13 +19,14 @@ from tacit.engine.kernels.backups import bracket, search
 from tacit.forward import BuiltInSolver, of_all_budgets
 from tacit.forward.occupancy_lp import LinearProgram, OccupancyLP, unbounded
 from tacit.forward.policies import (
+    EXACT,
     Column,
     Unbounded,
     best_column,
     deterministic_values,
     deterministic_visitation,
     first_choices,
-    missing_actions,
+    listed_model,
 )
 from tacit.forward.solution import (
     Infeasibility,
@@ -41,7 +43,6 @@ from tacit.model.objective import Objective
 
 # Budgets within rounding of the least cost count as met: demonstrations calibrate them in floats.
 FEASIBILITY = 1e-12
-EXACT = 1e-12
 # From this many states on, exact policies are dear and the first bracket is made of rough ones.
 ROUGH_FROM = 2000
 ROUGH = 1e-4
@@ -77,7 +78,7 @@ class ColumnGeneration(BuiltInSolver):
             if len(budgets) == 0:
                 tries = limit if ending else 1000
                 column = best_column(mdp, tables, np.ones(1), start=start, limit=tries)
-                priced = Priced(np.zeros(0), [column], np.ones(1), None, iterations=1)
+                priced = Priced(np.zeros(0), [column], np.ones(1), 1)
             elif len(budgets) == 1 and not ending:
                 similar = guess is not None and len(guess.multipliers) == objective.constraints
                 expected = float(guess.multipliers[bounded][0]) if guess and similar else 0.0
@@ -112,8 +113,7 @@ class ColumnGeneration(BuiltInSolver):
             )
         proof = priced.proof
         if proof is not None:
-            weights = of_all_budgets(bounded, proof.weights)
-            proof = Infeasibility(weights, proof.least, proof.allowed)
+            proof = replace(proof, weights=of_all_budgets(bounded, proof.weights))
         best = priced.best or priced.columns[0]
         policy = None
         if mdp.discount == 1.0:
@@ -140,29 +140,18 @@ def _first_column(mdp: MDP, tables: np.ndarray, guess: Solution | None) -> Colum
     if mdp.restricted and not mdp.choices[np.arange(mdp.states), policy].all():
         return None
     values = deterministic_values(mdp, policy, tables[:, np.arange(mdp.states), policy])
-    return Column(policy, values, values @ mdp.initial, np.inf, steps=0)
+    return Column(policy, values, values @ mdp.initial)
 
 
-@dataclass(frozen=True, eq=False)
-class Priced:
-    """What a master problem hands back.
+class Priced(NamedTuple):
+    """What a master problem hands back."""
 
-    Attributes:
-        prices: [K] multipliers.
-        columns: policies of the optimal mixture.
-        weights: [M] probability of each.
-        proof: evidence that no policy meets the budgets, if so.
-        iterations: unconstrained problems solved.
-        best: the best policy at the prices, if it is another.
-    """
-
-    prices: np.ndarray
-    columns: list[Column]
-    weights: np.ndarray
-    proof: Infeasibility | None
-    _: KW_ONLY
-    iterations: int
-    best: Column | None = None
+    prices: np.ndarray  # [K] multipliers
+    columns: list[Column]  # policies of the optimal mixture
+    weights: np.ndarray  # [M] probability of each
+    iterations: int  # unconstrained problems solved
+    proof: Infeasibility | None = None  # that no policy meets the budgets, if so
+    best: Column | None = None  # the best policy at the prices, if it is another
 
 
 def price_one(
@@ -187,15 +176,7 @@ def price_one(
         limit: most unconstrained problems to solve.
     """
     budget = float(budgets[0])
-    model = (
-        mdp.packed.states,
-        mdp.packed.probabilities,
-        missing_actions(mdp),
-        tables,
-        mdp.initial,
-        mdp.discount,
-        budget,
-    )
+    model = (*listed_model(mdp), tables, mdp.initial, mdp.discount, budget)
     rounding = FEASIBILITY * max(1.0, abs(budget))
     lines = np.zeros((4, 3))
     lines[:2, 0] = (0.9 * expected, 1.1 * expected) if expected > 0.0 else (0.0, np.inf)
@@ -221,22 +202,18 @@ def price_one(
 
     def column(slot: int) -> Column:
         totals = np.array([lines[slot, 1], lines[slot, 2] + budget])
-        return Column(policies[slot], values[slot], totals, 0.0, steps=0)
+        return Column(policies[slot], values[slot], totals)
 
     if lines[0, 2] <= rounding:  # slack: the best policy at price 0 is within the budget
-        return Priced(np.zeros(1), [column(0)], np.ones(1), None, iterations=evaluations)
+        return Priced(np.zeros(1), [column(0)], np.ones(1), evaluations)
     if lines[1, 2] > rounding:  # even the least cost is too dear
         proof = Infeasibility(np.ones(1), float(lines[1, 2] + budget), budget)
-        return Priced(np.zeros(1), [column(1)], np.ones(1), proof, iterations=evaluations)
+        return Priced(np.zeros(1), [column(1)], np.ones(1), evaluations, proof)
     share = min(max(lines[1, 2] / (lines[1, 2] - lines[0, 2]), 0.0), 1.0)
+    columns, weights = [column(0), column(1)], np.array([share, 1.0 - share])
     if share == 0.0:
-        return Priced(
-            lines[2, :1], [column(1)], np.ones(1), None, iterations=evaluations, best=column(2)
-        )
-    weights = np.array([share, 1.0 - share])
-    return Priced(
-        lines[2, :1], [column(0), column(1)], weights, None, iterations=evaluations, best=column(2)
-    )
+        columns, weights = columns[1:], weights[1:]
+    return Priced(lines[2, :1], columns, weights, evaluations, best=column(2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,7 +265,7 @@ def price_many(
     first = pool.price(1.0, np.zeros(len(budgets)), start)
     pool.columns.append(first)
     if (first.totals[1:] - budgets <= ROUNDING * np.maximum(1.0, np.abs(budgets))).all():
-        return Priced(np.zeros(len(budgets)), [first], np.ones(1), None, iterations=1)
+        return Priced(np.zeros(len(budgets)), [first], np.ones(1), 1)
     left, infeasible = _least_violation(pool, budgets)
     if infeasible is not None:
         return infeasible
@@ -331,12 +308,9 @@ def _least_violation(pool: Pool, budgets: np.ndarray) -> tuple[np.ndarray, Price
         settled = float(pressure @ mixed) <= least + rounding or pool.full
         # The same room as with one budget: the number of constraints is no part of the question.
         if settled and least > allowed + FEASIBILITY * float(pressure @ scale):
-            columns, shares = pool.mixture(weights[1:])
-            proof = Infeasibility(pressure, least, allowed)
-            steps = len(pool.columns)
-            return np.zeros(count), Priced(
-                np.zeros(count), columns, shares, proof, iterations=steps
-            )
+            mixture, proof = pool.mixture(weights[1:]), Infeasibility(pressure, least, allowed)
+            nothing = np.zeros(count)
+            return nothing, Priced(nothing, *mixture, len(pool.columns), proof)
         if settled:
             return max(violation, 0.0) * scale, None
         pool.columns.append(column)
@@ -383,5 +357,4 @@ def _best_mixture(pool: Pool, budgets: np.ndarray) -> Priced | None:
             break
         else:
             smoothing = 0.0
-    columns, shares = pool.mixture(weights)
-    return Priced(best_prices, columns, shares, None, iterations=len(pool.columns), best=best)
+    return Priced(best_prices, *pool.mixture(weights), len(pool.columns), best=best)

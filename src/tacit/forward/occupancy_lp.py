@@ -5,8 +5,8 @@ And a thin hand on HiGHS for others: `LinearProgram` takes columns that arrive o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -59,8 +59,7 @@ class OccupancyLP(BuiltInSolver):
         if proof is None:
             multipliers = of_all_budgets(bounded, vertex.prices)
         else:
-            weights = of_all_budgets(bounded, proof.weights)
-            proof = Infeasibility(weights, proof.least, proof.allowed)
+            proof = replace(proof, weights=of_all_budgets(bounded, proof.weights))
         return conclude(
             mdp,
             objective,
@@ -105,19 +104,12 @@ def unbounded(mdp: MDP, objective: Objective, tolerance: float) -> Solution:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Vertex:
-    """An optimal vertex of the program.
+class Vertex(NamedTuple):
+    """An optimal vertex of the program."""
 
-    Attributes:
-        visitation: [S, A].
-        values: [S] duals of the flow rows.
-        prices: [K] duals of the cost rows.
-    """
-
-    visitation: np.ndarray
-    values: np.ndarray
-    prices: np.ndarray
+    visitation: np.ndarray  # [S, A]
+    values: np.ndarray  # [S] duals of the flow rows
+    prices: np.ndarray  # [K] duals of the cost rows
 
 
 def _vertex(

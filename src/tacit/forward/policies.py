@@ -11,8 +11,8 @@ every round pays, and proves that there is no finite value.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,8 @@ from tacit.model.objective import Features
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+# Bellman residual of an exact policy, relative to the largest reward.
+EXACT = 1e-12
 # Probabilities that are sums of the same numbers in another order differ by a few last bits.
 SAME = 1e-12
 
@@ -83,24 +85,12 @@ def deterministic_values(mdp: MDP, actions: np.ndarray, gains: np.ndarray) -> np
     return chain_solve(mdp, *chain, gains, transposed=False, several=side_by_side)
 
 
-@dataclass(frozen=True, eq=False)
-class Column:
-    """A deterministic policy with what it earns and spends.
+class Column(NamedTuple):
+    """A deterministic policy with what it earns and spends."""
 
-    Attributes:
-        policy: [S] the action taken in each state.
-        values: [1 + K, S] value of the reward and of each cost under the policy.
-        totals: [1 + K] the same from the initial distribution.
-        error: largest Bellman residual of the Lagrangian at these values.
-        steps: policies tried on the way.
-    """
-
-    policy: np.ndarray
-    values: np.ndarray
-    totals: np.ndarray
-    error: float
-    _: KW_ONLY
-    steps: int
+    policy: np.ndarray  # [S] the action taken in each state
+    values: np.ndarray  # [1 + K, S] value of the reward and of each cost under the policy
+    totals: np.ndarray  # [1 + K] the same from the initial distribution
 
 
 class Unbounded(NotConverged):
@@ -110,14 +100,9 @@ class Unbounded(NotConverged):
 def eliminated_column(
     mdp: MDP, tables: np.ndarray, combination: np.ndarray, start: np.ndarray | None, limit: int
 ) -> Column:
-    """The best policy for the reward sum_k combination[k] * tables[k], by sparse elimination.
+    """As `best_column`, by sparse elimination, from actions [S].
 
-    Args:
-        mdp: the model.
-        tables: [1 + K, S, A] reward, then costs.
-        combination: [1 + K] as in `best_column`.
-        start: [S] actions to begin from; at discount 1 used if they end, and the walk if not.
-        limit: most policies to try.
+    At discount 1 these are used if they end, and the walk if not.
     """
     from scipy.sparse import eye_array
     from scipy.sparse.linalg import splu
@@ -139,7 +124,7 @@ def eliminated_column(
         error = float(np.abs(best - value).max())
         better = best > worth[every, policy] + margin
         if error <= margin or not better.any() or steps >= limit:  # else only rounding is left
-            return Column(policy, values, values @ mdp.initial, error, steps=steps)
+            return Column(policy, values, values @ mdp.initial)
         switched = np.where(better, worth.argmax(axis=1), policy).astype(np.int32)
         policy = _kept_proper(mdp, reward, policy, switched, margin) if endless else switched
         steps += 1
@@ -198,7 +183,6 @@ def best_column(
     *,
     start: Column | None = None,
     limit: int = 1000,
-    precision: float = 1e-12,
 ) -> Column:
     """The best policy for the reward sum_k combination[k] * tables[k].
 
@@ -208,12 +192,10 @@ def best_column(
         combination: [1 + K] one and minus the prices; or zero and minus weights for a least cost.
         start: a column to begin from.
         limit: most policies to try.
-        precision: Bellman residual to reach, relative to the largest reward.
     """
     if mdp.discount == 1.0:
         first = None if start is None else start.policy
         return eliminated_column(mdp, tables, combination, first, limit)
-    packed = mdp.packed
     if start is None:
         values = np.zeros(tables.shape[:2])
         combined = combination[None] @ tables.reshape(len(tables), -1)
@@ -221,21 +203,11 @@ def best_column(
     else:
         values, policy = start.values.copy(), start.policy.copy()
     with at_hand(mdp.states):
-        steps, error, missed = iterate(
-            packed.states,
-            packed.probabilities,
-            missing_actions(mdp),
-            tables,
-            combination,
-            mdp.discount,
-            precision,
-            values,
-            policy,
-            limit,
-        )
+        exactly = (combination, mdp.discount, EXACT)
+        missed = iterate(*listed_model(mdp), tables, *exactly, values, policy, limit)
     if missed:  # a chain on which the Krylov method stagnates
         return eliminated_column(mdp, tables, combination, policy, limit)
-    return Column(policy, values, values @ mdp.initial, error, steps=steps)
+    return Column(policy, values, values @ mdp.initial)
 
 
 def first_choices(mdp: MDP, reward: np.ndarray) -> np.ndarray:
@@ -244,9 +216,10 @@ def first_choices(mdp: MDP, reward: np.ndarray) -> np.ndarray:
     return worth.argmax(axis=1).astype(np.int32)
 
 
-def missing_actions(mdp: MDP) -> np.ndarray:
-    """[S, A] bool, the actions that are not there; an empty table where all are."""
-    return ~mdp.choices if mdp.restricted else NOTHING
+def listed_model(mdp: MDP) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`MDP.packed`, and [S, A] bool, the actions that are not there; empty where all are."""
+    missing = ~mdp.choices if mdp.restricted else NOTHING
+    return mdp.packed.states, mdp.packed.probabilities, missing
 
 
 # Actions with the same consequences: two moves into walls from a corner lead to the same places and

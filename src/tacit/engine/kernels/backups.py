@@ -97,10 +97,7 @@ def combine(tables, combination, reward, values, value):
 def iterate(
     states, probabilities, missing, tables, combination, discount, precision, values, policy, limit
 ):
-    """Policy iteration in place on `values` [1 + K, S] and `policy` [S].
-
-    Returns (policies tried, Bellman residual, whether a linear solve stagnated).
-    """
+    """Policy iteration in place on `values` [1 + K, S] and `policy` [S]; whether it stagnated."""
     count, actions, width = probabilities.shape
     reward, value, right = np.empty((count, actions)), np.empty(count), np.empty(count)
     rows, weights = np.empty((count, width), np.int32), np.empty((count, width))
@@ -133,7 +130,7 @@ def iterate(
             for k in range(1, len(tables)):
                 value[s] -= combination[k] * values[k, s]
             values[0, s] = value[s] / combination[0]
-    return steps, error, stagnated
+    return stagnated
 
 
 @compiled_or(kernels.copy_arrays)
@@ -155,7 +152,7 @@ def draw_line(model, precision, price, start, lines, policies, values, slot):
     combination = np.empty(2)
     combination[0] = 0.0 if np.isinf(price) else 1.0
     combination[1] = -1.0 if np.isinf(price) else -price
-    _, _, stagnated = iterate(
+    stagnated = iterate(
         states, probabilities, missing, tables, combination, discount, precision,
         values[slot], policies[slot], 1000,
     )  # fmt: skip
