@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.forward.solution import Mixture
+from tacit.model.ends import check_available
 from tacit.model.mdp import MDP, inside_policy
 from tacit.model.transitions import ROW_SUM_TOLERANCE
 
@@ -165,12 +166,8 @@ def _chooser(mdp: MDP, policy: ArrayLike | Mixture, uniforms: np.ndarray) -> Cho
     if mdp.restricted and np.shape(policy) == shape:
         policy = inside_policy(mdp, np.asarray(policy))
     chances = _distributions(policy, shape, "policy", "state ")
-    if mdp.restricted and chances[~mdp.choices].any():
-        s, a = (int(i) for i in np.argwhere(~mdp.choices & (chances > 0))[0])
-        raise InvalidModel(
-            "policy must be 0 where an action is not available; "
-            f"(state {s}, action {a}) has {chances[s, a]:g}"
-        )
+    if mdp.restricted:
+        check_available(mdp, chances)
     table = _cumulative(chances)
     return lambda _, states, draws: _first_above(table.take(states, axis=0), draws)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tacit.engine.backends import policy_visits, row_blocks, side_by_side
 from tacit.errors import InvalidModel
-from tacit.model.ends import check_available, lift
+from tacit.model.ends import check_available, check_it_ends, lift
 from tacit.model.mdp import MDP, inside_policy, outside_policy, outside_visitation
 from tacit.model.objective import Objective
 
@@ -385,4 +385,5 @@ def check_policy(mdp: MDP, policy: np.ndarray) -> np.ndarray:
         )
     if mdp.restricted:
         check_available(mdp, policy)
+        check_it_ends(mdp, policy)
     return policy

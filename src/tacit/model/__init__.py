@@ -7,8 +7,7 @@ transitions, and what demonstrations show of the dynamics.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,21 +21,13 @@ if TYPE_CHECKING:
     from tacit.model.transitions import Layout
 
 
-@dataclass(frozen=True)
-class Unavailable:
-    """A step that took an action where there is none such.
+class Unavailable(NamedTuple):
+    """A step that took an action where there is none such."""
 
-    Attributes:
-        row: of the step.
-        state: where it was taken.
-        action: that was taken.
-        ends: whether the state has no action at all, so that the episode is over there.
-    """
-
-    row: int
-    state: int
-    action: int
-    ends: bool
+    row: int  # of the step
+    state: int  # where it was taken
+    action: int  # that was taken
+    ends: bool  # whether the state has no action at all, so that the episode is over there
 
     def sentence(self, states: Sequence[str] = (), actions: Sequence[str] = ()) -> str:
         """What must hold, and what was got, by name where there are names."""
@@ -123,27 +114,16 @@ def sparse_moments(
     return means, np.maximum(squares, 0.0)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ObservedSteps:
-    """The transitions inside demonstrations, and what is known of where they begin and end.
+class ObservedSteps(NamedTuple):
+    """The transitions inside demonstrations, and what is known of where they begin and end."""
 
-    Attributes:
-        states: [N] where each step with a known outcome began.
-        actions: [N] what was done there.
-        next_states: [N] where it led.
-        starts: [E'] first state of every episode that was seen from its start.
-        ends: distinct states in which an episode ended for good, and nothing was done.
-        stays: distinct states in which an episode ended for good and all that was done stayed.
-        uncounted: number of last steps whose outcome was not recorded.
-    """
-
-    states: np.ndarray
-    actions: np.ndarray
-    next_states: np.ndarray
-    starts: np.ndarray
-    ends: np.ndarray
-    stays: np.ndarray
-    uncounted: int
+    states: np.ndarray  # [N] where each step with a known outcome began
+    actions: np.ndarray  # [N] what was done there
+    next_states: np.ndarray  # [N] where it led
+    starts: np.ndarray  # [E'] first state of every episode that was seen from its start
+    ends: np.ndarray  # distinct states in which an episode ended for good, and nothing was done
+    stays: np.ndarray  # distinct states in which one ended for good and all that was done stayed
+    uncounted: int  # number of last steps whose outcome was not recorded
 
 
 def guessed_rows(transitions: Transitions, states: int, actions: int) -> csr_array:

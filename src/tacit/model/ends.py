@@ -319,7 +319,7 @@ def _lengths(mdp: MDP, policy: np.ndarray) -> np.ndarray | None:
 
 
 def check_available(mdp: MDP, policy: np.ndarray) -> None:
-    """`InvalidModel` where a policy does what is not there, or at discount 1 never ends."""
+    """`InvalidModel` where a policy [S, A] does what is not there."""
     stray = np.where(mdp.choices, 0.0, policy)
     if stray.any():
         s, a = (int(i) for i in np.argwhere(stray)[0])
@@ -327,6 +327,10 @@ def check_available(mdp: MDP, policy: np.ndarray) -> None:
             f"policy must be 0 where an action is not available; "
             f"(state {s}, action {a}) has {policy[s, a]:g}"
         )
+
+
+def check_it_ends(mdp: MDP, policy: np.ndarray) -> None:
+    """`InvalidModel` where a policy [S, A] never ends at discount 1."""
     if mdp.discount == 1.0 and (lost := never_ending(mdp, policy)).any():
         raise InvalidModel(
             f"policy must come to an end from every state at discount 1; "

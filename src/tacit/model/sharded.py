@@ -218,24 +218,21 @@ def _backend(
     """The parts in one shape, on the devices."""
     states, actions, lanes, width, border = shape
 
-    def within(start: int, stop: int) -> list[tuple[int, Successors]]:
-        return [part for part in parts if start <= part[0] < stop]
+    def filled(block: np.ndarray, start: int, name: str) -> np.ndarray:
+        for first, lists in parts:
+            if start <= first < start + len(block):
+                part = getattr(lists, name)
+                block[first - start :][: len(part), :, : part.shape[2]] = part
+        return block
 
     def places(start: int, stop: int) -> np.ndarray:
         # Padding stays with the state itself, which every view holds.
         own = np.arange(start, stop, dtype=np.int32)[:, None, None]
         block = np.repeat(np.repeat(own, lanes, axis=1), width, axis=2)
-        for first, lists in within(start, stop):
-            at = first - start
-            block[at : at + len(lists.states), :, : lists.states.shape[2]] = lists.states
-        return block - origin(border, start)
+        return filled(block, start, "states") - origin(border, start)
 
     def chances(start: int, stop: int) -> np.ndarray:
-        block = np.zeros((stop - start, actions, width))
-        for first, lists in within(start, stop):
-            at = first - start
-            block[at : at + len(lists.states), :, : lists.states.shape[2]] = lists.probabilities
-        return block
+        return filled(np.zeros((stop - start, actions, width)), start, "probabilities")
 
     return Sharded(
         split_rows(mesh, (states, lanes, width), places, dtype=np.int32),

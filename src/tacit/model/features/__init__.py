@@ -7,7 +7,7 @@ columns in memory. `Ridge`, `Smooth` and `Sparse` are priors on the weights of f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tacit.errors import InvalidModel
 from tacit.files.columns import Column, did_you_mean
-from tacit.files.tables import PARQUET, TEXT, Progress, Table, open_table
+from tacit.files.tables import PARQUET, TEXT, Table, open_table
 from tacit.model import state_names
 from tacit.model.features.maps import (
     Map,
@@ -129,15 +129,7 @@ class _MemoryTable(Table):
             raise InvalidModel("the table must have columns of equal length, one entry a row")
         self.columns = columns
 
-    def read(
-        self,
-        names: Iterable[str] | None = None,
-        *,
-        texts: Collection[str] = (),
-        plain: Collection[str] = (),
-        reals: Collection[str] = (),
-        progress: Progress | None = None,
-    ) -> dict[str, Column]:
+    def read(self, names: Iterable[str] | None = None, **how: object) -> dict[str, Column]:
         """The columns by name; what is no number is text."""
         return {name: self._column(name) for name in (names or self.names)}
 

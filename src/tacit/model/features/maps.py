@@ -315,8 +315,8 @@ def distance_to(
     if isinstance(world, MDP | Layout):
         count, layout = known_states(world, layout)
         chosen = several(targets, count, state_names(layout, count), "state")
-        ways = _moves(world) if isinstance(world, Layout) else _ways(world, likely)
-        table = _fewest_steps(*ways, chosen, count)
+        found = moves(world) if isinstance(world, Layout) else ways(world, likely)
+        table = _fewest_steps(*found, chosen, count)
     else:
         points = points_of(world)
         count, layout = known_states(len(points), layout)
@@ -339,13 +339,13 @@ def distance_to(
     return Map(table, names)
 
 
-def _ways(mdp: MDP, likely: float) -> tuple[np.ndarray, np.ndarray]:
+def ways(mdp: MDP, likely: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
     """(from, to) of every transition that some action makes with more than this probability."""
     s, a, b = np.nonzero(mdp.transitions.probabilities > likely)
     return s, mdp.transitions.states[s, a, b]
 
 
-def _moves(layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+def moves(layout: Layout) -> tuple[np.ndarray, np.ndarray]:
     """(from, to) of every move between cells: the layout's directions, or the four neighbours."""
     if not layout.is_grid:
         raise InvalidModel("this layout is no grid: pass the MDP, or the coordinates of the states")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tacit.errors import InvalidModel
 from tacit.files.atomic import BadFile
+from tacit.model.features.maps import moves, ways
 from tacit.model.mdp import MDP
 from tacit.model.objective import is_sparse
 from tacit.model.transitions import Layout, numbers
@@ -105,16 +106,12 @@ class Smooth:
 
     def _pairs(self, mdp: MDP) -> tuple[np.ndarray, np.ndarray]:
         if self.over is None:
-            s, a, b = np.nonzero(mdp.transitions.probabilities > 0)
-            return s, mdp.transitions.states[s, a, b]
+            return ways(mdp)
         if not isinstance(self.over, Layout):
             return tuple(np.asarray(self.over).T)
         if not self.over.is_grid:
             raise InvalidModel("this layout is no grid: give the pairs of neighbours [E, 2]")
-        cells = np.arange(self.over.rows * self.over.columns).reshape(self.over.rows, -1)
-        beside = (cells[:, :-1].ravel(), cells[:, 1:].ravel())
-        below = (cells[:-1].ravel(), cells[1:].ravel())
-        return np.append(beside[0], below[0]), np.append(beside[1], below[1])
+        return moves(replace(self.over, directions=((0, 1), (1, 0))))
 
 
 @dataclass(frozen=True)
