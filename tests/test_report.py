@@ -25,13 +25,12 @@ from tacit.show import (
     Tone,
     anchor,
 )
-from tacit.show.canvas import png, svg
-from tacit.show.curves import Convergence, Curve, Group, Interval
+from tacit.show.canvas import png, row_axes, svg
+from tacit.show.curves import Convergence, Curve, Group, Interval, draw_intervals
 from tacit.show.figures import (
     View,
     comparison_figure,
     convergence_figure,
-    several_figure,
     spread_figure,
     study_figure,
 )
@@ -40,6 +39,11 @@ from tacit.show.tables import Bar, Best, Column, Row, RowKind, Spread, Table
 from tacit.worlds import hill_grid
 
 EVIL = "<script>alert(1)</script> & \"quotes\" 'single' `a<b` **x > y** $1 {braces}"
+
+
+def interval_figure(name: str, *numbers: float, truth: float | None = None):
+    known = Interval(name, *numbers, truth=truth)
+    return draw_intervals([known], row_axes(None, 1, [name])).figure
 
 
 def written(*blocks) -> str:
@@ -85,7 +89,7 @@ def whole(pictures) -> Document:
         "convergence": convergence_figure(Convergence(fall, fall, fall[:, None], noise=0.02)),
         "study": study_figure([("reward", curves, 0.9)], positions_name="steps"),
         "spread": spread_figure([("reward", groups)]),
-        "intervals": several_figure({}, [Interval("row", 0.6, 0.5, np.inf, truth=0.7)]),
+        "intervals": interval_figure("row", 0.6, 0.5, np.inf, truth=0.7),
     }
     options = [
         Option((b, s), [pictures[s], Paragraph(f"budget {b}, seed {s}")])
@@ -233,7 +237,7 @@ def test_the_page_is_small(page):
         Code(EVIL),
         Details(EVIL, [Paragraph(EVIL)]),
         Table(EVIL, [Column(EVIL, EVIL), Column("b")], [Row([EVIL, EVIL])], EVIL, searchable=True),
-        Picture(svg(several_figure({}, [Interval(EVIL, 1, 0, 2)])), alt=EVIL, caption=EVIL),
+        Picture(svg(interval_figure(EVIL, 1, 0, 2)), alt=EVIL, caption=EVIL),
         Picture(png(spread_figure([("a", [])]), dots_per_inch=20), alt=EVIL, caption=EVIL),
         Choice([Selector(EVIL, [EVIL, "b"])], [Option((i,), [Paragraph(EVIL)]) for i in (0, 1)]),
         Choice(

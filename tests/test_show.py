@@ -38,6 +38,7 @@ from tacit.show.canvas import (
     plain,
     png,
     readable,
+    row_axes,
     separate,
     series_colour,
     series_dash,
@@ -45,12 +46,19 @@ from tacit.show.canvas import (
     svg,
     text_box,
 )
-from tacit.show.curves import Convergence, Curve, Group, Interval, draw_history, draw_study
+from tacit.show.curves import (
+    Convergence,
+    Curve,
+    Group,
+    Interval,
+    draw_history,
+    draw_intervals,
+    draw_study,
+)
 from tacit.show.figures import (
     View,
     comparison_figure,
     convergence_figure,
-    several_figure,
     spread_figure,
     study_figure,
 )
@@ -739,15 +747,14 @@ def test_intervals_show_ends_estimate_and_truth():
         Interval("water $", 0.2, 0.1, np.inf),
         Interval("border", np.nan, 0.0, 1.0),
     ]
-    figure = several_figure({}, known, "Weights")
-    axes = figure.axes[0]
+    axes = draw_intervals(known, row_axes(None, len(known), [one.name for one in known]))
     bars = [line for line in axes.lines if len(line.get_xdata()) == 2]
     assert [tuple(bar.get_xdata()) for bar in bars[:1]] == [(0.6, 0.74)]
     assert bars[1].get_xdata()[1] == axes.get_xlim()[1]  # cut at the edge, where an arrow goes on
     assert ">" in [line.get_marker() for line in axes.lines]
     diamonds = [line for line in axes.lines if line.get_marker() == "D"]
     assert [float(d.get_xdata()[0]) for d in diamonds] == [0.7]
-    assert_legible(figure)
+    assert_legible(axes.figure)
 
 
 # ------------------------------------------------------------------------------- the canvas

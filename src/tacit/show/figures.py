@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
@@ -15,7 +15,6 @@ from tacit.model.objective import Objective
 from tacit.model.transitions import Layout
 from tacit.show.arrows import LEAST_SHARE, differs, draw_key, draw_policy
 from tacit.show.canvas import (
-    COLUMN,
     COST_MAP,
     MUTED,
     PAGE_WIDTH,
@@ -26,7 +25,6 @@ from tacit.show.canvas import (
     axes_at,
     fit_text,
     legend_above,
-    new_figure,
     plain,
     row_axes,
     series_colour,
@@ -40,7 +38,6 @@ from tacit.show.curves import (
     Group,
     Interval,
     draw_history,
-    draw_intervals,
     draw_spread,
     draw_study,
 )
@@ -48,7 +45,6 @@ from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, limits_of
 from tacit.show.tables import by_state
 
 MOST_ROWS = 24  # of a chart with a row each
-_ROOM = 0.95  # inches above and below a panel of rows
 _ROW = 0.3  # inches a group of a spread
 _AXIS, _ABOVE, _HEIGHT, _UNDER = 0.52, 0.3, 1.6, 0.46  # inches about a panel of lines
 _LEFT, _RIGHT, _GAP = 0.24, 0.06, 0.34  # inches
@@ -319,35 +315,3 @@ def draw_beside(rows: Mapping[str, Sequence[Interval]], axes: Axes | None, label
     axes.legend(**legend_above(len(rows)))
     axes.set(xlabel=label, xlim=(low - 0.05 * far, high + 0.05 * far))
     return axes
-
-
-def several_figure(
-    panels: Mapping[str, Mapping[str, Sequence[Interval]]],
-    shares: Sequence[Interval] = (),
-    share_label: str = "",
-) -> Figure:
-    """A figure with a panel for each label (who -> its intervals), below one of shares if any."""
-    drawn: list[tuple[Callable[[Axes], object], float]] = []
-    names = [row.name for row in shares]
-    if shares:
-
-        def draw_shares(axes: Axes) -> None:
-            row_axes(axes, len(shares), [row.name for row in shares])
-            draw_intervals(shares, axes)
-            axes.set_xlabel(share_label)
-
-        drawn.append((draw_shares, ROW * max(2, len(shares))))
-    for label, rows in panels.items():
-        found = {row.name for each in rows.values() for row in each}
-        names += found
-        height = min(MOST_ROWS, len(found)) * max(ROW, 0.11 * len(rows))
-        if found:
-            drawn.append((partial(draw_beside, rows, label=label), max(0.5, height)))
-    left = float(np.clip(0.075 * max(map(len, names), default=0) + 0.15, 0.5, 2.2))
-    wide = max(COLUMN, left + 2.5)
-    figure = new_figure(wide, sum(height + _ROOM for _, height in drawn))
-    top = 0.0
-    for draw, height in drawn:
-        draw(axes_at(figure, left, top + 0.4, wide - left - 0.2, height))
-        top += height + _ROOM
-    return figure

@@ -12,6 +12,7 @@ bars if not.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,7 +39,7 @@ from tacit.show.canvas import (
     styled,
 )
 from tacit.show.curves import Interval, draw_intervals, tidy_values
-from tacit.show.figures import MOST_ROWS, draw_beside, several_figure
+from tacit.show.figures import MOST_ROWS, draw_beside
 from tacit.show.grid import draw_values, extent
 from tacit.show.quantities import NamedRecovery
 
@@ -51,6 +52,7 @@ __all__ = [
     "residuals", "several", "weights",
 ]  # fmt: skip
 
+Panel = tuple[Callable[..., Axes], float]  # what draws on given axes, and their height in inches
 WEIGHTS, PRICES = "weight, of sum 1 in each group", "price of one more unit of the budget"
 
 
@@ -251,42 +253,47 @@ def several(
         recoveries: name -> recovery.
         shares: (name, share, its lower and upper end) of each, where they have shares.
     """
-    panels = {WEIGHTS: {n: _weight_rows(_named(r)) for n, r in recoveries.items()}}
-    panels[PRICES] = {n: _price_rows(r) for n, r in recoveries.items()}
-    return several_figure(panels, [Interval(*one) for one in shares], "share of the trajectories")
+    rows = [Interval(*one) for one in shares]
+    names, drawn = [row.name for row in rows], list[Panel]()
+    if rows:
+        draw = partial(_forest, rows, label="share of the trajectories")
+        drawn.append((draw, ROW * max(2, len(rows))))
+    for label, each in (
+        (WEIGHTS, {who: _weight_rows(_named(one)) for who, one in recoveries.items()}),
+        (PRICES, {who: _price_rows(one) for who, one in recoveries.items()}),
+    ):
+        found = {row.name for intervals in each.values() for row in intervals}
+        names += found
+        if found:
+            height = min(MOST_ROWS, len(found)) * max(ROW, 0.11 * len(each))
+            drawn.append((partial(draw_beside, each, label=label), max(0.5, height)))
+    left = float(np.clip(0.075 * max((len(name) for name in names), default=0) + 0.15, 0.5, 2.2))
+    figure = new_figure(max(COLUMN, left + 2.5), sum(height + 0.95 for _, height in drawn))
+    _stack(figure, drawn, left, 0.4, 0.95)
+    return figure
 
 
 def overview(recovery: Recovery, *, layout: Layout | None = None) -> Figure:
     """One figure of everything: weights, prices and, on a grid, reward and policy."""
     named = _named(recovery, layout)
-    drawn: list[tuple[Callable[[Axes], Axes], float]] = []
+    drawn: list[Panel] = []
     rows = min(MOST_ROWS, len(_weight_rows(named)))
     if rows:
-        drawn.append((lambda axes: weights(recovery, axes), 0.5 + ROW * max(rows, 4)))
+        drawn.append((partial(weights, recovery), 0.2 + ROW * max(rows, 4)))
     elif recovery.solution is not None:  # an answer without weights is a policy
         states = min(MOST_ROWS, named.states)
-        drawn.append((lambda axes: policy(recovery, axes), 0.5 + ROW * max(states, 4)))
+        drawn.append((partial(policy, recovery), 0.2 + ROW * max(states, 4)))
     if named.constraints:
-        drawn.append((lambda axes: prices(recovery, axes), 0.5 + ROW * max(named.constraints, 2)))
-    maps: list[Callable[[Axes], Axes]] = []
-    if named.layout.is_map:
-        grid = named.layout
-        maps = [
-            lambda axes: map(recovery, axes=axes, layout=grid),
-            lambda axes: policy(recovery, axes, layout=grid),
-        ]
-    left, wide = 1.5, 2 * COLUMN if maps else COLUMN
-    tall = sum(height for _, height in drawn) + 0.4 * len(drawn)
+        drawn.append((partial(prices, recovery), 0.2 + ROW * max(named.constraints, 2)))
+    maps = (map, policy) if named.layout.is_map else ()
+    wide = 2 * COLUMN if maps else COLUMN
     square = 0.5 * (wide - 0.9)
+    tall = sum(height + 0.7 for _, height in drawn)
     figure = new_figure(wide, tall + (square + 0.5 if maps else 0.0))
-    top = 0.25
-    for draw, height in drawn:
-        draw(axes_at(figure, left, top, wide - left - 0.2, height - 0.3))
-        top += height + 0.4
+    top = _stack(figure, drawn, 1.5, 0.25, 0.7)
     for k, draw in enumerate(maps):
-        draw(axes_at(figure, 0.4 + k * (square + 0.3), top + 0.1, square, square)).set_aspect(
-            "auto"
-        )
+        axes = axes_at(figure, 0.4 + k * (square + 0.3), top + 0.1, square, square)
+        draw(recovery, axes=axes, layout=layout).set_aspect("auto")
     return figure
 
 
@@ -297,6 +304,14 @@ def _named(recovery: Recovery, layout: Layout | None = None) -> NamedRecovery:
     if not hasattr(recovery, "reward_weights"):
         raise InvalidModel(f"a Recovery must be given; got {type(recovery).__name__}")
     return NamedRecovery(recovery, Layout() if layout is None else layout)
+
+
+def _stack(figure: Figure, drawn: Sequence[Panel], left: float, top: float, apart: float) -> float:
+    """Draws panels under each other, from the top on; where they end, in inches."""
+    for draw, height in drawn:
+        draw(axes=axes_at(figure, left, top, figure.get_figwidth() - left - 0.2, height))
+        top += height + apart
+    return top
 
 
 def _weight_rows(named: NamedRecovery) -> list[Interval]:
