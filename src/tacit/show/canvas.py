@@ -56,6 +56,7 @@ PAGE_WIDTH = 7.2  # inches: a figure over the whole width of a printed page
 TEXT, SMALL, TINY = 8.0, 7.0, 6.0  # points, at that width
 HEAD = 0.28  # inches that a headline takes
 
+_TICK = {"color": MUTED, "labelcolor": INK, "labelsize": SMALL, "major.size": 3, "major.width": 0.7}
 # A reader's own matplotlibrc must not change what is drawn, nor how: the same input, the same
 # bytes. Keys that start a backend or a window are not ours to set.
 _STYLE: dict[Any, Any] = {
@@ -84,16 +85,7 @@ _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text: small, searchable, and read aloud
     "svg.hashsalt": "tacit",
     "text.color": INK,
-    "xtick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "xtick.labelsize": SMALL,
-    "xtick.major.size": 3.0,
-    "xtick.major.width": 0.7,
-    "ytick.color": MUTED,
-    "ytick.labelcolor": INK,
-    "ytick.labelsize": SMALL,
-    "ytick.major.size": 3.0,
-    "ytick.major.width": 0.7,
+    **{f"{axis}tick.{key}": value for axis in "xy" for key, value in _TICK.items()},
 }
 
 
