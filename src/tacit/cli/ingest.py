@@ -254,7 +254,7 @@ def write_problem(folder: Path, log: Log, features: Features, discount: float) -
     from tacit.files.atomic import write_bytes, write_csv
     from tacit.files.tables import write_columns
     from tacit.folders.archives import write_places
-    from tacit.folders.text import toml
+    from tacit.folders.text import layout_lines, toml
 
     layout, seen = log.layout, log.demonstrations
     states, actions = layout.state_names, layout.action_names
@@ -272,19 +272,15 @@ def write_problem(folder: Path, log: Log, features: Features, discount: float) -
     ]
     head = ["state", "action"] if by_action else ["state"]
     write_csv(folder / "features.csv", [*head, *columns], rows)
-    lines = ["# Made by tacit ingest. docs/formats.md explains every key."]
-    lines += [
+    lines = [
+        "# Made by tacit ingest. docs/formats.md explains every key.",
         f"discount = {discount}",
         "",
         "[features]",
         f"reward = {toml([*features.reward_names])}",
+        f"costs = {toml([[*names] for names in features.cost_names])}",
+        *layout_lines(layout),
     ]
-    lines += [f"costs = {toml([[*names] for names in features.cost_names])}"]
-    lines += ["", "[names]", f"states = {toml([*states])}", f"actions = {toml([*actions])}"]
-    if layout.is_grid:
-        lines += ["", "[grid]", f"rows = {layout.rows}", f"columns = {layout.columns}"]
-        if layout.directions:
-            lines += [f"directions = {toml([[*step] for step in layout.directions])}"]
     write_bytes(folder / "problem.toml", "\n".join([*lines, ""]).encode())
     if layout.centres:
         write_places(folder / "places.csv", layout, states)

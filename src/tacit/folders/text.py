@@ -230,11 +230,7 @@ def write_text(problem: Problem, folder: Path) -> None:
     lines += _initial(mdp, states)
     made = [toml(names) if names else '{ one_hot = "state" }' for names in groups]
     lines += ["", "[features]", f"reward = {made[0]}", f"costs = [{', '.join(made[1:])}]"]
-    lines += _names(layout)
-    if layout.is_grid or layout.directions:
-        lines += ["", "[grid]", f"rows = {layout.rows}", f"columns = {layout.columns}"]
-        if layout.directions:
-            lines += [f"directions = {toml([list(step) for step in layout.directions])}"]
+    lines += layout_lines(layout)
     if layout.centres:
         write_places(folder / "places.csv", layout, states)
     _write_settings(problem, folder, lines)
@@ -340,10 +336,16 @@ def _initial(mdp: MDP, states: Sequence[str]) -> list[str]:
     ]
 
 
-def _names(layout: Layout) -> list[str]:
+def layout_lines(layout: Layout) -> list[str]:
+    """What `problem.toml` says of names, and of the grid where there is one."""
     lines = [
         f"{kind} = {toml(list(names))}"
         for kind, names in (("states", layout.state_names), ("actions", layout.action_names))
         if names
     ]
-    return ["", "[names]", *lines] if lines else []
+    lines = ["", "[names]", *lines] if lines else []
+    if layout.is_grid or layout.directions:
+        lines += ["", "[grid]", f"rows = {layout.rows}", f"columns = {layout.columns}"]
+    if layout.directions:
+        lines += [f"directions = {toml([list(step) for step in layout.directions])}"]
+    return lines
