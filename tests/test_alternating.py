@@ -19,7 +19,7 @@ from tacit.forward.solution import Status, certify
 from tacit.forward.solve import solve
 from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.findings import Kind
-from tacit.inverse.paper import Setting, yardsticks
+from tacit.inverse.paper import Setting
 from tacit.inverse.paper.alternating import Alternating, report
 from tacit.inverse.paper.projection import first_weights, gradients, stride
 from tacit.inverse.paper.rounds import history_of, history_row, rounds, solve_round
@@ -245,7 +245,6 @@ def test_the_halfspace_is_that_of_whom_the_option_names(bound):
     rules = Alternating.published(bound=bound)
     taken = stride(
         seen,
-        yardsticks(seen, 0.0),
         rules,
         logs=(np.log([0.5, 0.5]), np.log([0.5, 0.5])),
         reached=reached,
@@ -262,8 +261,7 @@ def test_a_weight_too_small_to_show_its_change_is_still_pulled():
     seen = two_by_two()
     taken = stride(
         seen,
-        yardsticks(seen, 0.0),
-        Alternating(),
+        Alternating(band=0.0),
         logs=(np.array([0.0, -60.0]), np.log([0.5, 0.5])),
         reached=(
             seen.reward + np.array([0.0, -1.0]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -60,34 +59,21 @@ def later_of(mdp: MDP, features: Features, rules: Alternating, solution: Solutio
     return pull_back(features, whole - visitation_recursion(mdp, solution.policy, rules.steps))
 
 
-@dataclass(frozen=True, eq=False)
-class Yardsticks:
-    """What differences of feature expectations are measured against.
+def yardsticks(seen: Expectations, band: float) -> tuple[tuple[float, ...], Blocks]:
+    """What differences of feature expectations are measured against, block by block.
 
-    Attributes:
-        scales: one number a block: the largest difference its discounted sums can show.
-        bands: ([D], [D_1], ...) differences that are no reason to step.
+    The largest that discounted sums can show, and ([D], [D_1], ...) those that are no reason to
+    step: without standard errors (one trajectory), none.
     """
-
-    scales: tuple[float, ...]
-    bands: Blocks
-
-
-def yardsticks(seen: Expectations, band: float) -> Yardsticks:
-    """The `Yardsticks` of demonstrations; without standard errors (one trajectory), no band."""
-    horizon = seen.horizons.longest
-    return Yardsticks(
-        scales=tuple(float(span.max()) * horizon or 1.0 for span in seen.spans),
-        bands=tuple(band * np.nan_to_num(error) for error in seen.standard_errors),
-    )
+    scales = tuple(float(span.max()) * seen.horizons.longest or 1.0 for span in seen.spans)
+    return scales, tuple(band * np.nan_to_num(error) for error in seen.standard_errors)
 
 
 def within_bands(seen: Expectations, band: float, reached: Blocks) -> bool:
     """Whether every feature expectation is within its band of the demonstrations'."""
-    sticks = yardsticks(seen, band)
     # Identical trajectories have no standard error, and rounding is no difference.
-    parts = zip(reached, seen.means, sticks.bands, sticks.scales, strict=True)
-    return all((np.abs(r - m) <= band + 1e-9 * scale).all() for r, m, band, scale in parts)
+    parts = zip(reached, seen.means, *yardsticks(seen, band), strict=True)
+    return all((np.abs(r - m) <= free + 1e-9 * scale).all() for r, m, scale, free in parts)
 
 
 def price_scale(features: Features, weights: Blocks) -> np.ndarray:

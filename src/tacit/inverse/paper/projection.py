@@ -18,7 +18,7 @@ import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.inverse.expectations import Blocks, Expectations
-from tacit.inverse.paper import Yardsticks
+from tacit.inverse.paper import yardsticks
 
 if TYPE_CHECKING:
     from tacit.inverse.paper.alternating import Alternating
@@ -227,7 +227,6 @@ def gradients(seen: Expectations, reached: Blocks, prices: np.ndarray) -> Blocks
 
 def stride(
     seen: Expectations,
-    sticks: Yardsticks,
     rules: Alternating,
     *,
     logs: Blocks,
@@ -240,7 +239,7 @@ def stride(
 
     Its size is a `share` of the first one; a `free` step leaves the weights of the constraints.
     """
-    pulls = _steps(seen, sticks, rules, reached, prices, share)
+    pulls = _steps(seen, rules, reached, prices, share)
     after, moves, change, pull, empty = [], [], 0.0, 0.0, 0
     for block, (old, taken) in enumerate(zip(logs, pulls, strict=True)):
         before = project_simplex(old).log_weights
@@ -277,12 +276,7 @@ def stride(
 
 
 def _steps(
-    seen: Expectations,
-    sticks: Yardsticks,
-    rules: Alternating,
-    reached: Blocks,
-    prices: np.ndarray,
-    share: float,
+    seen: Expectations, rules: Alternating, reached: Blocks, prices: np.ndarray, share: float
 ) -> list[np.ndarray]:
     """([D], [D_1], ...) what the step subtracts, from logarithms or weights (lines 8 and 9)."""
     if rules.step == "constant":  # as published: the step size times the gradient
@@ -292,5 +286,5 @@ def _steps(
     parts = gradients(seen, reached, np.ones(len(prices)))
     return [
         rules.step_size * share / scale * np.sign(part) * np.maximum(np.abs(part) - band, 0.0)
-        for part, scale, band in zip(parts, sticks.scales, sticks.bands, strict=True)
+        for part, scale, band in zip(parts, *yardsticks(seen, rules.band), strict=True)
     ]

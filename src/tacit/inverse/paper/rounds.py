@@ -21,7 +21,7 @@ from tacit.forward.solution import (
     status_of,
 )
 from tacit.inverse.expectations import Blocks, Expectations, pull_back
-from tacit.inverse.paper import Setting, budgets_of, later_of, visits_of, yardsticks
+from tacit.inverse.paper import Setting, budgets_of, later_of, visits_of
 from tacit.inverse.paper.projection import first_weights, stride
 from tacit.inverse.recovery import History
 from tacit.model.ends import uniform_policy
@@ -125,7 +125,6 @@ def rounds(
     start that was left.
     """
     mdp, features, seen, rules = setting
-    sticks = yardsticks(seen, rules.band)
     guess, shown = _first_guess(mdp, seen)
     preferred = favourites(mdp, features, seen.visitation)
     if ahead is None:
@@ -146,7 +145,7 @@ def rounds(
         reached = pull_back(features, visits)  # line 6
         share = rules.share(number)
         taken = stride(  # lines 7 to 11
-            seen, sticks, rules, logs=logs, reached=reached, prices=prices, share=share, free=free
+            seen, rules, logs=logs, reached=reached, prices=prices, share=share, free=free
         )
         norms = np.array([part.sum() for part in weights])
         current = tuple(part / norm for part, norm in zip(weights, norms, strict=True))
@@ -281,11 +280,6 @@ class Start:
     rows: tuple[Row, ...]
     over: bool
 
-    @property
-    def made(self) -> int:
-        """How many rounds were made."""
-        return len(self.rows)
-
 
 KINDS = (Start, NextRound, Round, Solution, Mixture, Infeasibility, Certificate, Status)
 
@@ -299,7 +293,7 @@ def run_start(setting: Setting, *, start: int, free: bool) -> Start:
         nonlocal under_way
         if under_way is None:  # the first call, whether from the start or from where it was left
             under_way = rounds(setting, start=start, free=free, ahead=here.ahead)
-        while not here.over and (until is None or here.made < until):
+        while not here.over and (until is None or len(here.rows) < until):
             made, ahead = next(under_way)
             kept = made if free else better_round(rules, here.kept, made, seen.noise)
             over = made.converged(rules.tolerance) or ahead.number >= rules.max_steps
@@ -316,7 +310,7 @@ def run_start(setting: Setting, *, start: int, free: bool) -> Start:
         "alternation",
         Start(None, None, (), over=False),
         further,
-        step=lambda here: here.made,
+        step=lambda here: len(here.rows),
         numbers=numbers,
         inputs=(world, features.reward, features.costs, seen, repr(rules), start, free),
         kinds=KINDS,
