@@ -59,17 +59,15 @@ class Setting(NamedTuple):
         options: of a fit.
         base: the fit of the plain model there.
         features: what reward and costs may be made of.
+        demonstrations: what was seen.
+        layout: names of states and actions.
+        seed: of starts and redrawn actions.
     """
 
     seen: Trajectories
     options: Search
     base: Fit
     features: Features
-
-
-class About(NamedTuple):
-    """What else the alternatives ask for."""
-
     demonstrations: Demonstrations
     layout: Layout
     seed: int
@@ -112,14 +110,13 @@ def diagnose(
     with unwatched():
         seen = Trajectories.of(mdp, coordinates(mdp, features), demonstrations)
         base = seen.whole.fit(replace(options, max_steps=300))
-        at = Setting(seen, options, base, features)
-        about = About(demonstrations, layout or Layout(), seed)
+        at = Setting(seen, options, base, features, demonstrations, layout or Layout(), seed)
         asked = (_lapses, _discount, _marks, _groups, _trajectories)
-        found = [one for ask in asked for one in ask(at, about)]
+        found = [one for ask in asked for one in ask(at)]
         steps = demonstrations.steps
         told = _diagnosis(float(base.point.loss), steps, (one[:-1] for one in found))
         inside = {one[1]: one[-1] for one in found}
-        return replace(told, together=_together(told, at, inside, about))
+        return replace(told, together=_together(told, at, inside))
 
 
 # (assumption, alternative, extra, log-likelihood, p-value or None for a chi-square, words, remedy,
@@ -152,25 +149,23 @@ def _diagnosis(loss: float, steps: int, found: Iterable[GivenUp]) -> Diagnosis:
 
 
 def _together(
-    told: Diagnosis, at: Setting, inside: Mapping[str, Setting | None], about: About
+    told: Diagnosis, at: Setting, inside: Mapping[str, Setting | None]
 ) -> Together | None:
     """The two alternatives that gain most, in one fit: the best of the ways to fit it there are."""
     every, single = told.contradicted, (LAPSES, DISCOUNT, MARK)
     who = bool(every) and every[0].alternative not in single
     rest = [row for row in every[1:] if not who or row.alternative in single]
     for other in rest:
-        ways = _ways({every[0].alternative, other.alternative}, at, inside, about)
+        ways = _ways({every[0].alternative, other.alternative}, at, inside)
         if ways:
             return _pair(told, (every[0], other), max(ways), sum(at.seen.whole.counts.shape))
     return None
 
 
-def _ways(
-    pair: set[str], at: Setting, inside: Mapping[str, Setting | None], about: About
-) -> list[float]:
+def _ways(pair: set[str], at: Setting, inside: Mapping[str, Setting | None]) -> list[float]:
     """Log-likelihoods of fits of two alternatives together, one for each way there is."""
     ways = [
-        _likely(other, world, about)
+        _likely(other, world)
         for own in sorted(pair)
         for other in pair - {own}
         if (world := inside[own]) is not None
@@ -185,7 +180,7 @@ def _ways(
 
         ways.append(lapses.best_discount(whole, likely, near.log_likelihood, 0.01)[1])
     if pair == {LAPSES, BY_GROUP}:
-        parts = _by_group(at, about.demonstrations)[1]
+        parts = _by_group(at)[1]
         apart = [lapses.climb(one, at.options, at.base, 0.1, tolerance=COMPARED) for one in parts]
         ways.append(sum(one.log_likelihood for one in apart))
     return ways
@@ -211,17 +206,17 @@ def _pair(
     )
 
 
-def _likely(alternative: str, at: Setting, about: About) -> float:
+def _likely(alternative: str, at: Setting) -> float:
     """The log-likelihood of an alternative in a world."""
     if alternative == LAPSES:
-        found = lapses.climb(at.seen.whole, at.options, at.base, 0.1, tolerance=COMPARED)
-        return found.log_likelihood
+        climbed = lapses.climb(at.seen.whole, at.options, at.base, 0.1, tolerance=COMPARED)
+        return climbed.log_likelihood
     asked = {DISCOUNT: _discount, MARK: _marks, NOISE_BY_GROUP: _groups, BY_GROUP: _groups}
-    named = (one for one in asked.get(alternative, _trajectories)(at, about))
-    return next((one[3] for one in named if one[1] == alternative), -np.inf)
+    found = asked.get(alternative, _trajectories)(at)
+    return next((one[3] for one in found if one[1] == alternative), -np.inf)
 
 
-def _lapses(at: Setting, _about: About) -> Iterator[Found]:
+def _lapses(at: Setting) -> Iterator[Found]:
     whole = at.seen.whole
     found = lapses.climb(whole, at.options, at.base, 0.1, tolerance=1e-4)
     low, high = lapses.share_interval(whole, at.options, found)
@@ -238,7 +233,7 @@ def _lapses(at: Setting, _about: About) -> Iterator[Found]:
     )
 
 
-def _discount(at: Setting, _about: About) -> Iterator[Found]:
+def _discount(at: Setting) -> Iterator[Found]:
     whole = at.seen.whole
     if whole.mdp.discount > lapses.HIGHEST:  # first exit, or so patient that others are all alike
         return
@@ -253,23 +248,23 @@ def _discount(at: Setting, _about: About) -> Iterator[Found]:
         None,
         f"discount {best:.3g} [{interval[0]:.3g}, {interval[1]:.3g}]",
         f"Recover with a discount near {best:.3g}; checks.discount_profile shows what it changes.",
-        Setting(seen, at.options, base, at.features),
+        at._replace(seen=seen, base=base),
     )
 
 
-def _marks(at: Setting, about: About) -> Iterator[Found]:
+def _marks(at: Setting) -> Iterator[Found]:
     mdp, whole = at.seen.whole.mdp, at.seen.whole
     found = missing_marks(whole, at.base, at.features, at.options, MARKS)
     if not found.marks:
         return
-    names = [mark_name(mdp, about.layout, mark) for mark in found.marks]
+    names = [mark_name(mdp, at.layout, mark) for mark in found.marks]
     each = [f"{one} ({x:+.3g})" for one, x in zip(names, found.coefficients, strict=True)]
     wider, how = marked(whole, at.features, at.options, found.marks)
-    world = Setting(
-        Trajectories(at.seen.table, wider),
-        how,
-        wider.fit(how),
-        with_marks(mdp, at.features, found.marks),
+    world = at._replace(
+        seen=Trajectories(at.seen.table, wider),
+        options=how,
+        base=wider.fit(how),
+        features=with_marks(mdp, at.features, found.marks),
     )
     yield (
         "no feature is missing",
@@ -283,18 +278,18 @@ def _marks(at: Setting, about: About) -> Iterator[Found]:
     )
 
 
-def _by_group(at: Setting, demonstrations: Demonstrations) -> tuple[list[str], list[Steps]]:
+def _by_group(at: Setting) -> tuple[list[str], list[Steps]]:
     """The names of the groups, and the likelihood of each; none where there are not two."""
-    if demonstrations.groups is None:
+    if at.demonstrations.groups is None:
         return [], []
-    names, member = np.unique(demonstrations.groups, return_inverse=True)
+    names, member = np.unique(at.demonstrations.groups, return_inverse=True)
     if len(names) < 2:
         return [], []
     return names.tolist(), at.seen.parts(np.eye(len(names))[member.ravel()])
 
 
-def _groups(at: Setting, about: About) -> Iterator[Found]:
-    names, parts = _by_group(at, about.demonstrations)
+def _groups(at: Setting) -> Iterator[Found]:
+    names, parts = _by_group(at)
     if not names:
         return
     whole, base = at.seen.whole, at.base
@@ -327,15 +322,15 @@ def _groups(at: Setting, about: About) -> Iterator[Found]:
     )
 
 
-def _trajectories(at: Setting, about: About) -> Iterator[Found]:
+def _trajectories(at: Setting) -> Iterator[Found]:
     seen, many = at.seen, len(at.seen)
-    if many < 4 or many == about.demonstrations.steps:  # loose pairs are nobody's
+    if many < 4 or many == at.demonstrations.steps:  # loose pairs are nobody's
         return
-    p_value = trajectory_p_value(seen, at.base, seed=about.seed)
+    p_value = trajectory_p_value(seen, at.base, seed=at.seed)
     plain = degrees(seen, single_type(seen, at.base))
 
     def sought(shared: bool) -> Types:
-        how = {"rounds": 60, "tolerance": COMPARED, "seed": about.seed, "shared": shared}
+        how = {"rounds": 60, "tolerance": COMPARED, "seed": at.seed, "shared": shared}
         quick, starts = replace(at.options, max_steps=20), 2 if shared else 6
         return search(seen, quick, at.base, 2, starts=starts, **how)
 
