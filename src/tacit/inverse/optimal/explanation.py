@@ -169,19 +169,12 @@ def explained(
         confidence=CONFIDENCE if evidence.errors else 1.0,
     )
     counts = counts_of(mdp, evidence.demonstrations)
-    visited, missed = np.any(counts, axis=1), np.zeros(counts.shape)
+    missed = np.zeros(counts.shape)
     if evidence.errors:
         short = shortfall(mdp, columns.table(point.amounts), point.values)
         missed = np.where((counts > 0) & (short > WRONG), short, 0.0)
     share = float(counts[missed > 0].sum() / counts.sum())
-    goodness = Goodness(
-        statistic=share,
-        residuals=np.where(visited[:, None], 0.0 - counts * missed, np.nan),
-        trajectory_residuals=np.zeros(0),
-        parts=(Part(name=STEPS, statistic=share, method="exact"),),
-        share=share,
-        weight=0.0 if share == 0.0 else np.nan,
-    )
+    goodness = _goodness(counts, missed, share, 0.0 if share == 0.0 else np.nan)
     return replace(recovery, identification=identification, goodness=goodness)
 
 
@@ -200,7 +193,13 @@ def unexplained(evidence: Evidence, found: Nearest) -> Recovery:
     if evidence.seen is not None and gain > 0:
         forgone = float((evidence.seen.visitation * found.slack).sum() / gain)
     misfit = misfit_findings(by_state, wrong, forgone)
-    goodness = _unfit(counts, found.slack, by_state, wrong, forgone)
+    goodness = _goodness(counts, found.slack, wrong, forgone)
+    lost = counts * found.slack
+    state, action = (int(n) for n in np.unravel_index(lost.argmax(), lost.shape))
+    taken = float(counts[state, action] / visits[state])
+    worst = Worst(state=state, action=action, observed=taken, expected=0.0)
+    # Where rounding alone forbids an explanation no step can be named.
+    goodness = replace(goodness, adequate=False, worst=worst if wrong > 0 else None)
     findings = [*goodness.findings(), *misfit, *_shared_findings(evidence), *moved]
     history = {"slack_by_state": by_state[None], "wrong": [wrong], "forgone": [forgone]}
     recovery = _recovery(evidence, parts, findings, history, found.violation, explained=False)
@@ -234,25 +233,16 @@ def _errors_findings(evidence: Evidence) -> list[Finding]:
     return [Finding(said, Kind.ASSUMED, number=float(counts[loose].sum() / counts.sum()))]
 
 
-def _unfit(
-    counts: np.ndarray, slack: np.ndarray, by_state: np.ndarray, wrong: float, forgone: float
-) -> Goodness:
-    """The `Goodness` of steps that fall short by slack [S, A] of every action that is best."""
-    visits = counts.sum(axis=1)
-    lost = counts * slack
-    state, action = (int(n) for n in np.unravel_index(lost.argmax(), lost.shape))
-    taken = float(counts[state, action] / visits[state])
-    # Where rounding alone forbids an explanation no step can be named.
-    named = wrong > 0
+def _goodness(counts: np.ndarray, slack: np.ndarray, share: float, weight: float) -> Goodness:
+    """The `Goodness` of steps of which a share falls short by slack [S, A] of what is best."""
+    visited = counts.sum(axis=1, keepdims=True) > 0
     return Goodness(
-        statistic=wrong,
-        adequate=False,
-        residuals=np.where(visits[:, None] > 0, -lost, np.nan),
+        statistic=share,
+        residuals=np.where(visited, 0.0 - counts * slack, np.nan),
         trajectory_residuals=np.zeros(0),
-        parts=(Part(name=STEPS, statistic=wrong, method="exact"),),
-        worst=Worst(state=state, action=action, observed=taken, expected=0.0) if named else None,
-        share=wrong,
-        weight=forgone,
+        parts=(Part(name=STEPS, statistic=share, method="exact"),),
+        share=share,
+        weight=weight,
     )
 
 

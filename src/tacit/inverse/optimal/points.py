@@ -82,7 +82,16 @@ def best_point(questions: Questions) -> Point:
         if corner[-1] > questions.tolerance:
             x, margin = _settled(program, corner)
     x, share = _with_reward(questions, x)
-    return _judged(questions, x, margin * share, ties)
+    short, best = slack(cone, x, values(cone, x, None)[0]), _best(cone, x).values[0]
+    seen = float(np.abs(short[cone.observed]).max(initial=0.0))
+    return Point(
+        amounts=x[: cone.width],
+        values=best,
+        margin=margin * share,
+        ties=ties,
+        violation=max(seen, float(-short.min())),
+        departure=float(slack(cone, x, best)[cone.observed].max(initial=0.0)),
+    )
 
 
 def forced_ties(questions: Questions) -> tuple[np.ndarray, np.ndarray]:
@@ -156,23 +165,6 @@ def _with_reward(questions: Questions, x: np.ndarray) -> tuple[np.ndarray, float
         if asked @ other[:width] > NOTHING:
             return 0.5 * (x + other), 0.5
     return x, 1.0
-
-
-def _judged(questions: Questions, x: np.ndarray, margin: float, ties: np.ndarray) -> Point:
-    cone = questions.cone
-    short = slack(cone, x, values(cone, x, None)[0])
-    seen = float(np.abs(short[cone.observed]).max(initial=0.0))
-    best = _best(cone, x).values[0]
-    departure = float(slack(cone, x, best)[cone.observed].max(initial=0.0))
-    violation = max(seen, float(-short.min()))
-    return Point(
-        amounts=x[: cone.width],
-        values=best,
-        margin=margin,
-        ties=ties,
-        violation=violation,
-        departure=departure,
-    )
 
 
 @dataclass(frozen=True, eq=False)
