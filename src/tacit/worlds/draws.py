@@ -170,9 +170,6 @@ _TRUE_COST = ((0.069, 0.11, 0.20), (0.12, 0.17, 0.26), (0.20, 0.25, 0.34))
 _RECOVERED_COST = ((0.041, 0.11, 0.23), (0.096, 0.17, 0.28), (0.16, 0.23, 0.35))
 _SLOPES = (0.62, 0.73)  # of the fit; the slides print none
 _PEAK = (2, 2)
-_REWARD_WEIGHTS = (0.68, 0.32)
-_RECOVERED_REWARD_WEIGHTS = (0.97, 0.03)
-_DOWN, _RIGHT = 1, 3
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -197,11 +194,11 @@ class PublishedFigure:
 def published_values() -> PublishedFigure:
     """The numbers of the published figure, as a `PublishedFigure`."""
     return PublishedFigure(
-        reward_weights=read_only(np.array(_REWARD_WEIGHTS)),
-        recovered_reward_weights=read_only(np.array(_RECOVERED_REWARD_WEIGHTS)),
+        reward_weights=read_only(np.array([0.68, 0.32])),
+        recovered_reward_weights=read_only(np.array([0.97, 0.03])),
         cost=read_only(_mirrored(_TRUE_COST)),
         recovered_cost=read_only(_mirrored(_RECOVERED_COST)),
-        policy=read_only(np.repeat([_DOWN, _RIGHT], [20, 5])),
+        policy=read_only(np.repeat([ACTIONS.index("down"), ACTIONS.index("right")], [20, 5])),
     )
 
 
@@ -217,14 +214,15 @@ def published_figure(*, discount: float = 0.9, tightness: float | None = None) -
     """
     from scipy.optimize import nnls
 
+    printed = published_values()
     hill = hill_features(5, hill=Hill.ABSOLUTE, slopes=np.array(_SLOPES), peak=np.array(_PEAK))
-    cost_weights, _ = nnls(hill.costs[0], _mirrored(_TRUE_COST))
+    cost_weights, _ = nnls(hill.costs[0], printed.cost)
     world = hill_grid(
         discount=discount,
         tightness=tightness,
         slopes=_SLOPES,
         peak=_PEAK,
-        reward_weights=_REWARD_WEIGHTS,
+        reward_weights=printed.reward_weights,
         cost_weights=cost_weights,
     )
     asked = {"discount": world.mdp.discount, "tightness": tightness}

@@ -189,13 +189,12 @@ def walls(number: int | None = None, *, seed: int = 0) -> World:
         raise InvalidModel(f"walls are numbered 1 to 4, or None for a fresh draw; got {number!r}")
     asked = {"number": number} if number is not None else {"seed": integer(seed, "seed", 0)}
     draw = np.random.default_rng(seed)
-    goal, cells = WALLS[number] if number is not None else _drawn_walls(draw)
     while True:
+        goal, cells = WALLS[number] if number is not None else _drawn_walls(draw)
         mdp = eight_moves(7, goal, stay=True)
         unsafe = np.isin(np.arange(49), [r * 7 + c for r, c in cells])
         if number is not None or _way_around(mdp, unsafe):
             break
-        goal, cells = _drawn_walls(draw)
     at_goal = np.eye(49)[goal[0] * 7 + goal[1]]
     names = [f"state {s}" for s in range(49)]
     features = Features(at_goal[:, None], [np.eye(49)], ["goal"], [names])

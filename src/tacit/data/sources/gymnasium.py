@@ -170,9 +170,8 @@ class Outcomes:
         """
         begin, after, likely = self.moves[:, 0], self.moves[:, 2], self.probabilities > 0
         acting = (initial > 0) | ~np.isin(np.arange(self.shape[0]), after[self.done & likely])
-        entered = acting
         while True:  # each round lets another state act, or is the last
-            entered = entered.copy()
+            entered = acting.copy()
             entered[after[~self.done & likely & acting[begin]]] = True
             if (entered == acting).all():
                 break
