@@ -51,14 +51,11 @@ def model_arrays(mdp: MDP, layout: Layout) -> dict[str, np.ndarray]:
         arrays["available"] = mdp.available
     if layout.is_grid:
         arrays |= {"rows": np.array(layout.rows), "columns": np.array(layout.columns)}
-    if layout.directions:
-        arrays["directions"] = np.array(layout.directions)
     if layout.centres:
-        arrays |= {"centres": np.array(layout.centres), "hexagon": np.array(layout.hexagon)}
-    if layout.state_names:
-        arrays["state_names"] = np.array(layout.state_names, dtype=str)
-    if layout.action_names:
-        arrays["action_names"] = np.array(layout.action_names, dtype=str)
+        arrays["hexagon"] = np.array(layout.hexagon)
+    for name in ("directions", "centres", "state_names", "action_names"):
+        if told := getattr(layout, name):
+            arrays[name] = np.array(told)
     return arrays if mdp.evidence is None else arrays | mdp.evidence.arrays()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -345,15 +345,17 @@ def ordered(names: Iterable[str]) -> tuple[str, ...]:
 
 def absorbing_states(settings: Settings, states: tuple[str, ...]) -> np.ndarray:
     """[S] bool, the states that are said to stay."""
-    known, stays = lookup(states), np.zeros(len(states), bool)
-    for name in settings.absorbing:
-        if name not in known:
-            raise InvalidModel(
-                f"{settings.path}: transitions.absorbing must name states; "
-                f"got {name!r}{did_you_mean(name, known)}"
-            )
-        stays[known[name]] = True
+    must = f"{settings.path}: transitions.absorbing must name states"
+    stays = np.zeros(len(states), bool)
+    stays[_places(settings.absorbing, lookup(states), must)] = True
     return stays
+
+
+def _places(names: Collection[str], known: Mapping[str, int], must: str) -> list[int]:
+    """The number of each name; one line, which begins with `must`, where one is not known."""
+    if (odd := next((name for name in names if name not in known), None)) is not None:
+        raise InvalidModel(f"{must}; got {odd!r}{did_you_mean(odd, known)}")
+    return [known[name] for name in names]
 
 
 def given_start(
@@ -366,14 +368,9 @@ def given_start(
     if isinstance(given, str) and given not in known and table and table.gives(given):
         shares = table.column(given, known, {"": 0})
         return _distribution(shares, f"{table.path}: the column {given!r}, initial,")
-    start = np.zeros(len(states))
-    for name, share in {given: 1.0}.items() if isinstance(given, str) else given.items():
-        if name not in known:
-            raise InvalidModel(
-                f"{settings.path}: initial must name a state; got {name!r}"
-                f"{did_you_mean(name, known)}"
-            )
-        start[known[name]] = share
+    start, shares = np.zeros(len(states)), {given: 1.0} if isinstance(given, str) else given
+    places = _places(shares, known, f"{settings.path}: initial must name a state")
+    start[places] = [*shares.values()]
     return _distribution(start, f"{settings.path}: initial")
 
 

@@ -352,7 +352,6 @@ def played(contest: Contest, methods: Mapping[str, Method]) -> list[Page]:
     """One row a method: its metrics, or why there are none; the null row and the optimum last."""
     judge, rows = Judge.of(contest), []
     for name, make in methods.items():
-        head = {"method": name, "told": told_more(name, contest.known)}
         start = time.process_time()
         try:
             if not hasattr(estimator := make(contest), "fit"):
@@ -366,19 +365,14 @@ def played(contest: Contest, methods: Mapping[str, Method]) -> list[Page]:
             reward = found.objective.reward
             if np.isfinite(reward).all() and (reward.any() or found.forbidden):
                 told |= judge.elsewhere(found)
-            rows.append(
-                {
-                    **head,
-                    "metrics": told | {"seconds": seconds},
-                    "status": found.status.name,
-                    "fits": bool(found.goodness.adequate),
-                }
-            )
+            row = {"metrics": told | {"seconds": seconds}, "status": found.status.name}
+            row["fits"] = bool(found.goodness.adequate)
         except Exception as error:  # somebody's own method may break in its own way
             if not isinstance(error, TacitError) and name in estimators():
                 raise
             said = "" if isinstance(error, TacitError) else f"{type(error).__name__}: "
-            rows.append({**head, "metrics": {}, "status": f"{said}{error}"[:200], "fits": True})
+            row = {"metrics": {}, "status": f"{said}{error}"[:200], "fits": True}
+        rows.append({"method": name, "told": told_more(name, contest.known), **row})
     blind = judge.policy(uniform_policy(contest.mdp))
     best = solve(contest.mdp, contest.truth, throw=False)
     ideal = judge.policy(best.policy) | judge.elsewhere(contest.truth)
