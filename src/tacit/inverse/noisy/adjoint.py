@@ -101,6 +101,14 @@ class Loss:
         """Size of a gradient entry that counts as one: most that a feature of range 1 collects."""
         return float(over_an_episode(self.mdp, max(float(np.abs(self.start).sum()), 1e-300)))
 
+    @cached_property
+    def dual(self) -> Dual:
+        """The same as a `Dual`, without tables and penalty: bounds and scales."""
+        ones, table = np.ones(self.design.size), np.zeros(self.design.shape)
+        target, scale = self.design.pull_back(self.seen), self.scale * ones
+        ends = (self.lower, self.upper, 0.0 * ones, ones, scale, self.visits)
+        return Dual(self.start, self.mdp.discount, 1.0, table, table[None][:0], target, *ends)
+
     def pulled(self, x: np.ndarray) -> np.ndarray:
         """[D] penalty times x."""
         return np.zeros(len(x)) if self.penalty is None else np.asarray(self.penalty @ x)
@@ -149,6 +157,11 @@ class Place(NamedTuple):
     policy: np.ndarray  # [S, A]
     visits: np.ndarray  # [S] discounted visits from the start
     residual: float  # Bellman residual left
+
+    def point(self, curvature: np.ndarray) -> Point:
+        """The same as a `Point` with this curvature; of the values no derivatives are known."""
+        none = np.zeros((0, len(self.values)))
+        return Point(*self[:3], curvature, self.values, none, *self[4:])
 
 
 class Descent(NamedTuple):
@@ -352,14 +365,10 @@ def _written_step(loss: Loss, place: Place, bent: Information) -> np.ndarray:
     whole = whole if loss.penalty is None else whole + loss.penalty.toarray()
     # What would go far beyond doubling, as it tells next to nothing, stops there alone: to shorten
     # the step for its sake would hold back all others.
-    ones, none, zero = np.ones(len(place.x)), np.zeros((0, 0, 0)), np.zeros(len(place.x))
-    near, scale = 2.0 * np.abs(place.x) + 1.0, loss.scale * ones
-    ends = np.maximum(loss.lower, place.x - near), np.minimum(loss.upper, place.x + near)
-    dual = Dual(
-        loss.start, loss.mdp.discount, 1.0, none, none, zero, *ends, zero, ones, scale, loss.visits
-    )
-    point = Point(*place[:3], whole, place.values, none, *place[4:])
-    return np.asarray(newton_step(Host(loss.mdp), dual, point))
+    near = 2.0 * np.abs(place.x) + 1.0
+    lower, upper = np.maximum(loss.lower, place.x - near), np.minimum(loss.upper, place.x + near)
+    dual = loss.dual._replace(lower=lower, upper=upper)
+    return np.asarray(newton_step(Host(loss.mdp), dual, place.point(whole)))
 
 
 def runs_away(place: Place, far: float = FAR) -> bool:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from tacit.engine.newton_search import Dual, Point
 from tacit.inverse.noisy import DeltaMethod, Split, adjoint, points, table_scores
 from tacit.inverse.noisy.adjoint import Descent, Information, Loss, Place, begin, descend, runs_away
 from tacit.inverse.noisy.boltzmann import RESCUE, Fit, bounds_of
@@ -40,34 +39,8 @@ class Ended(NamedTuple):
 
     def fit(self, tolerance: float) -> Fit:
         """It as a `Fit`, without tables and curvature: what decides whether it converged."""
-        loss, place = self.loss, self.descent.place
-        (states, actions), ones = loss.design.shape, np.ones(len(place.x))
-        problem = Dual(
-            start=loss.start,
-            discount=loss.mdp.discount,
-            temperature=1.0,
-            base=np.zeros((states, actions)),
-            tables=np.zeros((0, states, actions)),
-            target=loss.design.pull_back(loss.seen),
-            lower=loss.lower,
-            upper=loss.upper,
-            ridge=0.0 * ones,
-            unit=ones,
-            scale=loss.scale * ones,
-            information=loss.visits,
-        )
-        point = Point(
-            x=place.x,
-            loss=place.loss,
-            gradient=place.gradient,
-            curvature=np.zeros((0, 0)),
-            values=place.values,
-            table_values=np.zeros((0, states)),
-            policy=place.policy,
-            visits=place.visits,
-            residual=place.residual,
-        )
-        return Fit(problem, point, self.descent.steps, tolerance)
+        point = self.descent.place.point(np.zeros((0, 0)))
+        return Fit(self.loss.dual, point, self.descent.steps, tolerance)
 
 
 def minimised(loss: Loss, options: Likelihood, near: Place | None = None) -> Ended:
