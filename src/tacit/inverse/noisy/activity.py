@@ -242,7 +242,12 @@ def active_constraints(
 
 
 def verdict_findings(
-    verdict: Verdict, multipliers: np.ndarray, *, converged: bool = True, robust: bool = False
+    verdict: Verdict,
+    multipliers: np.ndarray,
+    *,
+    converged: bool = True,
+    robust: bool = False,
+    cautious: bool | None = None,
 ) -> list[Finding]:
     """Which constraints were shown to restrain the demonstrator, which sets, and how many.
 
@@ -251,37 +256,42 @@ def verdict_findings(
         multipliers: [K] prices of the fit that is reported.
         converged: whether its search did.
         robust: whether the model does not fit, so that tests are sandwich ones.
+        cautious: whether p-values are upper limits, of very many features; None of fewer.
     """
-    count = len(multipliers)
+    count, most = len(multipliers), "at most " if cautious else ""
+    care = "; with so many features the test is cautious" if cautious else ""
     family = f", by Holm's method over {count} constraints" if count > 1 else ""
     by = ", by a sandwich test" if robust else ""
+    where = " in the best approximation, since the model does not fit" if robust else ""
     active = multipliers > 0 if verdict.active is None else verdict.active
     findings = []
     for k, (price, p) in enumerate(zip(multipliers, verdict.p_values.tolist(), strict=True)):
-        shown = chance(p)
+        shown = f"{most}{chance(p)}"
         if any(k in one.members for one in verdict.sets):
             continue
         if np.isnan(p) and converged:
             said = f"Constraint {k} has a price by what was fixed beforehand: it was not tested."
-            findings.append(Finding(said, Kind.ASSUMED, constraint=k))
-            continue
-        if not price > 0:
+            if cautious is None:
+                findings.append(Finding(said, Kind.ASSUMED, constraint=k))
+                continue
+            kind = Kind.NOTE
+            said = (
+                f"Whether constraint {k} is active was not tested: under a prior, or where the "
+                "search did not converge, no law is known; nor where its price was fixed."
+            )
+        elif not price > 0:
             kind = Kind.INACTIVE
             said = (
                 f"Constraint {k} is not identified: the demonstrations do not show that it "
-                f"restrains the expert ({shown} if it does not{family})."
+                f"restrains the expert ({shown} if it does not{family}{care})."
             )
         elif not converged:
             kind = Kind.NOT_CONVERGED
             said = f"Whether constraint {k} is active is not known: the search did not converge."
         else:
             assert active[k]  # what was not shown to be active has no price in the reported fit
-            kind, said = Kind.ACTIVE, f"Constraint {k} is active ({shown} if it were not{family})."
-            if robust:
-                said = (
-                    f"Constraint {k} is active in the best approximation, since the model does not "
-                    f"fit ({shown} if it were not{family}{by})."
-                )
+            kind = Kind.ACTIVE
+            said = f"Constraint {k} is active{where} ({shown} if it were not{family}{by})."
         findings.append(Finding(said, kind, constraint=k, number=p))
     for one in verdict.sets:
         given = max(one.members, key=lambda k: multipliers[k])

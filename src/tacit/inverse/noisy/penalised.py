@@ -24,9 +24,9 @@ from tacit.inverse.expectations import (
     pull_back,
     random_loss,
 )
-from tacit.inverse.findings import Finding, Kind, chance, data_findings, guarantee_findings, listed
+from tacit.inverse.findings import Finding, Kind, data_findings, guarantee_findings, listed
 from tacit.inverse.noisy import points
-from tacit.inverse.noisy.activity import Verdict
+from tacit.inverse.noisy.activity import Verdict, verdict_findings
 from tacit.inverse.noisy.adjoint import Loss, Place, begin, curvature, descend
 from tacit.inverse.noisy.boltzmann import RESCUE, Fit, expert_of
 from tacit.inverse.noisy.inference import described
@@ -155,9 +155,11 @@ def maximise_many(
 
     full = minimised(loss, options, near)
     goodness = goodness_of_many(demonstrations, full, options)
-    kept, p_values, bounds_only = active_constraints(full, options, within)
-    told = _constraint_findings(kept, p_values, at_most=bounds_only)
-    return _recovery(options, features, demonstrations, kept, choice, p_values, told, goodness)
+    kept, p_values, cautious = active_constraints(full, options, within)
+    verdict = Verdict(unadjusted=np.full(len(p_values), np.nan), p_values=p_values)
+    prices = [kept.descent.place.x[block].max(initial=0.0) for block in design.blocks[1:]]
+    told = verdict_findings(verdict, np.array(prices), cautious=cautious)
+    return _recovery(options, features, demonstrations, kept, choice, verdict, told, goodness)
 
 
 def _recovery(
@@ -166,7 +168,7 @@ def _recovery(
     demonstrations: Observed,
     ended: Ended,
     choice: Choice,
-    p_values: np.ndarray,
+    verdict: Verdict,
     told: list[Finding],
     goodness: Goodness,
 ) -> Recovery:
@@ -220,41 +222,13 @@ def _recovery(
         identification=table.identification(
             design,
             findings=findings,
-            verdict=Verdict(unadjusted=np.full(len(p_values), np.nan), p_values=p_values),
+            verdict=verdict,
             answer=None if known is None else known.answer,
         ),
         estimator=described(options),
         parameters=coefficients(features, design, fitted, known, bounds.given),
         goodness=goodness,
     )
-
-
-def _constraint_findings(ended: Ended, p_values: np.ndarray, *, at_most: bool) -> list[Finding]:
-    """Which constraints were shown to restrain the demonstrator; chances may be upper limits."""
-    findings, design, x = [], ended.loss.design, ended.descent.place.x
-    prices = [float(x[block].max(initial=0.0)) for block in design.blocks[1:]]
-    most = "at most " if at_most else ""
-    family = f", by Holm's method over {len(prices)} constraints" if len(prices) > 1 else ""
-    for k, (price, p) in enumerate(zip(prices, p_values.tolist(), strict=True)):
-        kind, said = (
-            Kind.ACTIVE,
-            f"Constraint {k} is active ({most}{chance(p)} if it were not{family}).",
-        )
-        if np.isnan(p):
-            kind = Kind.NOTE
-            said = (
-                f"Whether constraint {k} is active was not tested: under a prior, or where the "
-                "search did not converge, no law is known; nor where its price was fixed."
-            )
-        elif not price > 0:
-            kind = Kind.INACTIVE
-            said = (
-                f"Constraint {k} is not identified: the demonstrations do not show that it "
-                f"restrains the expert ({most}{chance(p)} if it does not{family}"
-                f"{'; with so many features the test is cautious' if at_most else ''})."
-            )
-        findings.append(Finding(said, kind, constraint=k, number=p))
-    return findings
 
 
 def _prior_findings(prior: Ridge | Smooth | Sparse | None, choice: Choice) -> list[Finding]:
