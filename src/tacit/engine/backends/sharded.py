@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from numpy.typing import DTypeLike
 
 from tacit.engine import MESH, Array
 from tacit.engine.backends.device import Lists
@@ -69,7 +70,7 @@ def split_rows(
     rows: Callable[[int, int], np.ndarray],
     *,
     axis: int = 0,
-    dtype: type = np.float64,
+    dtype: DTypeLike = np.float64,
 ) -> jax.Array:
     """The array of this shape split along an axis of states, 0 in the added ones.
 
@@ -171,14 +172,7 @@ class Sharded(Lists):
             return type(value)(*(self.place(n, v) for n, v in zip(fields, value, strict=True)))
         if name not in STATE_AXES or isinstance(value, jax.Array):
             return value
-        value, axis = np.asarray(value, dtype=np.float64), STATE_AXES[name]
-        before = (slice(None),) * axis
-        return split_rows(
-            self.mesh,
-            value.shape,
-            lambda start, stop: value[(*before, slice(start, stop))],
-            axis=axis,
-        )
+        return _split(self.mesh, np.asarray(value, dtype=np.float64), axis=STATE_AXES[name])
 
     def fetch(self, value: Array, name: str = "") -> Array:
         """The result of a search as NumPy arrays, without the added states."""
@@ -239,9 +233,8 @@ class Sharded(Lists):
 
 
 def sharded_backend(mdp: MDP, mesh: Mesh) -> Sharded:
-    """The model split over the devices of the mesh."""
-    packed = mdp.packed
-    missing, walk, length = mdp.limits
+    """The model, discounted, split over the devices of the mesh."""
+    packed, missing = mdp.packed, mdp.limits[0]
     every = np.arange(mdp.states, dtype=np.int32)[:, None, None]
     states = at_home(packed.states, packed.probabilities, every)
     border = border_of(mesh, mdp.states, int(np.abs(states - every).max()))
@@ -251,17 +244,16 @@ def sharded_backend(mdp: MDP, mesh: Mesh) -> Sharded:
 
     return Sharded(
         split_rows(mesh, states.shape, places, dtype=np.int32),
-        split_rows(
-            mesh, packed.probabilities.shape, lambda start, stop: packed.probabilities[start:stop]
-        ),
+        _split(mesh, packed.probabilities),
         mesh,
         mdp.states,
         border=border,
-        missing=missing if missing is None else _split(mesh, missing, bool),
-        walk=walk if walk is None else _split(mesh, walk, np.float64),
-        length=length,
+        missing=missing if missing is None else _split(mesh, missing),
     )
 
 
-def _split(mesh: Mesh, table: np.ndarray, dtype: type) -> jax.Array:
-    return split_rows(mesh, table.shape, lambda start, stop: table[start:stop], dtype=dtype)
+def _split(mesh: Mesh, table: np.ndarray, *, axis: int = 0) -> jax.Array:
+    def rows(start: int, stop: int) -> np.ndarray:
+        return table[(*(slice(None),) * axis, slice(start, stop))]
+
+    return split_rows(mesh, table.shape, rows, axis=axis, dtype=table.dtype)
