@@ -326,12 +326,5 @@ def undiscounted_fixed_point(
     again = soft_fixed_point(
         backend, 1.0, temperature, reward, begin, xp.where(good, xp.inf, target)
     )
-    values = xp.where(good, values, again[0])
-    policy = xp.where(good, policy, again[1])
-    error = xp.where(good, error, again[2])
-    good = settled(values, policy, error)
-    return (
-        xp.where(good, values, below),
-        xp.where(good, policy, backend.walk),
-        xp.where(good, error, xp.inf),
-    )
+    found = backend.select(good, (values, policy, error), again)
+    return backend.select(settled(*found), found, (below, backend.walk, xp.inf))

@@ -120,9 +120,7 @@ class Loop(Generic[Given, Found]):
         return njit(cache=kept, nogil=True)(own)
 
 
-def compiled(function: Callable[Given, Found]) -> Loop[Given, Found]:
-    """The function as a `Loop` that is run as it is written where nothing is compiled."""
-    return Loop(function)
+compiled = Loop  # run as it is written where nothing is compiled
 
 
 def compiled_or(
