@@ -252,14 +252,9 @@ class Pool:
 def price_many(
     mdp: MDP, tables: np.ndarray, budgets: np.ndarray, *, start: Column | None, limit: int
 ) -> Priced:
-    """The prices of K budgets, and a mixture of at most K + 1 policies that keeps them.
+    """As `price_one` for K budgets: a mixture of at most K + 1 policies keeps them.
 
-    Args:
-        mdp: the model.
-        tables: [1 + K, S, A] reward and costs.
-        budgets: [K].
-        start: a policy to begin from.
-        limit: most unconstrained problems to solve.
+    Tables are [1 + K, S, A] reward and costs, budgets [K].
     """
     pool = Pool(mdp, tables, limit)
     first = pool.price(1.0, np.zeros(len(budgets)), start)

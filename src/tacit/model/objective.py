@@ -268,25 +268,20 @@ class Features:
         """
         alone = [] if cost_weights is None else [cost_weights]
         given = cost_weights if isinstance(cost_weights, Iterable) else alone
-        weights = [
-            numbers(reward_weights, "reward_weights"),
-            *(numbers(w, f"cost_weights[{k}]") for k, w in enumerate(given)),
-        ]
+        weights = {"reward_weights": reward_weights}
+        weights |= {f"cost_weights[{k}]": w for k, w in enumerate(given)}
+        weights = {name: numbers(w, name) for name, w in weights.items()}
         if len(weights) - 1 != self.constraints:
             raise InvalidModel(
                 f"cost_weights must hold one vector per constraint ({self.constraints}); "
                 f"got {len(weights) - 1}"
             )
-        for name, table, w in zip(
-            ["reward_weights", *(f"cost_weights[{k}]" for k in range(self.constraints))],
-            self.maps,
-            weights,
-            strict=True,
-        ):
+        made = []
+        for (name, w), table in zip(weights.items(), self.maps, strict=True):
             if w.shape != table.shape[-1:]:
                 raise InvalidModel(f"{name} must have shape {table.shape[-1:]}; got {w.shape}")
-        made = [np.asarray(table @ w) for table, w in zip(self.maps, weights, strict=True)]
-        reward, tables = made[0], made[1:]
+            made.append(np.asarray(table @ w))
+        reward, *tables = made
         if any(t.ndim == 2 for t in tables):  # mixed state and state-action costs share one axis
             width = max(t.shape[1] for t in tables if t.ndim == 2)
             tables = [t if t.ndim == 2 else np.repeat(t[:, None], width, axis=1) for t in tables]

@@ -112,11 +112,8 @@ def _opened(table: str | Path | Mapping[str, npt.ArrayLike] | Frame, state: str)
         raise InvalidModel(
             f"a table of features is a path, a dict of columns or a data frame; got {table!r:.60}"
         )
-    return _MemoryTable({str(key): np.asarray(table[key]) for key in _names(table)})
-
-
-def _names(table: Mapping[str, npt.ArrayLike] | Frame) -> Sequence[str]:
-    return [*(table.keys() if isinstance(table, Mapping) else table.columns)]
+    names = table.keys() if isinstance(table, Mapping) else table.columns
+    return _MemoryTable({str(key): np.asarray(table[key]) for key in names})
 
 
 class _MemoryTable(Table):
