@@ -206,11 +206,9 @@ def unexplained(evidence: Evidence, found: Nearest) -> Recovery:
     return replace(recovery, goodness=goodness)
 
 
-def explainable(
-    mdp: MDP, features: Features, demonstrations: Observed, *, free_reward: bool = False
-) -> bool:
+def explainable(mdp: MDP, features: Features, demonstrations: Observed) -> bool:
     """Whether any objective explains every step of an optimal expert."""
-    columns = columns_of(mdp, features, free_reward=free_reward)
+    columns = columns_of(mdp, features)
     if len(columns.tables) == 0:
         return True
     found = cone(mdp, columns.tables, counts_of(mdp, demonstrations))

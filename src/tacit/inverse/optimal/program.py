@@ -54,7 +54,6 @@ class Program:
         self.tolerance = tolerance
         self.start: Column | None = None
         self.solved = 0
-        self.violation = 0.0
         self._held = cone.restricted
         self._known: dict[tuple[int, bytes], int] = {}  # row -> questions for which it was idle
         self._forms: tuple[bytes, np.ndarray] | None = None
@@ -63,10 +62,7 @@ class Program:
         self._fixed = self._solver.getNumRow()
 
     def maximise(self, objective: np.ndarray, extra: float = 0.0) -> np.ndarray:
-        """[n + 1] a corner x, extra where objective [n] . x + extra * (the extra one) is largest.
-
-        `violation` says by how much it breaks an inequality, if rounding does not let it be exact.
-        """
+        """[n + 1] a corner x, extra where objective [n] . x + extra * (the extra) is largest."""
         corner = self._cut(np.r_[objective, extra], None)
         self._tidy()
         return corner
@@ -115,7 +111,6 @@ class Program:
             self.start = best
             short = slack(self.cone, x, level)
             broken = np.where(self._held, self.strict * extra - short, 0.0)
-            self.violation = float(broken.max(initial=0.0))
             surplus = 0.0 if pairs is None else extra - float((short * pairs).sum())
             added = self._add_broken(broken, best)
             if pairs is not None and surplus > self.tolerance * max(1.0, pairs.sum() ** 0.5):

@@ -70,9 +70,6 @@ class Questions:
         # A program of HiGHS cannot be copied or sent; it is built again when asked.
         return {"cone": self.cone, "columns": self.columns, "tolerance": self.tolerance}
 
-    def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state)
-
     def __call__(
         self, reward_direction: npt.ArrayLike, cost_directions: Iterable[npt.ArrayLike] = ()
     ) -> tuple[float, float]:
