@@ -301,7 +301,7 @@ def null_distribution(
     expert = true_solution or solve(mdp, truth, solver=solver)
     if behaviours is None:
         behaviours = behaviour.sample_behaviours(mdp, features=features, seed=seed)
-    rows = []
+    rows, error = [], behaviour.weight_error
     for guess in outcomes.null_objectives(features, expert.visitation, draws=draws, seed=seed):
         row = compare(
             mdp,
@@ -314,14 +314,10 @@ def null_distribution(
             behaviours=behaviours,
         ).scalars()
         if reward_weights is not None:
-            row["reward_weight_error"] = behaviour.weight_error(
-                reward_weights, guess.reward_weights
-            )
+            row["reward_weight_error"] = error(reward_weights, guess.reward_weights)
         if cost_weights:
-            row["cost_weight_error"] = max(
-                behaviour.weight_error(*pair)
-                for pair in zip(cost_weights, guess.cost_weights, strict=True)
-            )
+            pairs = zip(cost_weights, guess.cost_weights, strict=True)
+            row["cost_weight_error"] = max(error(*pair) for pair in pairs)
         rows.append(row)
     values = np.array([list(row.values()) for row in rows])
     return NullDistribution(tuple(rows[0]), values, seed)
