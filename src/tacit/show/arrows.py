@@ -81,9 +81,9 @@ def draw_policy(
     cells = layout.rows * layout.columns if layout.is_grid else len(layout.centres)
     policy = np.asarray(policy, dtype=float)[:cells]
     taken = policy > LEAST_SHARE
+    hatched = np.zeros(cells, bool) if unseen is None else np.asarray(unseen, bool)[:cells]
     if layout.centres and not layout.is_grid:
-        seen = None if unseen is None else np.asarray(unseen, bool)[:cells]
-        return _draw_leads(policy, axes, layout, seen, assumed)
+        return _draw_leads(policy, axes, layout, hatched, assumed)
     if has_arrows(layout):
         tied = np.zeros_like(taken) if ties is None else np.asarray(ties, bool)[:cells] & ~taken
         marks = np.zeros(cells, bool) if marked is None else np.asarray(marked, bool)[:cells]
@@ -99,21 +99,21 @@ def draw_policy(
             axes.plot(columns, rows, label=NO_PREFERENCE, **RING)
     else:
         _draw_likeliest(policy, axes, layout)
-    if unseen is not None and max(layout.rows, layout.columns) <= MOST_ARROWED:
-        for state in np.flatnonzero(np.asarray(unseen, bool)[:cells]).tolist():
+    if max(layout.rows, layout.columns) <= MOST_ARROWED:
+        for state in np.flatnonzero(hatched).tolist():
             axes.add_patch(_unseen(state % layout.columns, state // layout.columns, assumed))
     return axes
 
 
 def _draw_leads(
-    policy: np.ndarray, axes: Axes, layout: Layout, unseen: np.ndarray | None, assumed: bool
+    policy: np.ndarray, axes: Axes, layout: Layout, unseen: np.ndarray, assumed: bool
 ) -> Axes:
     """The axes, with an arrow from the middle of each state to where its actions lead."""
     areas = outlines(layout)
     plain_look = {"facecolors": CELL, "edgecolors": PAPER, "linewidths": 0.8}
     axes.add_collection(PolyCollection(areas, **plain_look), autolim=False)
     frame_areas(axes, layout)
-    if unseen is not None and unseen.any():
+    if unseen.any():
         look = {"facecolors": "none", "edgecolors": FAINT, "linewidths": 0.0}
         hatched = [area for area, one in zip(areas, unseen, strict=True) if one]
         marks = "...." if assumed else "////"

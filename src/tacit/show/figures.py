@@ -114,11 +114,7 @@ def comparison_figure(
     for column in panels:
         for axes in column:
             axes.set_aspect("auto")
-        for axes in column[:-1]:
-            axes.tick_params(labelbottom=False)
-    for column in panels[1:]:
-        for axes in column:
-            axes.tick_params(labelleft=False)
+            axes.tick_params(labelbottom=axes is column[-1], labelleft=column is panels[0])
     return figure
 
 
@@ -192,8 +188,7 @@ def convergence_figure(run: Convergence, *, title: str = "") -> Figure:
     prices = prices.reshape(len(prices), -1)
     names = [str(k + 1) for k in range(prices.shape[1])] if prices.shape[1] > 1 else []
     titles = ["feature gap", "change of the weights", "multipliers" if names else "multiplier"]
-    figure, panels = panel_row(titles, title=title, names=names)
-    gap, change, price = panels
+    figure, (gap, change, price) = panel_row(titles, title=title, names=names)
     draw = partial(draw_history, best=run.best)
     draw(run.feature_gap, gap, levels=run.noise, level_name="sampling noise")
     draw(run.weight_change, change, levels=run.tolerance, level_name="tolerance")

@@ -139,15 +139,12 @@ def policy(recovery: Recovery, axes: Axes | None = None, *, layout: Layout | Non
         return axes
     order = np.argsort(-named.time, kind="stable")[:MOST_ROWS]
     axes = row_axes(axes, len(order), [named.state(s) for s in order])
-    for row, s in enumerate(order):
-        begun = 0.0
-        for a in range(named.actions):
-            chance, colour = float(named.policy[s, a]), series_colour(a)
-            axes.barh(row, chance, left=begun, color=colour, height=0.7, label=named.action(a))
-            begun += chance
-    handles, labels = axes.get_legend_handles_labels()
-    unique = dict(zip(labels, handles, strict=True))
-    axes.legend(unique.values(), unique.keys(), **legend_above(len(unique)))
+    begun = np.zeros(len(order))
+    for a in range(named.actions):
+        look = {"left": begun, "color": series_colour(a), "height": 0.7, "label": named.action(a)}
+        axes.barh(range(len(order)), named.policy[order, a], **look)
+        begun = begun + named.policy[order, a]
+    axes.legend(**legend_above(named.actions))
     axes.set_xlim(0, 1)
     axes.set_xlabel("chance of each action")
     return axes

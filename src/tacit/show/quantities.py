@@ -149,10 +149,6 @@ class NamedRecovery:
         """The name of an action."""
         return self.layout.action_name(int(action))
 
-    def behaviour(self, state: int, *, most: int = 3) -> str:
-        """What is done in a state, in words: the likeliest actions with their shares."""
-        return self.action_shares(self.policy[state], most=most)
-
     def action_shares(self, chances: np.ndarray, *, most: int = 3) -> str:
         """The likeliest actions in words, with their shares."""
         order = [a for a in np.argsort(-chances, kind="stable")[:most] if chances[a] >= 0.01]
@@ -202,7 +198,7 @@ def state_table(named: NamedRecovery) -> Table:
         numbers = [100.0 * time[s], named.reward[s]]
         numbers += [named.costs[k, s] for k in known]
         bars: list[Cell] = [Bar(float(v), scale) for v, scale in zip(numbers, scales, strict=True)]
-        rows.append(Row([named.state(s), bars[0], named.behaviour(s), *bars[1:]]))
+        rows.append(Row([named.state(s), bars[0], named.action_shares(named.policy[s]), *bars[1:]]))
     note = "Time is the share of its discounted time that the recovered policy spends there."
     if named.states > MOST_LISTED:
         note += (
