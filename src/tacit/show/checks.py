@@ -68,7 +68,8 @@ MOST_POINTS = 400  # of a curve that can be told apart under a pointer
 def check_sections(extras: Mapping[str, object]) -> list[Section]:
     """One section for each check that holds anything."""
     found = {name: blocks_of(plain(result)) for name, result in extras.items()}
-    return [Section(_title(name), blocks) for name, blocks in found.items() if blocks]
+    titles = {name: TITLES.get(name, words(name).capitalize()) for name in found}
+    return [Section(titles[name], blocks) for name, blocks in found.items() if blocks]
 
 
 def answers(extras: Mapping[str, object]) -> dict[str, list[str]]:
@@ -110,10 +111,6 @@ def cell(value: object) -> Cell:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return value if isinstance(value, int | float | str | None) else str(value)
-
-
-def _title(name: str) -> str:
-    return TITLES.get(name, words(name).capitalize())
 
 
 def _scores(result: Mapping[str, object]) -> list[Block]:

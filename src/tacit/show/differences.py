@@ -185,8 +185,9 @@ def shared_section(found: JointRecovery, own: Mapping[str, Recovery]) -> Section
     drawn, rows = _shared_rows(found, own)
     blocks: list[Block] = []
     tests = [
-        Row([f"weights of {what}", short(p, digits=2), short(q, digits=2), _verdict(q)])
+        Row([f"weights of {what}", short(p, digits=2), short(q, digits=2), verdict])
         for what, p, q in agreements(found)
+        for verdict in ["not the same" if q < LEVEL else "not shown to differ"]
     ]
     if tests:
         heads = [Column("Shared"), Column("p"), Column("p by Holm"), Column("They are")]
@@ -232,10 +233,6 @@ def _shared_rows(
             cells = [_words(*every.get(who, (np.nan,) * 3)) for who in ("shared", *own)]
             rows.append(Row([head, *cells]))
     return drawn, rows
-
-
-def _verdict(adjusted: float) -> str:
-    return "not the same" if adjusted < LEVEL else "not shown to differ"
 
 
 def _words(value: float, low: float, high: float) -> str:

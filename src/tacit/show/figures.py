@@ -104,7 +104,8 @@ def comparison_figure(
     """
     costs = [np.asarray(view.costs, dtype=float) for view in views]
     constraints = len(costs[0])
-    names = [plain(n) for n in cost_names] or _cost_names(constraints)
+    numbered = ["cost"] if constraints == 1 else [f"cost {k + 1}" for k in range(constraints)]
+    names = [plain(n) for n in cost_names] or numbered
     columns = [("reward", [view.reward for view in views], REWARD_MAP)]
     columns += [(names[k], [c[k] for c in costs], COST_MAP) for k in range(constraints)]
     figure, panels, below = _page(layout, len(views), len(columns) + 1, title)
@@ -175,10 +176,6 @@ def _policy_column(
     first = plain(views[0].name).lower() if marked else ""
     actions = np.asarray(views[0].policy).shape[1]
     draw_key(below, layout, actions, tied=tied, mixed=mixed, first=first)
-
-
-def _cost_names(constraints: int) -> list[str]:
-    return ["cost"] if constraints == 1 else [f"cost {k + 1}" for k in range(constraints)]
 
 
 @styled()

@@ -297,14 +297,10 @@ def reproduce_section(run: Run) -> Section:
         note = "SHA-256 of what each part of the problem says: other data, other checksums."
         blocks.append(Table("Data", [Column("Part"), Column("Checksum")], rows, note))
     if config:
-        rows = [Row([words(k), _setting(v)]) for k, v in config.items()]
+        rows = [Row([words(k), "–" if v in (None, "") else f"`{v}`"]) for k, v in config.items()]
         table = Table("Settings", [Column("Name"), Column("Value")], rows)
         blocks.append(Details("All settings", [table]))
     return Section("How to reproduce", blocks)
-
-
-def _setting(value: object) -> str:
-    return f"`{value}`" if value not in (None, "") else "–"
 
 
 MOST_FOLLOWED = 12  # features followed over the iterations
