@@ -116,11 +116,6 @@ def read_features(path: Path) -> Features:
         return Features(maps[0], maps[1:], names[0], names[1:])
 
 
-def truth_arrays(truth: Objective) -> dict[str, np.ndarray]:
-    """The entries of `truth.npz`."""
-    return {"reward": truth.reward, "costs": truth.costs, "budgets": truth.budgets}
-
-
 def read_truth(path: Path) -> Objective:
     """The objective of `truth.npz`."""
     arrays = _entries(path, ("reward",), ("costs", "budgets"))

@@ -19,7 +19,6 @@ from tacit.folders.archives import (
     feature_arrays,
     model_arrays,
     read_model,
-    truth_arrays,
     write_places,
 )
 from tacit.folders.reading import LARGEST, NAMED, looked_up, read_demonstrations, refuse_repeats
@@ -244,7 +243,8 @@ def _write_settings(problem: Problem, folder: Path, lines: list[str]) -> None:
     if lines := [*lines, *coefficient_lines(problem.coefficients)]:
         write_bytes(folder / FILE, "\n".join([*lines, ""]).encode())
     if problem.truth is not None:
-        write_arrays(folder / "truth.npz", truth_arrays(problem.truth))
+        parts = {name: getattr(problem.truth, name) for name in ("reward", "costs", "budgets")}
+        write_arrays(folder / "truth.npz", parts)
 
 
 def trip_lines(problem: Problem) -> list[str]:

@@ -100,15 +100,14 @@ def rollouts(
     for name, value in (("episodes", episodes), ("max_steps", max_steps)):
         if value < 1:
             raise InvalidModel(f"{name} must be at least 1; got {value}")
-    found = terminal_states(environment) if ends is None and discretiser is None else ends
-    if ends is None and found is not None and np.shape(found) != (states,):
-        found = None  # what is observed is not what the table numbers
-    over = where_over(found, states)
+    told = terminal_states(environment) if ends is None and discretiser is None else ends
+    if ends is None and told is not None and np.shape(told) != (states,):
+        told = None  # what is observed is not what the table numbers
+    over = where_over(told, states)
     choose = _chooser(policy, (seeing, acting), np.random.default_rng(seed))
-    seen: list[int] = []
-    taken: list[int] = []
-    offsets, ended, final = [0], [], []
+    pairs, ended = [], []
     for episode in range(episodes):
+        seen, taken = list[int](), list[int]()
         observation, _ = environment.reset(seed=seed if episode == 0 else None)
         terminated = truncated = False
         for _ in range(max_steps):
@@ -119,18 +118,11 @@ def rollouts(
             observation, _, terminated, truncated, _ = environment.step(chosen)
             if terminated or truncated:
                 break
-        offsets.append(len(seen))
-        ended.append(bool(terminated))
         last = seeing.one(observation)
-        final.append(int(over[last]) if terminated else last)
-    return Demonstrations(
-        np.array(seen),
-        np.array(taken),
-        np.array(offsets),
-        ended=np.array(ended),
-        final_states=np.array(final),
-        layout=_layout(discretiser, action_discretiser),
-    )
+        pairs.append(([*seen, int(over[last]) if terminated else last], taken))
+        ended.append(bool(terminated))
+    found = Demonstrations.from_trajectories(pairs, ended=ended)
+    return replace(found, layout=_layout(discretiser, action_discretiser))
 
 
 def _layout(states: Discretiser | None, actions: Discretiser | None) -> Layout | None:
@@ -246,8 +238,8 @@ def from_minari(
         raise
     except Exception as error:  # Minari, HDF5 and Arrow each have errors of their own
         raise _unreadable(source, error) from None
-    made = Demonstrations.from_trajectories(pairs, ended=ended)
-    return replace(made, layout=_layout(discretiser, action_discretiser))
+    found = Demonstrations.from_trajectories(pairs, ended=ended)
+    return replace(found, layout=_layout(discretiser, action_discretiser))
 
 
 def _opened(source: Foreign) -> Foreign:
