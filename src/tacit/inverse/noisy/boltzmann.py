@@ -119,12 +119,11 @@ def fit(
     max_steps: int,
     ridge: float = 0.0,
     information: np.ndarray | None = None,
-    base: np.ndarray | None = None,
     x: np.ndarray | None = None,
     values: np.ndarray | None = None,
     upper: np.ndarray | None = None,
 ) -> Fit:
-    """The minimum of start . V_soft(base + x . tables) - x . target + ridge |x|^2 / 2.
+    """The minimum of start . V_soft(x . tables) - x . target + ridge |x|^2 / 2.
 
     Args:
         mdp: the model.
@@ -136,7 +135,6 @@ def fit(
         max_steps: most evaluations.
         ridge: strength of the pull towards 0, on scaled features.
         information: [S] weights for the curvature where the objective may not be convex.
-        base: [S, A] reward over temperature that is given.
         x: [D] where to begin.
         values: [S] likewise.
         upper: [D] bounds; far beyond any plausible parameter by default.
@@ -146,7 +144,7 @@ def fit(
         start=start,
         discount=mdp.discount,
         temperature=1.0,
-        base=np.zeros((mdp.states, mdp.actions)) if base is None else base,
+        base=np.zeros((mdp.states, mdp.actions)),
         tables=space.tables,
         target=target,
         lower=lower,

@@ -216,7 +216,8 @@ def _weight_ends(
     held = fitted.point.x[j] == 0.0 and fitted.problem.lower[j] < fitted.problem.upper[j]
     edge = held or (point == 1.0 and np.count_nonzero(parts.bottoms[j]) > 1)
     cut = 0.5 * (ONE_SIDED if edge else TWO_SIDED) ** 2
-    best = _ratio(around, parts.tops[j], parts.bottoms[j], float(parts.constants[j]), point)
+    below = float(parts.bottoms[j] @ around.best) + float(parts.constants[j])
+    best = float(parts.tops[j] @ around.best) / below if below > 0 else point
     within = partial(_reach, rise, point, best, limits)
     rest = parts.bottoms[j] - parts.tops[j]
     zeros, clear = around.zeros(rest), not edge and not around.zeros(parts.tops[j]).any()
@@ -225,14 +226,6 @@ def _weight_ends(
         about = (parts.tops[j], rest, 1.0)
         return refined_ends(around, about, zeros, within(cut), within=within, cuts=(cut, cut))
     return within(cut)
-
-
-def _ratio(
-    around: Landscape, top: np.ndarray, bottom: np.ndarray, constant: float, otherwise: float
-) -> float:
-    """The ratio of two forms where the loss is least; `otherwise` where that is 0 / 0."""
-    below = float(bottom @ around.best) + constant
-    return float(top @ around.best) / below if below > 0 else otherwise
 
 
 def _price_ends(around: Landscape, gauge: Split, k: int, reach: float) -> tuple[float, float]:

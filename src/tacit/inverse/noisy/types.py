@@ -38,19 +38,14 @@ def schwarz(degrees: int, log_likelihood: float, steps: int) -> float:
     return degrees * float(np.log(max(steps, 1))) - 2.0 * log_likelihood
 
 
-def degrees(seen: Trajectories, types: Types, *, shared: bool = False) -> int:
-    """How many numbers were fitted: coefficients off their bounds that show, and free shares.
-
-    `shared` counts one direction, and a noise for each type.
-    """
+def degrees(seen: Trajectories, types: Types) -> int:
+    """How many numbers were fitted: coefficients off their bounds that show, and free shares."""
     total = len(types.fits) - 1
     for one, part in zip(types.fits, seen.parts(types.membership), strict=True):
         scores = advantages(part.mdp, part.space, one)
         fisher = information(scores, one.point.policy, part.visits)
         _, blind = inverse_information(fisher, one.free)
         total += int(one.free.sum()) - len(blind)
-        if shared:
-            return total + len(types.fits) - 1
     return total
 
 
@@ -190,18 +185,12 @@ def lost_information(seen: Trajectories, types: Types) -> tuple[list[np.ndarray]
         left = full[own, own] - full[own] @ inverse @ full[:, own]
         lost.append(complete - 0.5 * (left + left.T))
     inverse, blind = inverse_information(full, free)
-    spread = np.sqrt(
-        np.maximum(np.diagonal(_share_covariance(types.shares, inverse[last, last])), 0.0)
-    )
+    # The shares move with their logarithms relative to the last one's.
+    slope = (np.diag(types.shares) - np.outer(types.shares, types.shares))[:, :-1]
+    spread = np.sqrt(np.maximum(np.diagonal(slope @ inverse[last, last] @ slope.T), 0.0))
     if np.abs(blind[:, last]).max(initial=0.0) > 1e-5:
         spread[:] = np.inf
     return lost, spread
-
-
-def _share_covariance(shares: np.ndarray, logits: np.ndarray) -> np.ndarray:
-    """[T, T] covariance of the shares, from that of their logarithms relative to the last one's."""
-    slope = (np.diag(shares) - np.outer(shares, shares))[:, :-1]
-    return slope @ logits @ slope.T
 
 
 def share_intervals(shares: np.ndarray, errors: np.ndarray) -> np.ndarray:
