@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Optional, cast
 
@@ -225,7 +225,17 @@ class Score:
         columns = _columns(run, seen, found)
         if self.out is not None:
             write_columns(self.out, columns)
-        return Answer(_text(found, columns, self, path), _data(found, columns, self, path))
+        numbers = {name: value for name, value in vars(found).items() if name != "fits"}
+        data = {
+            "run": str(self.run_folder),
+            "demonstrations": str(path),
+            **numbers,
+            "rho_squared": found.rho_squared,
+            "fits": columns,
+            "findings": [finding_data(one) for one in found.sentences],
+            "out": None if self.out is None else str(self.out),
+        }
+        return Answer(_text(found, columns, self, path), data)
 
 
 def demonstrations_of(path: Path) -> Path:
@@ -291,21 +301,6 @@ def _text(
     if arguments.out is not None:
         parts.append(f"written: {arguments.out}")
     return parts
-
-
-def _data(
-    found: Prediction, columns: dict[str, np.ndarray], arguments: Score, path: Path
-) -> dict[str, object]:
-    numbers = {one.name: getattr(found, one.name) for one in fields(found) if one.name != "fits"}
-    return {
-        "run": str(arguments.run_folder),
-        "demonstrations": str(path),
-        **numbers,
-        "rho_squared": found.rho_squared,
-        "fits": columns,
-        "findings": [finding_data(one) for one in found.sentences],
-        "out": None if arguments.out is None else str(arguments.out),
-    }
 
 
 def shared_run(
