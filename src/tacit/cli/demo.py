@@ -175,8 +175,7 @@ class Reproduce(Settings):
         from tacit.studies.conclusions import findings
         from tacit.studies.reproduce import load, reproduce
 
-        names = {one.name for one in fields(Settings)}
-        settings = Settings(**{k: v for k, v in asdict(self).items() if k in names})
+        settings = Settings(**{one.name: getattr(self, one.name) for one in fields(Settings)})
         with terminal.progress() as tell:
             report = reproduce(settings, callbacks=[tell], break_lock=self.break_lock)
         found = findings(load(settings))
@@ -215,12 +214,10 @@ def _tables(fits: list[EngineFit]) -> list[Table]:
         for one in fits:
             if (one.bins, one.discount) != (bins, discount):
                 continue
-            groups = _groups(one)
-            rows.append([groups, "printed", *(f"{number:g}" for number in one.printed), ""])
+            rows.append([_groups(one), "printed", *(f"{number:g}" for number in one.printed), ""])
             error = f"{one.fisher[0]:.4g}, {one.fisher[1]:.4g}"
             rows.append(["", "found", *(f"{number:.4f}" for number in one.found), error])
-        cost, upkeep, *rest = NUMBERS
-        heads = ["groups", "", cost, upkeep, *rest, "Fisher errors"]
+        heads = ["groups", "", *NUMBERS, "Fisher errors"]
         name = "IX" if bins == 90 else "X"
         tables.append(Table(heads, rows, f"table {name}: {bins} bins, discount {discount:g}"))
     return tables
