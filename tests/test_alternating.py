@@ -710,13 +710,11 @@ def test_one_plus_nu_is_the_larger_of_one_and_the_optimal_multiplier(temperature
         mdp, features, truth = world.mdp, world.features, world.truth
         weights = (world.reward_weights, *world.cost_weights)
         guess = solve(mdp, truth, solver=solver)
-        one, budgets, _ = solve_round(
-            mdp, features, usual, weights, truth.budgets, floors=np.zeros(1), guess=guess
-        )
+        plain = Setting(mdp, features, None, usual)  # what was seen does not matter here
+        one, budgets, _ = solve_round(plain, weights, truth.budgets, np.zeros(1), guess=guess)
         assert budgets == pytest.approx(truth.budgets)
-        two, lowered, _ = solve_round(
-            mdp, features, text, weights, truth.budgets, floors=np.ones(1), guess=guess
-        )
+        raised = plain._replace(rules=text)
+        two, lowered, _ = solve_round(raised, weights, truth.budgets, np.ones(1), guess=guess)
         assert two.multipliers == pytest.approx(np.maximum(one.multipliers, 1.0), rel=1e-6)
         objective = features.objective(weights[0], weights[1:], lowered)
         again = certify(

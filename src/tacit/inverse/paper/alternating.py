@@ -225,15 +225,14 @@ def _explicable(rules: Alternating, seen: Expectations) -> float:
 
 def _problem(setting: Setting, best: Round, needed: np.ndarray) -> tuple[Objective, Solution]:
     """The recovered objective and its solution; a constraint that is not needed costs nothing."""
-    mdp, features, seen, rules = setting
+    mdp, features, seen, _ = setting
     weights = [part * keep for part, keep in zip(best.weights[1:], needed, strict=True)]
     budgets = np.where(needed, best.budgets, np.inf)
     if best.number > 0 and needed.all():  # solved already: the first round alone is off the gauge
         return features.objective(best.weights[0], weights, budgets), best.solution
-    solution, budgets, _ = solve_round(
-        mdp, features, rules, (best.weights[0], *weights), budgets,
-        floors=np.where(needed, best.floors, 0.0), guess=best.guess,
-    )  # fmt: skip
+    floors = np.where(needed, best.floors, 0.0)
+    parts = (best.weights[0], *weights)
+    solution, budgets, _ = solve_round(setting, parts, budgets, floors, guess=best.guess)
     objective = features.objective(best.weights[0], weights, budgets)
     return objective, with_favourites(solution, favourites(mdp, features, seen.visitation))
 

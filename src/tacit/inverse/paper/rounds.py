@@ -26,7 +26,7 @@ from tacit.inverse.paper.projection import first_weights, stride
 from tacit.inverse.recovery import History
 from tacit.model.ends import uniform_policy
 from tacit.model.mdp import MDP, outside_policy
-from tacit.model.objective import Features, Objective
+from tacit.model.objective import Objective
 
 if TYPE_CHECKING:
     from tacit.inverse.paper.alternating import Alternating
@@ -135,9 +135,7 @@ def rounds(
         weights = tuple(np.exp(part) for part in logs)
         budgets = budgets_of(setting, weights, later, free)
         floors = np.where(np.isfinite(budgets), rules.least_multiplier, 0.0)
-        solution, budgets, raised = solve_round(
-            mdp, features, rules, weights, budgets, floors=floors, guess=guess
-        )
+        solution, budgets, raised = solve_round(setting, weights, budgets, floors, guess=guess)
         solution = with_favourites(solution, preferred)
         infeasible = solution.status in (Status.INFEASIBLE, Status.AT_LEAST_COST)
         prices = np.ones(len(budgets)) if infeasible else solution.multipliers
@@ -187,14 +185,7 @@ def rounds(
 
 
 def solve_round(
-    mdp: MDP,
-    features: Features,
-    rules: Alternating,
-    weights: Blocks,
-    budgets: np.ndarray,
-    *,
-    floors: np.ndarray,
-    guess: Solution,
+    setting: Setting, weights: Blocks, budgets: np.ndarray, floors: np.ndarray, *, guess: Solution
 ) -> tuple[Solution, np.ndarray, bool]:
     """The solution for these weights, its budgets [K], and whether they were raised (line 4).
 
@@ -202,6 +193,7 @@ def solve_round(
     reward is reduced by the costs at the floor: 1 + nu of the paper's text. A budget that is slack
     there is lowered to what is spent, for which the floor is an optimal multiplier.
     """
+    mdp, features, _, rules = setting
     objective = features.objective(weights[0], weights[1:], budgets)
     solution = _with_floors(mdp, rules, objective, floors, guess)
     raised = rules.budget == "calibrated" and solution.status is Status.INFEASIBLE
