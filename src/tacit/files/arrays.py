@@ -187,7 +187,9 @@ def _unpacked(
                 return kind[node["member"]]  # type: ignore[index]
             if "text" not in node:
                 parts = all_of(node["fields"])
-                _check_types(kind, parts)
+                for name, part in parts.items():
+                    if not _fits(part, _hints(kind).get(name, object)):
+                        raise BadFile(f"{kind.__name__}.{name} cannot be {part!r:.40}")
                 return kind(**parts)
             text = str.__new__(kind, node["text"])  # type: ignore[type-var]
             vars(text).update(all_of(node["fields"]))
@@ -202,13 +204,6 @@ def _hints(kind: type) -> dict[str, object]:
         return get_type_hints(kind)
     except (NameError, TypeError):  # named for the type checker only
         return {}
-
-
-def _check_types(kind: type, parts: Mapping[str, Tree]) -> None:
-    """Raises `BadFile` where a part is not of the type that the class annotates."""
-    for name, part in parts.items():
-        if not _fits(part, _hints(kind).get(name, object)):
-            raise BadFile(f"{kind.__name__}.{name} cannot be {part!r:.40}")
 
 
 def _fits(value: Tree, hint: object) -> bool:

@@ -252,8 +252,9 @@ class TextTable(Table):
         """The frame of a block without its blank rows."""
         import polars
 
-        if (at := lone_return(body)) >= 0:
-            line += body.count(b"\n", 0, at)
+        lone = re.search(rb"\r(?!\n)", body) if b"\r" in body else None
+        if lone is not None:
+            line += body.count(b"\n", 0, lone.start())
             raise self.error(f"{self.path}, line {line}: a cell must hold no carriage return")
         # Columns go by their place: those that are not read may have any name, even the same.
         places = {str(self.names.index(name)): name for name in columns}
@@ -346,14 +347,6 @@ def is_garbled(header: str) -> bool:
         for letter in header
     )
     return lost or "\ufffd" in header or header.count('"') % 2 == 1
-
-
-def lone_return(content: bytes) -> int:
-    """Where a carriage return stands that ends no line; -1 where none does."""
-    if b"\r" not in content:
-        return -1
-    found = re.search(rb"\r(?!\n)", content)
-    return -1 if found is None else found.start()
 
 
 def _without_blank_rows(frame: polars.DataFrame) -> polars.DataFrame:

@@ -142,7 +142,9 @@ def three_by_three(seed: int = 0, *, random_actions: float = 0.0) -> World:
     asked = {"seed": integer(seed, "seed", 0), "random_actions": random_actions}
     if not isinstance(random_actions, int | float | np.number) or not 0 <= random_actions <= 1:
         raise InvalidModel(f"random_actions must be a probability; got {random_actions!r:.60}")
-    draw, moves = np.random.default_rng(seed), _three_moves(float(random_actions))
+    draw, share = np.random.default_rng(seed), float(random_actions)
+    sure = np.eye(9)[neighbours(3, THREE)[0]]  # [9, 5, 9]; what would leave the grid stays
+    moves = (1.0 - share) * sure + share * sure.mean(axis=1, keepdims=True)
     mdp = MDP(moves, np.full(9, 1.0 / 9.0), 0.9)
     features = Features(moves, [moves, moves])
     attempt = 0
@@ -190,12 +192,6 @@ def demonstrator_rewards(
     if not same:
         return np.array([one() for _ in range(integer(count, "count", 1))])
     return draw.normal(one(), 0.1, size=(integer(count, "count", 1), 9))
-
-
-def _three_moves(random_actions: float) -> np.ndarray:
-    """[9, 5, 9] chances of the next cell; what would leave the grid stays."""
-    sure = np.eye(9)[neighbours(3, THREE)[0]]
-    return (1.0 - random_actions) * sure + random_actions * sure.mean(axis=1, keepdims=True)
 
 
 # --- Rust's buses ---------------------------------------------------------------------------------

@@ -88,7 +88,8 @@ def objectworld(
 
 def object_worth(size: int, cells: np.ndarray, outer: np.ndarray) -> np.ndarray:
     """[S] worth of each cell, for objects in these cells with these outer colours."""
-    far = _steps_apart(size, cells)
+    every = np.arange(size * size)[:, None]
+    far = np.abs(every % size - cells % size) + np.abs(every // size - cells // size)
     near = [(far[:, outer == colour] <= reach).any(axis=1) for colour, reach in ((0, 3), (1, 2))]
     return np.where(near[0], np.where(near[1], 1.0, -1.0), 0.0)
 
@@ -150,12 +151,6 @@ def windy_moves(size: int, moves: Sequence[tuple[int, int]], wind: float) -> Suc
             chances[:, a, MOVES.index(move)] += 1.0 - wind
     chances /= chances.sum(axis=2, keepdims=True)
     return Successors(np.repeat(reached[:, None], many, axis=1), chances)
-
-
-def _steps_apart(size: int, cells: np.ndarray) -> np.ndarray:
-    """[S, n] steps between every cell and each of these."""
-    every = np.arange(size * size)[:, None]
-    return np.abs(every % size - cells % size) + np.abs(every // size - cells // size)
 
 
 # --- grids with forbidden places ------------------------------------------------------------------
