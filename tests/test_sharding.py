@@ -17,6 +17,7 @@ from numpy.testing import assert_allclose
 import experts
 import shards
 import tacit
+from tacit.engine import Side
 from tacit.engine.backends import backend_of
 from tacit.engine.backends.device import sparse
 from tacit.engine.backends.sharded import Sharded
@@ -209,7 +210,8 @@ def test_visits_from_an_even_start_are_found(monkeypatch):
     rng = np.random.default_rng(0)
     policy = rng.dirichlet(np.ones(mdp.actions), size=mdp.states)
     with jax.enable_x64(True):
-        found = sparse(mdp).solve(policy, mdp.discount, mdp.initial, 1e-15, transposed=True)
+        side = Side(mdp.initial, 1e-15, transposed=True)
+        found = sparse(mdp).solve(policy, mdp.discount, side)
     visits = np.asarray(found)
     flow = visits - mdp.discount * mdp.inflow(visits[:, None] * policy) - mdp.initial
     assert np.abs(flow).sum() <= 2e-15 * mdp.states  # the residual asked for, and rounding

@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 import oracles
 from strategies import Problem, examples
 from tacit import MDP, Successors
+from tacit.engine import Side
 from tacit.engine.backends import Host, backend_of
 from tacit.engine.backends.device import dense, sparse
 from tacit.engine.newton_search import Dual, minimise, point_at
@@ -287,7 +288,8 @@ def test_a_ring_that_defeats_krylov_steps_is_solved_by_plain_ones(transposed):
     )
     world, policy = sparse(mdp), np.ones((count, 1))
     right = np.random.default_rng(0).normal(size=count)
-    solve = jax.jit(lambda w, b: w.solve(policy, discount, b, 1e-12, transposed=transposed))
+    side = Side(right, 1e-12, transposed=transposed)
+    solve = jax.jit(lambda w, b: w.solve(policy, discount, side._replace(right=b)))
     with jax.enable_x64(True):
         found = np.asarray(solve(world, right))
     chain = np.zeros((count, count))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tacit
+from tacit.engine import Side
 from tacit.engine import backends as threads
 from tacit.engine.backends import Host
 from tacit.forward.solution import certify
@@ -62,7 +63,7 @@ def test_backups_and_solves_do_not_depend_on_the_number_of_threads(monkeypatch):
         host = Host(world.mdp)
         backed, policy = host.soft_backup(0.9, 0.1, reward, values)
         maps = host.expected_next(right), host.inflow(reward)
-        found.append((backed, policy, *maps, host.solve(policy, 0.9, right, aims)))
+        found.append((backed, policy, *maps, host.solve(policy, 0.9, Side(right, aims))))
     for one, several in zip(*found, strict=True):
         np.testing.assert_array_equal(one, several)
 

@@ -24,7 +24,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from tacit import __version__
 from tacit.errors import InvalidModel
@@ -50,6 +50,15 @@ State = TypeVar("State")
 
 # The devices that large models are split over (`tacit.scale.sharded`), a `jax.sharding.Mesh`.
 MESH: ContextVar[Mesh | None] = ContextVar("tacit_mesh", default=None)
+
+
+class Side(NamedTuple):
+    """The right side of x = right + discount * P x, P a policy's chain, and how x is sought."""
+
+    right: Array  # [..., S]; [S] where transposed
+    target: Array  # [...] largest residual to leave; transposed, the sum of all
+    guess: Array = None  # [..., S] where to begin
+    transposed: bool = False  # whether it is P' that visits follow
 
 
 class Backend:
@@ -89,22 +98,8 @@ class Backend:
         """1 - discount, by which rounding and residuals are divided; at discount 1, 1 / length."""
         raise NotImplementedError
 
-    def solve(
-        self,
-        policy: Array,
-        discount: Array,
-        right: Array,
-        target: Array,
-        *,
-        guess: Array = None,
-        transposed: bool = False,
-    ) -> Array:
-        """[..., S] the values x of the policy's chain, x = right + discount * P x.
-
-        `target` [...] is the largest residual to leave; `guess` [..., S] is where to begin.
-        Transposed, [S] the visits of the chain, x = right + discount * P' x, and `target` is the
-        sum of all residuals that may be left.
-        """
+    def solve(self, policy: Array, discount: Array, side: Side) -> Array:
+        """[..., S] the values x of the policy's chain; transposed, [S] its visits."""
         raise NotImplementedError
 
     def linear_solve(self, matrix: Array, right: Array) -> Array:
@@ -307,7 +302,7 @@ def undiscounted_fixed_point(
         backed, _ = backend.soft_backup(1.0, temperature, reward, values)
         asked = xp.stack([backed - values, xp.ones_like(values)])
         aims = xp.stack([1e-3 * target, xp.asarray(1e-3)])
-        step, lengths = backend.solve(policy, 1.0, asked, aims)
+        step, lengths = backend.solve(policy, 1.0, Side(asked, aims))
         steady = xp.abs(step).max() <= STEADY * (largest + unit)
         # Values far beyond all payments can repeat themselves by rounding alone, under a policy
         # that never ends. No lengths meet their equation there, in no norm below 1.
@@ -320,7 +315,7 @@ def undiscounted_fixed_point(
     if xp is np and good:
         return values, policy, error
     gain = (backend.walk * reward).sum(axis=1)
-    below = backend.solve(backend.walk, 1.0, gain, 1e-3 * target)
+    below = backend.solve(backend.walk, 1.0, Side(gain, 1e-3 * target))
     # A second iteration that has nothing to do where the first has done it.
     begin = xp.where(good, values, below)
     again = soft_fixed_point(

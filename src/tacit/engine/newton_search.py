@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tacit.engine import undiscounted_fixed_point
+from tacit.engine import Side, undiscounted_fixed_point
 from tacit.engine.backends import Array, Backend, compiled_in_double, soft_fixed_point
 
 # Error of the values, as a share of the tolerance of a point.
@@ -112,8 +112,8 @@ def evaluate(
         enough = VISIT_CARE * tolerance * xp.abs(dual.start).sum()
         fine = xp.maximum(1e-14 / leak, 1e-2 * tolerance * leak)
         aim = fine * xp.abs(average).max(axis=1, initial=0.0) + 1e-300
-    visits = backend.solve(policy, discount, dual.start, enough, guess=seen, transposed=True)
-    table_values = backend.solve(policy, discount, average, aim, guess=known)
+    visits = backend.solve(policy, discount, Side(dual.start, enough, seen, transposed=True))
+    table_values = backend.solve(policy, discount, Side(average, aim, known))
     # Advantages: how much more of a table an action brings than the policy does on average.
     later = backend.expected_next(table_values)
     advantages = dual.tables + discount * later - table_values[:, :, None]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from tacit.engine import MESH, Array, Backend, Compiled, Found, Given, Result, State, cores
+from tacit.engine import MESH, Array, Backend, Compiled, Found, Given, Result, Side, State, cores
 from tacit.engine.kernels.backups import NOTHING, fused_backup
 from tacit.engine.kernels.chains import chain_solve, policy_chain
 
@@ -84,7 +84,8 @@ def _build(mdp: MDP, mesh: Mesh | None, whole: bool) -> Backend:
 def policy_visits(mdp: MDP, policy: np.ndarray) -> np.ndarray:
     """[S] discounted visits of a policy [S, A] from where the model starts."""
     if mdp.states <= DENSE_LIMIT and not compiler_is_there():  # held as one dense array anyway
-        found = backend_of(mdp).solve(policy, mdp.discount, mdp.initial, None, transposed=True)
+        side = Side(mdp.initial, None, transposed=True)
+        found = backend_of(mdp).solve(policy, mdp.discount, side)
     else:
         found = chain_solve(mdp, *policy_chain(mdp, policy), mdp.initial, transposed=True)
     return np.maximum(found, 0.0)
@@ -155,19 +156,10 @@ class Direct(Stepwise):
         backed = best[:, 0] + np.log(total[:, 0])
         return temperature * backed, policy
 
-    def solve(
-        self,
-        policy: Array,
-        discount: Array,
-        right: Array,
-        target: Array,
-        *,
-        guess: Array = None,
-        transposed: bool = False,
-    ) -> Array:
+    def solve(self, policy: Array, discount: Array, side: Side) -> Array:
         """[..., S] the values x of the policy's chain; transposed, [S] its visits."""
         system = self._system(policy, discount)
-        return self.linear_solve(system.T if transposed else system, right.T).T
+        return self.linear_solve(system.T if side.transposed else system, side.right.T).T
 
     def linear_solve(self, matrix: Array, right: Array) -> Array:
         """The x of matrix x = right [n, ...]; NaN where the matrix is singular."""
@@ -223,20 +215,10 @@ class Host(Stepwise):
         )
         return backed, policy
 
-    def solve(
-        self,
-        policy: Array,
-        discount: Array,
-        right: Array,
-        target: Array,
-        *,
-        guess: Array = None,
-        transposed: bool = False,
-    ) -> Array:
+    def solve(self, policy: Array, discount: Array, side: Side) -> Array:
         """[..., S] the values x of the policy's chain; transposed, [S] its visits."""
-        given = {"transposed": transposed, "target": target, "guess": guess}
         chain = policy_chain(self._mdp, policy)
-        return chain_solve(self._mdp, *chain, right, several=side_by_side, **given)
+        return chain_solve(self._mdp, *chain, several=side_by_side, **side._asdict())
 
 
 class Iterate(NamedTuple):
@@ -277,7 +259,7 @@ def soft_fixed_point(
         if not (xp is np and backend.direct):
             # As exactly as the error deserves: an early policy is about to change anyway.
             aim = xp.maximum(INEXACT * at.error, 0.3 * target)
-        values = at.values + backend.solve(at.policy, discount, at.backed - at.values, aim)
+        values = at.values + backend.solve(at.policy, discount, Side(at.backed - at.values, aim))
         backed, policy = backend.soft_backup(discount, temperature, reward, values)
         error = xp.abs(backed - values).max()
         return Iterate(values, backed, policy, error, at.steps + 1, at.error)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tacit.engine import Array, Backend, State
+from tacit.engine import Array, Backend, Side, State
 from tacit.engine.backends.linear_systems import bicgstab, eliminated, largest, total
 
 if TYPE_CHECKING:
@@ -84,21 +84,12 @@ class Dense(Traced):
         """[S] what flows into each state."""
         return jnp.einsum("sa,sat->t", table, self.matrix)
 
-    def solve(
-        self,
-        policy: Array,
-        discount: Array,
-        right: Array,
-        target: Array,
-        *,
-        guess: Array = None,
-        transposed: bool = False,
-    ) -> Array:
+    def solve(self, policy: Array, discount: Array, side: Side) -> Array:
         """[..., S] the values x of the policy's chain; transposed, [S] its visits."""
         chain = jnp.einsum("sa,sat->st", policy, self.matrix)
         system = jnp.eye(chain.shape[0]) - discount * chain
-        system = system.T if transposed else system
-        return self.linear_solve(system, jnp.atleast_2d(right).T).T.reshape(right.shape)
+        system, columns = system.T if side.transposed else system, jnp.atleast_2d(side.right).T
+        return self.linear_solve(system, columns).T.reshape(side.right.shape)
 
     def linear_solve(self, matrix: Array, right: Array) -> Array:
         """The x of matrix x = right [n, ...], for a matrix that needs no pivoting."""
@@ -123,25 +114,16 @@ class Lists(Traced):
         """[S] what flows into each state."""
         return self._backward(*self._chain(table))(jnp.ones(len(table)))
 
-    def solve(
-        self,
-        policy: Array,
-        discount: Array,
-        right: Array,
-        target: Array,
-        *,
-        guess: Array = None,
-        transposed: bool = False,
-    ) -> Array:
+    def solve(self, policy: Array, discount: Array, side: Side) -> Array:
         """[..., S] the values x of the policy's chain; transposed, [S] its visits."""
-        along = (self._backward if transposed else self._forward)(*self._chain(policy))
-        size = total if transposed else largest
+        along = (self._backward if side.transposed else self._forward)(*self._chain(policy))
+        size = total if side.transposed else largest
 
         def one(right: Array, target: Array, guess: Array) -> Array:
             return bicgstab(lambda x: x - discount * along(x), right, target, guess, size)
 
-        guess = jnp.zeros_like(right) if guess is None else guess
-        return (jax.vmap(one) if right.ndim > 1 else one)(right, target, guess)
+        guess = jnp.zeros_like(side.right) if side.guess is None else side.guess
+        return (jax.vmap(one) if side.right.ndim > 1 else one)(side.right, side.target, guess)
 
     def _chain(self, table: Array) -> tuple[Array, Array]:
         """[S, W] next states and [S, W] weights when `table` [S, A] weighs the actions."""

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tacit.engine import Side
 from tacit.engine.backends import Array, compiled_in_double
 from tacit.engine.backends.sharded import Sharded
 from tacit.engine.newton_search import Dual, Point, loss_at, minimise
@@ -264,7 +265,7 @@ def explained(
     """The sums over states of a fit, for the initial distribution `start` [N]."""
     discount = problem.discount
     fine = 1e-14 / (1 - discount) * jnp.abs(start).max()
-    begun = backend.solve(point.policy, discount, start, fine, transposed=True)
+    begun = backend.solve(point.policy, discount, Side(start, fine, transposed=True))
     later = backend.expected_next(point.table_values)
     scores = problem.tables + discount * later - point.table_values[:, :, None]
     flat = scores.reshape(len(scores), -1)
