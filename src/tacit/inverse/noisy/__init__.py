@@ -145,17 +145,13 @@ class DeltaMethod:
         parts = parts[: len(self.sizes)]  # constraints that were left out have no price
         parts += [np.zeros(size) for size in self.sizes[len(parts) :]]
         direction = np.concatenate(parts)
-        x, scales, temperature = self.x, self.scales, float(self.temperature)
         own = self._single(direction)
         if own is not None:
             return own
-        theta = x / scales
+        theta, temperature = self.x / self.scales, float(self.temperature)
         scaled = np.where(direction != 0, direction * theta, 0.0).sum() * temperature
-        slope = direction * temperature
-        signs = np.zeros(len(x))
-        reward = slice(0, int(self.sizes[0]))
-        signs[reward] = np.sign(theta[reward])
-        slope = (slope - scaled * temperature * signs) / scales
+        signs = np.where(np.arange(len(theta)) < self.sizes[0], np.sign(theta), 0.0)
+        slope = (direction * temperature - scaled * temperature * signs) / self.scales
         moved = np.abs(self.blind @ slope).max(initial=0.0)
         if moved > 1e-5 * np.abs(slope).max(initial=1e-300):
             return -np.inf, np.inf

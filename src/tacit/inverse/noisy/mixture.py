@@ -264,7 +264,6 @@ def _report(
     ]
     gaps = [one.certificate.feature_gap for one in recoveries]
     status = status_of(converged=kept.converged, proven=many == 1)
-    blank = unidentified(np.empty(0), [], active=np.zeros(0, bool))
     given = options.types is not None
     findings = type_findings(kept, tried, criteria, given=given, starts=options.starts)
     if many > 1:
@@ -291,7 +290,7 @@ def _report(
             weight_change=kept.trace[-1] - kept.trace[-2] if len(kept.trace) > 1 else 0.0,
         ),
         history=History({"log_likelihood": list(kept.trace)}),
-        identification=replace(blank, findings=tuple(findings)),
+        identification=unidentified(np.empty(0), [], active=np.zeros(0, bool), findings=findings),
         estimator=repr(options),
     )
 
