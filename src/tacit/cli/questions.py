@@ -68,13 +68,16 @@ def check_answerable(arguments: Recover, problem: Problem, seen: Demonstrations)
             f"{arguments.problem}: --discount-grid must be in [0, 1): a discount of 1 needs ends, "
             'or trips (goal = "last")'
         )
-    if arguments.diagnose and problem.trips is None:
-        _check_noisy(arguments, problem, seen, "--diagnose compares likelihoods")
+    for asked, wanted in (
+        (arguments.diagnose, "--diagnose compares likelihoods"),
+        (arguments.belief is not None, "--belief needs the likelihood"),
+    ):
+        if asked and problem.trips is None and (told := _optimal(arguments, problem, seen)):
+            said = f"{wanted} of a noisy demonstrator; {told}"
+            raise InvalidDemonstrations(f"{arguments.problem}: {said}")
     if arguments.belief is not None:
         from tacit.inverse.bootstrap import check_sampler
 
-        if problem.trips is None:
-            _check_noisy(arguments, problem, seen, "--belief needs the likelihood")
         read_belief(arguments, problem)
         if arguments.sampler == "nuts":
             check_sampler(problem.mdp)
@@ -83,31 +86,24 @@ def check_answerable(arguments: Recover, problem: Problem, seen: Demonstrations)
         raise InvalidDemonstrations(
             f"{arguments.problem}: {option} needs at least 2 episodes; got {seen.episodes}"
         )
-    if arguments.bootstrap and arguments.estimator == "auto" and not problem.goal:
-        from tacit.inverse.optimal.explanation import Explanation
-        from tacit.inverse.recover import choose
-
-        picked, reason = choose(problem.mdp, problem.features, seen)
-        if isinstance(picked, Explanation):
-            raise InvalidDemonstrations(
-                f"{arguments.problem}: --bootstrap works with likelihood or convex. {reason} "
-                "Choose one by --estimator, or leave --bootstrap out"
-            )
-
-
-def _check_noisy(arguments: Recover, problem: Problem, seen: Demonstrations, wanted: str) -> None:
-    """Raises where what is `wanted` has no likelihood."""
-    told, optimal = f"the estimator is {arguments.estimator}", ("explanation", "alternating")
-    if arguments.estimator == "auto":
-        from tacit.inverse.optimal.explanation import Explanation
-        from tacit.inverse.recover import choose
-
-        picked, told = choose(problem.mdp, problem.features, seen)
-        optimal = ("auto",) if isinstance(picked, Explanation) else ()
-    if arguments.estimator in optimal:
+    auto = arguments.estimator == "auto" and not problem.goal
+    if arguments.bootstrap and auto and (told := _optimal(arguments, problem, seen)):
         raise InvalidDemonstrations(
-            f"{arguments.problem}: {wanted} of a noisy demonstrator; {told}"
+            f"{arguments.problem}: --bootstrap works with likelihood or convex. {told} "
+            "Choose one by --estimator, or leave --bootstrap out"
         )
+
+
+def _optimal(arguments: Recover, problem: Problem, seen: Demonstrations) -> str:
+    """Why the demonstrator is taken for optimal, and so has no likelihood; "" where it is not."""
+    if arguments.estimator != "auto":
+        optimal = arguments.estimator in ("explanation", "alternating")
+        return f"the estimator is {arguments.estimator}" if optimal else ""
+    from tacit.inverse.optimal.explanation import Explanation
+    from tacit.inverse.recover import choose
+
+    picked, reason = choose(problem.mdp, problem.features, seen)
+    return reason if isinstance(picked, Explanation) else ""
 
 
 def with_coefficients(
