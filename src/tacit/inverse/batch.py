@@ -73,15 +73,10 @@ class Batch:
 
 
 def in_gauge(
-    space: Coordinates,
-    spaces: Sequence[Coordinates],
-    problem: Dual,
-    found: Found,
-    boundless: np.ndarray,
-    tolerance: float,
+    spaces: Sequence[Coordinates], problem: Dual, found: Found, boundless: np.ndarray, limit: float
 ) -> Batch:
     """The `Batch` of searches that ended at `found`; `spaces` is one for all, or one a problem."""
-    scales = np.stack([s.scales for s in spaces])  # [1 or N, D]
+    space, scales = spaces[0], np.stack([s.scales for s in spaces])  # [1 or N, D]
     held = (found.x <= problem.lower) & (found.gradient > 0)
     held |= (found.x >= problem.upper) & (found.gradient < 0)
     gradient = np.abs(np.where(held, 0.0, found.gradient / problem.scale)).max(axis=1, initial=0.0)
@@ -105,7 +100,7 @@ def in_gauge(
         temperatures=temperature,
         losses=np.asarray(found.loss),
         projected_gradients=gradient,
-        converged=(gradient <= tolerance) & (found.residual <= 1e-8 * size),
+        converged=(gradient <= limit) & (found.residual <= 1e-8 * size),
         deterministic=boundless,
         parameters=np.asarray(found.x),
         steps=np.asarray(found.steps),
@@ -252,7 +247,7 @@ def finished(
         again = search_many(*left, len(rows), **settings)
         for kept, fresh in zip(found, again, strict=True):
             kept[rows] = fresh
-    return in_gauge(spaces[0], spaces, problem, found, boundless, estimator.tolerance)
+    return in_gauge(spaces, problem, found, boundless, estimator.tolerance)
 
 
 def _better(

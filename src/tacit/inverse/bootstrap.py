@@ -6,10 +6,10 @@ Of resampled trajectories, or individuals, nothing is assumed but their independ
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -36,36 +36,23 @@ from tacit.inverse.sets import coefficients
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, known_rest
 
+Answer = TypeVar("Answer", bound=Recovery)
 # Fewer trajectories or individuals than this say little about how they differ.
 FEW = 10
 
 
-@dataclass(frozen=True, eq=False)
-class Bootstrap:
-    """What resampling the trajectories says about a recovery.
-
-    Attributes:
-        replicates: the recoveries of the resampled demonstrations.
-        recovery: the given one, with the intervals and standard errors of the replicates.
-    """
-
-    replicates: Batch
-    recovery: Recovery
-
-
-def bootstrap(
+def resampled(
     mdp: MDP,
     features: Features,
     demonstrations: Demonstrations,
     recovery: Recovery,
     *,
     estimator: Estimator,
-    replicates: int = 1000,
-    seed: int = 0,
-    level: float = 0.95,
-    callbacks: Sequence[Callback] = (),
-) -> Bootstrap:
-    """The `Bootstrap` of a recovery that `estimator` made of these demonstrations.
+    replicates: int,
+    seed: int,
+    callbacks: Sequence[Callback],
+) -> Recovery:
+    """The recovery that `estimator` made of these demonstrations, with intervals of replicates.
 
     Every replicate draws as many trajectories as there are, with repetition, and is fitted from
     the parameters of the recovery: individuals with all their trajectories where they are named. A
@@ -79,13 +66,9 @@ def bootstrap(
         estimator: `Convex` or `Likelihood`.
         replicates: how many.
         seed: of the draws.
-        level: of the intervals, which run between percentiles.
         callbacks: called with a `tacit.progress.Event` as replicates are done.
     """
     check_task(mdp, features, demonstrations, in_memory=True)
-    check_replicates(replicates)
-    if not 0.0 < level < 1.0:
-        raise InvalidModel(f"level must be in (0, 1); got {level}")
     if not isinstance(estimator, Estimator):
         kind = type(estimator).__name__
         raise InvalidModel(f"bootstrap works with Convex or Likelihood on one task; got {kind}")
@@ -115,7 +98,7 @@ def bootstrap(
     told = partial(tell, callbacks, "bootstrap", replicates)
     found = search_many(backend, problem, start, replicates, told=told, **settings)
     batch = finished(backend, [space], problem, start.initial, found, estimator, settings)
-    return Bootstrap(batch, widened(recovery, batch, units, level))
+    return widened(recovery, batch, units)
 
 
 def check_replicates(replicates: int) -> None:
@@ -124,9 +107,9 @@ def check_replicates(replicates: int) -> None:
         raise InvalidModel(f"bootstrap must be a whole number of at least 2; got {replicates!r}")
 
 
-def widened(recovery: Recovery, batch: Batch, units: Units, level: float = 0.95) -> Recovery:
+def widened(recovery: Answer, batch: Batch, units: Units) -> Answer:
     """The recovery with the intervals and standard errors of replicates that drew such units."""
-    ends, held = [50.0 * (1.0 - level), 50.0 * (1.0 + level)], 0
+    ends, held = [50.0 * (1.0 - CONFIDENCE), 50.0 * (1.0 + CONFIDENCE)], 0
 
     def known_draws(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         finite = np.where(np.isfinite(draws), draws, np.nan)

@@ -204,6 +204,7 @@ def recover(
                 "a sharded model is recovered without share_reward, bootstrap and callbacks"
             )
         return recover_sharded(mdp, features, demonstrations, estimator=estimator, throw=throw)
+    drawn = {"replicates": bootstrap, "seed": seed, "callbacks": callbacks}
     if bootstrap != 0:
         from tacit.inverse.bootstrap import check_replicates
 
@@ -221,12 +222,11 @@ def recover(
             travelled = delivered(_say_if_stopped(travelled), throw)
             if bootstrap == 0:
                 return travelled
-            from tacit.inverse.joint.resample import bootstrap_trips
+            from tacit.inverse.joint.resample import resampled_trips
             from tacit.inverse.noisy.likelihood import Likelihood
 
             options = Likelihood(free_reward=True) if estimator is None else estimator
-            drawn = {"replicates": bootstrap, "seed": seed, "callbacks": callbacks}
-            return bootstrap_trips(mdp, travelled, options, **drawn).recovery
+            return resampled_trips(mdp, travelled, options, **drawn)
         if isinstance(mdp, Iterable) and not isinstance(mdp, MDP):
             from tacit.inverse.joint.tasks import shared_likelihood
 
@@ -264,11 +264,10 @@ def recover(
         recovery = delivered(_say_if_stopped(_say_first(recovery, findings)), throw)
         if bootstrap == 0:
             return recovery
-        from tacit.inverse.bootstrap import bootstrap as resample
+        from tacit.inverse.bootstrap import resampled
 
-        drawn = {"replicates": bootstrap, "seed": seed, "callbacks": callbacks}
         task = mdp, features, demonstrations, recovery
-        return resample(*task, estimator=estimator, **drawn).recovery
+        return resampled(*task, estimator=estimator, **drawn)
 
 
 def _with_name(recovery: Result, demonstrations: Observed) -> Result:

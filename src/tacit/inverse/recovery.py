@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import numpy as np
 
@@ -149,7 +149,10 @@ class History:
 
 
 class Saved:
-    """A result that a run folder keeps."""
+    """A result that a run folder keeps, and that says how it ended."""
+
+    status: RecoveryStatus
+    certificate: RecoveryCertificate
 
     def save(self, folder: str | Path) -> None:
         """Writes the run folder: `recovery.npz`, `history.parquet` and, last, `run.json`."""
@@ -321,21 +324,7 @@ class Recovery(Saved):
         return f"{type(self).__name__}({told})"
 
 
-class Ended(Protocol):
-    """What says how it ended."""
-
-    @property
-    def status(self) -> RecoveryStatus:
-        """How."""
-        ...
-
-    @property
-    def certificate(self) -> RecoveryCertificate:
-        """What that rests on."""
-        ...
-
-
-Delivered = TypeVar("Delivered", bound=Ended)
+Delivered = TypeVar("Delivered", bound=Saved)
 
 
 def delivered(recovery: Delivered, throw: bool) -> Delivered:

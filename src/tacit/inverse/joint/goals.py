@@ -48,6 +48,8 @@ WIDE, LANES = 2**24, 32
 FILL = 3.0
 # Newton steps before a goal gets a world of its own.
 STEPS = 40
+# Tolerance of the values of trips that are only planned.
+PLANNED = 1e-9
 # What a solved system may leave of its right side, relative to the size of its solution.
 TRUE = 1e-9
 
@@ -316,7 +318,7 @@ class Worlds:
         )
 
 
-def planned(journeys: Journeys, x: np.ndarray, tolerance: float = 1e-9) -> tuple[np.ndarray, float]:
+def planned(journeys: Journeys, x: np.ndarray) -> tuple[np.ndarray, float]:
     """[S, A] expected uses by trips of which only origins and goals are given, and their worth.
 
     The worth is the sum of their values, in units of the noise; minus infinity where a value is
@@ -325,13 +327,12 @@ def planned(journeys: Journeys, x: np.ndarray, tolerance: float = 1e-9) -> tuple
     Args:
         journeys: the trips, without steps.
         x: [D] the parameters.
-        tolerance: of the values, where they are sought world by world.
     """
     chosen, parts = np.arange(len(journeys.goals)), []
     if journeys.certain and journeys.discount == 1.0:
         known, chosen = Network(journeys).evaluate(x, chosen)
         parts.append(known)
-    parts.append(Worlds(journeys, tolerance).evaluate(x, chosen))
+    parts.append(Worlds(journeys, PLANNED).evaluate(x, chosen))
     whole = added(parts, len(x))
     if np.isinf(whole.loss):
         return np.full(journeys.mdp.available.shape, np.nan), -np.inf

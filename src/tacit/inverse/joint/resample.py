@@ -15,7 +15,7 @@ import numpy as np
 from tacit.data import EPISODES, Units
 from tacit.engine.progress import Callback
 from tacit.inverse.batch import Batch, tell
-from tacit.inverse.bootstrap import Bootstrap, widened
+from tacit.inverse.bootstrap import widened
 from tacit.inverse.findings import listed
 from tacit.inverse.joint.maximum import Found, Likelihoods
 from tacit.inverse.joint.stack import descend
@@ -32,7 +32,7 @@ from tacit.model.transitions import Layout
 SHORTEST, FARTHEST = 0.5, 3.0
 
 
-def bootstrap_trips(
+def resampled_trips(
     trips: Trips,
     recovery: TripsRecovery,
     options: Likelihood,
@@ -40,8 +40,8 @@ def bootstrap_trips(
     replicates: int,
     seed: int,
     callbacks: Sequence[Callback],
-) -> Bootstrap:
-    """The `Bootstrap` of a recovery of trips: as many are drawn, whatever their goals.
+) -> TripsRecovery:
+    """The recovery with intervals of trips drawn again, as many, whatever their goals.
 
     Args:
         trips: the network and its trips.
@@ -76,7 +76,7 @@ def bootstrap_trips(
         parameters=np.stack([one.fitted.point.x for one in founds]),
         steps=np.array([one.fitted.steps for one in founds]),
     )
-    return Bootstrap(batch, widened(recovery, batch, units))
+    return widened(recovery, batch, units)
 
 
 def kept_trips(trips: Trips) -> Trips:
