@@ -444,7 +444,7 @@ def test_a_feature_that_nobody_chose_is_named_and_leaves_the_others_alone(town):
     full = found.best()
     held = np.where(np.arange(4) == 3, high * found.journeys.space.scales, full.fitted.point.x)
     bounds = [np.where(np.arange(4) == 3, held, side * np.inf) for side in (-1, 1)]
-    less = found.again(full, lower=bounds[0], upper=bounds[1])
+    less = found.minimum(full.fitted.point.x, *bounds)
     assert less.sums.loss - full.sums.loss == pytest.approx(0.5 * 1.6449**2, rel=0.05)
 
 

@@ -17,7 +17,7 @@ from tacit.engine.progress import Callback, Event
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.soft_dual import finite_start
 from tacit.inverse.expectations import check_task, random_loss
-from tacit.inverse.lockstep import Found, Start, search_many, some_of
+from tacit.inverse.lockstep import Found, Start, Told, search_many, some_of
 from tacit.inverse.noisy import check_plain
 from tacit.inverse.noisy.boltzmann import LARGEST, NOWHERE, RESCUE, over_an_episode
 from tacit.inverse.noisy.convex import VISIBLE, Convex
@@ -169,8 +169,7 @@ def recover_many(
         random = np.array([random_loss(t, m.choices) for t, m in zip(tables, mdps, strict=True)])
         start = _better(problem, start, backend, (began, begin), random, settings)
     settings["tolerance"] = estimator.tolerance
-    found = search_many(backend, problem, start, count, told=told, **settings)
-    return finished(backend, spaces, problem, start.initial, found, estimator, settings)
+    return searched(backend, spaces, problem, start, estimator, settings, told)
 
 
 def tell(callbacks: Sequence[Callback], stage: str, count: int, done: int) -> None:
@@ -222,20 +221,18 @@ def posed(
     return problem, Start(initial, np.zeros(space.size), np.zeros(first.states))
 
 
-def finished(
+def searched(
     backend: Backend,
     spaces: Sequence[Coordinates],
     problem: Dual,
-    initial: np.ndarray,
-    found: Found,
+    start: Start,
     estimator: Estimator,
     settings: dict[str, Array],
+    told: Told,
 ) -> Batch:
-    """The `Batch`, with a ridge on those whose best parameters are infinite.
-
-    `initial` [S] or [N, S] is where the models begin, from which budgets are counted.
-    """
+    """The `Batch` of these problems, with a ridge on those whose best parameters are infinite."""
     steps = isinstance(estimator, Likelihood)
+    found = search_many(backend, problem, start, len(problem.target), told=told, **settings)
     total = np.abs(found.x).max(axis=1, initial=0.0)
     boundless = (total > 1.0) & (found.doubled < (SEEN if steps else VISIBLE))
     if boundless.any() and not problem.ridge.any():
@@ -243,7 +240,8 @@ def finished(
         ridge = np.zeros((len(total), len(problem.ridge)))
         ridge[rows] = RESCUE * (1.0 if steps else problem.scale)
         problem = problem._replace(ridge=ridge)
-        left = some_of(backend, problem, Start(initial, found.x, found.values), rows)
+        begin = Start(start.initial, found.x, found.values)
+        left = some_of(backend, problem, begin, rows)
         again = search_many(*left, len(rows), **settings)
         for kept, fresh in zip(found, again, strict=True):
             kept[rows] = fresh

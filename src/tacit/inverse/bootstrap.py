@@ -21,11 +21,10 @@ from tacit.engine.backends import DENSE_LIMIT, backend_of
 from tacit.engine.progress import Callback
 from tacit.engine.sampler import Chains, sampled
 from tacit.errors import InvalidModel
-from tacit.inverse.batch import Batch, Estimator, finished, posed, tell
+from tacit.inverse.batch import Batch, Estimator, posed, searched, tell
 from tacit.inverse.doubts import POSTERIOR_DRAWS, Posterior, chain_findings, truncated
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.lockstep import search_many
 from tacit.inverse.noisy import check_plain
 from tacit.inverse.noisy.inference import CLUSTERS, units_of
 from tacit.inverse.noisy.likelihood import Likelihood
@@ -96,8 +95,7 @@ def resampled(
     backend = backend_of(mdp, whole=True)
     settings = {"tolerance": estimator.tolerance, "max_steps": estimator.max_steps}
     told = partial(tell, callbacks, "bootstrap", replicates)
-    found = search_many(backend, problem, start, replicates, told=told, **settings)
-    batch = finished(backend, [space], problem, start.initial, found, estimator, settings)
+    batch = searched(backend, [space], problem, start, estimator, settings, told)
     return widened(recovery, batch, units)
 
 

@@ -12,7 +12,7 @@ exp(-gain in log-likelihood) by forbidding C.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -39,6 +39,7 @@ NEVER, ROUNDING = -1e6, 1e-9
 
 # A named group: states, or pairs of state and action.
 Members = tuple[int, ...] | tuple[tuple[int, int], ...]
+NOTHING = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,8 +57,8 @@ class Candidate:
     kind: str
     index: int | tuple[int, int]
     name: str
-    pairs: np.ndarray
-    states: np.ndarray
+    pairs: np.ndarray = field(default_factory=lambda: NOTHING)
+    states: np.ndarray = field(default_factory=lambda: NOTHING)
 
     def record(self) -> HardConstraint:
         """The record of it in a recovery."""
@@ -68,9 +69,6 @@ class Candidate:
     def key(self) -> tuple[bytes, bytes]:
         """The same for candidates that forbid the same."""
         return self.pairs.tobytes(), self.states.tobytes()
-
-
-NOTHING = np.zeros(0, np.int64)
 
 
 def candidates_of(
@@ -98,22 +96,19 @@ def candidates_of(
 
 def _states(mdp: MDP) -> Iterator[Candidate]:
     for s in range(mdp.states):
-        yield Candidate(
-            kind="state", index=s, name=f"state {s}", pairs=NOTHING, states=np.array([s])
-        )
+        yield Candidate(kind="state", index=s, name=f"state {s}", states=np.array([s]))
 
 
 def _actions(mdp: MDP) -> Iterator[Candidate]:
     for a in range(mdp.actions):
         pairs = np.flatnonzero(mdp.available[:, a]) * mdp.actions + a
-        yield Candidate(kind="action", index=a, name=f"action {a}", pairs=pairs, states=NOTHING)
+        yield Candidate(kind="action", index=a, name=f"action {a}", pairs=pairs)
 
 
 def _pairs(mdp: MDP) -> Iterator[Candidate]:
     for s, a in zip(*(part.tolist() for part in np.nonzero(mdp.available)), strict=True):
-        pair = np.array([s * mdp.actions + a])
-        name = f"action {a} in state {s}"
-        yield Candidate(kind="pair", index=(s, a), name=name, pairs=pair, states=NOTHING)
+        pair, name = np.array([s * mdp.actions + a]), f"action {a} in state {s}"
+        yield Candidate(kind="pair", index=(s, a), name=name, pairs=pair)
 
 
 def _features(mdp: MDP, features: Features) -> Iterator[Candidate]:
@@ -143,7 +138,7 @@ def _features(mdp: MDP, features: Features) -> Iterator[Candidate]:
 def _members(mdp: MDP, where: np.ndarray) -> dict[str, np.ndarray]:
     """The pairs and states of a set, given as [S] or [S, A] bool."""
     if where.ndim == 1:
-        return {"pairs": NOTHING, "states": np.flatnonzero(where)}
+        return {"states": np.flatnonzero(where)}
     # What an end has it has on arrival.
     ends = np.flatnonzero(mdp.ends & where.any(axis=1))
     return {"pairs": np.flatnonzero(where & mdp.available), "states": ends}
@@ -167,10 +162,10 @@ def _groups(mdp: MDP, groups: Sequence[tuple[str, Members]]) -> Iterator[Candida
             )
         if table.ndim == 1:
             own = (table[:, None] * mdp.actions + np.arange(mdp.actions)).ravel()
-            held = {"pairs": NOTHING, "states": np.unique(table)}
+            held = {"states": np.unique(table)}
         else:
             own = table[:, 0] * mdp.actions + table[:, 1]
-            held = {"pairs": np.unique(own), "states": NOTHING}
+            held = {"pairs": np.unique(own)}
         for pair in own.tolist():
             if owner.setdefault(pair, name) != name:
                 raise InvalidModel(

@@ -235,24 +235,15 @@ class Likelihoods:
         """The minimum sought from these coefficients [D], without the constraints that are idle."""
         space = self.journeys.space
         known = Bounds.of(space, self._options)
-        lower, upper = known.lower.copy(), known.upper.copy()
-        for k in np.flatnonzero(idle):
-            lower[space.blocks[1 + k]] = upper[space.blocks[1 + k]] = 0.0
-        return self.minimum(np.clip(coefficients * space.scales, lower, upper), lower, upper)
+        out = of_constraints(space.blocks, np.flatnonzero(idle).tolist(), space.size)
+        lower, upper = np.where(out, 0.0, known.lower), np.where(out, 0.0, known.upper)
+        return self.minimum(coefficients * space.scales, lower, upper)
 
-    def again(
-        self,
-        found: Found,
-        *,
-        lower: np.ndarray | None = None,
-        upper: np.ndarray | None = None,
-        ridge: float = 0.0,
-    ) -> Found:
-        """The minimum under other bounds or a ridge, sought from this one."""
-        problem = found.fitted.problem
-        low = problem.lower if lower is None else lower
-        high = problem.upper if upper is None else upper
-        return self.minimum(np.clip(found.fitted.point.x, low, high), low, high, ridge=ridge)
+    def held(self, found: Found, which: np.ndarray, value: float) -> Found:
+        """The minimum with these parameters [D] bool held at a value, sought from this one."""
+        x, problem = found.fitted.point.x, found.fitted.problem
+        lower = np.where(which, value, problem.lower)
+        return self.minimum(x, lower, np.where(which, value, problem.upper))
 
     def boundless(self, found: Found) -> bool:
         """Whether twice the parameters explain the trips as well: no noise is seen."""
@@ -281,9 +272,7 @@ class Likelihoods:
                 continue
 
             def fails(size: float, mine: np.ndarray = mine, sign: float = sign) -> bool:
-                lower = np.where(mine, sign * size, problem.lower)
-                upper = np.where(mine, sign * size, problem.upper)
-                return self.again(found, lower=lower, upper=upper).sums.loss > ceiling
+                return self.held(found, mine, sign * size).sums.loss > ceiling
 
             limits[j] = sign * bisected(fails, abs(float(x[j])), 12)
         return limits
@@ -299,16 +288,15 @@ class Likelihoods:
 
         def drop(members: tuple[int, ...]) -> Trial[Found]:
             tested = of_constraints(space.blocks, members, space.size)
-            lower = np.where(tested, 0.0, full.fitted.problem.lower)
-            upper = np.where(tested, 0.0, full.fitted.problem.upper)
-            less = self.again(full, lower=lower, upper=upper)
+            less = self.held(full, tested, 0.0)
+            problem = less.fitted.problem
 
             def p_value() -> float:
                 if not np.isfinite(less.sums.loss):
                     return 1.0 / (1 + DRAWS)  # without it nothing has a finite value
                 if not (full.fitted.point.x[tested] > 0).any():
                     return 1.0
-                held = (upper > lower) & ~less.fitted.free
+                held = (problem.upper > problem.lower) & ~less.fitted.free
                 ratio = 2.0 * (less.sums.loss - full.sums.loss)
                 ratio *= small_sample(len(self.journeys.states), full.fitted.free.sum())
                 fisher, free, meat = less.sums.fisher, less.fitted.free, None
@@ -337,7 +325,10 @@ def evidence_of(likelihoods: Likelihoods, kept: Found, *, robust: bool = False) 
     Where the model does not fit, errors are robust ones: about its best approximation.
     """
     journeys, boundless = likelihoods.journeys, likelihoods.boundless(kept)
-    found = likelihoods.again(kept, ridge=RESCUE) if boundless else kept
+    found, problem = kept, kept.fitted.problem
+    if boundless:
+        x = kept.fitted.point.x
+        found = likelihoods.minimum(x, problem.lower, problem.upper, ridge=RESCUE)
     fitted, sums, size = found.fitted, found.sums, journeys.space.size
     limits = np.full(size, np.nan) if boundless else likelihoods.limits(found)
     shut = np.isfinite(limits)
