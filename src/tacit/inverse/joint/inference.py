@@ -22,6 +22,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import Scatter
 from tacit.forward.solution import visitation
 from tacit.inverse.findings import Finding, Kind, chance
+from tacit.inverse.joint import Link
 from tacit.inverse.joint.stack import Stack, StackFit
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit
 from tacit.inverse.noisy.evidence import FLAT, SUSPICIOUS, bisected
@@ -67,12 +68,11 @@ class Directions:
         return sum((inner.T @ fisher @ inner for inner, fisher in pairs), start=np.zeros(()))
 
 
-def directions(fitted: StackFit) -> Directions:
-    """Where the joint parameters may move from a fit."""
-    shape, z = fitted.link, fitted.z
+def directions(shape: Link, z: np.ndarray) -> Directions:
+    """Where the joint parameters may move from z [n]."""
     return Directions(
         [shape.jacobian(e, z) for e in range(len(shape.rows))],
-        fitted.whole.free,
+        (z > shape.lower) & (z < shape.upper),
         shape.movable & (z <= shape.lower),
     )
 
@@ -98,7 +98,7 @@ class Pooled:
 
 def pooled(stack: Stack, fitted: StackFit, seen: Sequence[Demonstrations]) -> Pooled:
     """What the steps `seen` of all tasks say about the joint parameters of a fit."""
-    here, scores = directions(fitted), stack.scores(fitted)
+    here, scores = directions(fitted.link, fitted.z), stack.scores(fitted)
     fisher = here.information(stack.information(fitted))
     limits = _forbidden(stack, fitted)
     shut = np.isfinite(limits)
@@ -253,9 +253,8 @@ def _forbidden(stack: Stack, fitted: StackFit) -> np.ndarray:
                 return stack.loss_at(fitted, np.where(mine, value, z)) > ceiling
 
             def adapting(value: float, mine: np.ndarray = mine) -> bool:
-                near = [part.point for part in fitted.parts]
-                start = np.where(mine, value, z)
-                return stack.minimise(shape.settled(mine, value), start, near).loss > ceiling
+                held, start = shape.settled(mine, value), np.where(mine, value, z)
+                return stack.minimise(held, start, fitted.points).loss > ceiling
 
             # With the others fixed a value costs more: the cheap search first.
             limits[j] = bisected(adapting, bisected(fixed, float(z[j]), 30), 8)

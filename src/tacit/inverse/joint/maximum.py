@@ -56,6 +56,7 @@ class Likelihoods:
     def __init__(self, journeys: Journeys, options: Likelihood) -> None:
         self.journeys, self._options = journeys, options
         self.all = np.arange(len(journeys.goals))
+        self._numbers = np.diff(journeys.steps)  # [G] steps to each goal
         self.worlds = Worlds(journeys, options.tolerance)
         plain = journeys.certain and journeys.discount == 1.0
         self.network = Network(journeys) if plain else None
@@ -130,12 +131,9 @@ class Likelihoods:
             fitted = Fit(problem, point(at.x, at.sums), at.steps, tolerance)
             return fitted.projected_gradient <= 0.1 * tolerance
 
-        def going(at: Stand) -> bool:
-            return (at.sums.lean or not met(at)) and at.length > 1e-12
-
         def ahead(at: Stand, until: int | None) -> Stand:
             limit = most if until is None else min(most, until)
-            while at.steps < limit and going(at):
+            while at.steps < limit and (at.sums.lean or not met(at)) and at.length > 1e-12:
                 way = newton_step(Stepwise(), problem, point(at.x, at.sums))
                 trial = np.clip(at.x + at.length * way, lower, upper)
                 # The last step, from where the gradient is met, has all that is asked of the end.
@@ -171,11 +169,6 @@ class Likelihoods:
         if end.sums.lean:  # the search was stopped
             end = end._replace(sums=self.at(end.x, chosen, ridge))
         return Found(Fit(problem, point(end.x, end.sums), end.steps, tolerance), end.sums)
-
-    @property
-    def _numbers(self) -> np.ndarray:
-        """[G] steps to each goal."""
-        return np.diff(self.journeys.steps)
 
     def _finite(
         self,

@@ -103,6 +103,11 @@ class StackFit:
         return self.whole.point.x
 
     @property
+    def points(self) -> list[Point]:
+        """Those of the tasks."""
+        return [part.point for part in self.parts]
+
+    @property
     def loss(self) -> float:
         """Minus the log-likelihood of all tasks."""
         return float(self.whole.point.loss)
@@ -173,8 +178,7 @@ class Stack:
 
     def loss_at(self, fitted: StackFit, z: np.ndarray) -> float:
         """Minus the log-likelihood of all tasks at other joint parameters."""
-        points = self._points(fitted.link, z, [part.point for part in fitted.parts])
-        return sum(float(point.loss) for point in points)
+        return sum(float(one.loss) for one in self._points(fitted.link, z, fitted.points))
 
     def _points(self, link: Link, z: np.ndarray, near: Sequence[Point]) -> list[Point]:
         points = []

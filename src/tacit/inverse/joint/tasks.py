@@ -13,11 +13,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.engine.newton_search import Point
 from tacit.errors import InvalidModel, NotConverged
 from tacit.inverse.expectations import check_task
 from tacit.inverse.joint import Link, Tie, link
-from tacit.inverse.joint.inference import Directions, agreement_p_value, directions
+from tacit.inverse.joint.inference import agreement_p_value, directions
 from tacit.inverse.joint.recovery import JointRecovery, report
 from tacit.inverse.joint.stack import Stack, StackFit
 from tacit.inverse.noisy.activity import DRAWS, activity_p_value
@@ -176,13 +175,10 @@ def search(options: SharedLikelihood, tasks: Sequence[Task]) -> Search:
 
 def ties_of(options: SharedLikelihood, space: Coordinates) -> list[Tie]:
     """One per block, as the options say; one cost feature has no direction to share."""
-    reward = Tie.OWN
-    if options.share_reward:
-        reward = Tie.SAME if options.share_temperature else Tie.DIRECTION
-    costs = [
-        Tie.DIRECTION if block.stop - block.start > 1 else Tie.OWN for block in space.blocks[1:]
-    ]
-    return [reward, *costs]
+    shared = Tie.SAME if options.share_temperature else Tie.DIRECTION
+    sizes = [block.stop - block.start for block in space.blocks[1:]]
+    costs = [Tie.DIRECTION if size > 1 else Tie.OWN for size in sizes]
+    return [shared if options.share_reward else Tie.OWN, *costs]
 
 
 def _together(
@@ -215,7 +211,7 @@ def _together(
         restrained[k, e] = (k, (e,)) in needed
     if len(needed) < len(steered) and joint.whole.converged:
         shape = shaped(ties)
-        joint = stack.minimise(shape, np.clip(joint.z, shape.lower, shape.upper), _points(joint))
+        joint = stack.minimise(shape, np.clip(joint.z, shape.lower, shape.upper), joint.points)
     agreement = np.full(len(ties), np.nan)
     for b, tie in enumerate(ties):
         told = len(spaces) if b == 0 else int(restrained[b - 1].sum())
@@ -264,11 +260,11 @@ def _clarity(stack: Stack, alone: StackFit) -> np.ndarray:
 
 def _best(stack: Stack, alone: StackFit, shape: Link, order: Sequence[int]) -> StackFit:
     """The best joint fit from several starts: the leaders' directions, then each task's own."""
-    own = [part.point.x for part in alone.parts]
+    own = [point.x for point in alone.points]
     starts = [shape.start(own)]
     if not shape.linear:
         starts += [shape.start(shape.pointing(own, e)) for e in order]
-    fits = [stack.minimise(shape, z, _points(alone)) for z in starts]
+    fits = [stack.minimise(shape, z, alone.points) for z in starts]
     return min(fits, key=lambda fitted: fitted.loss)
 
 
@@ -277,33 +273,23 @@ def _without(stack: Stack, fitted: StackFit, where: Where, seed: int) -> tuple[f
     k, tasks = where
     shape = fitted.link.without(1 + k, tasks)
     tested = fitted.link.movable & ~shape.movable
-    less = stack.minimise(shape, np.clip(fitted.z, shape.lower, shape.upper), _points(fitted))
+    less = stack.minimise(shape, np.clip(fitted.z, shape.lower, shape.upper), fitted.points)
     if not np.isfinite(less.loss):
         return 1.0 / (1 + DRAWS), less  # without it nothing has a finite value
     if not (fitted.z[tested] > 0).any():
         return 1.0, less
-    here = directions(less)
+    here = directions(less.link, less.z)
     fisher = here.information(stack.information(less))
     steps = sum(float(one.counts.sum()) for one in stack.steps)
-    ratio = 2.0 * (less.loss - fitted.loss) * small_sample(steps, directions(fitted).free.sum())
+    ratio = 2.0 * (less.loss - fitted.loss) * small_sample(steps, fitted.whole.free.sum())
     chance = activity_p_value(ratio, fisher, tested, here.free, here.one_sided, seed=seed)
     return chance, less
 
 
 def _p_agreement(stack: Stack, narrow: StackFit, wide: Link, seed: int) -> float:
     """The p-value of the ties that `wide` does without."""
-    x = [part.point.x for part in narrow.parts]
-    z = wide.start(x)
-    loose = stack.minimise(wide, z, _points(narrow))
-    before = Directions(
-        [wide.jacobian(e, z) for e in range(len(x))],
-        wide.movable & (z > wide.lower) & (z < wide.upper),
-        wide.movable & (z <= wide.lower),
-    )
-    ratio = 2.0 * (narrow.loss - loose.loss)
-    fishers = stack.information(narrow)
-    return agreement_p_value(ratio, fishers, before, directions(narrow), seed=seed)
-
-
-def _points(fitted: StackFit) -> list[Point]:
-    return [part.point for part in fitted.parts]
+    z = wide.start([point.x for point in narrow.points])
+    loose = stack.minimise(wide, z, narrow.points)
+    ratio, fishers = 2.0 * (narrow.loss - loose.loss), stack.information(narrow)
+    before, after = directions(wide, z), directions(narrow.link, narrow.z)
+    return agreement_p_value(ratio, fishers, before, after, seed=seed)
