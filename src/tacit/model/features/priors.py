@@ -40,7 +40,29 @@ def hashable_map(table: SparseTable) -> np.ndarray | dict[str, np.ndarray]:
 
 
 @dataclass(frozen=True)
-class Ridge:
+class Pull:
+    """What the priors on weights have in common.
+
+    Attributes:
+        strength: a positive number; None chooses it by what the demonstrations say.
+    """
+
+    strength: float | None = None
+
+    def __post_init__(self) -> None:
+        given = self.strength
+        number = isinstance(given, int | float | np.number) and not isinstance(given, bool)
+        if given is not None and not (number and 0.0 < given < np.inf):
+            raise InvalidModel(
+                "a prior's strength on weights must be a positive number, or None to choose it by "
+                f"trajectories held out; got {given!r:.60}"
+            )
+
+    def __str__(self) -> str:
+        return type(self).__name__.lower()
+
+
+class Ridge(Pull):
     """A prior on weights that pulls each of them towards 0: strength / 2 times their squares.
 
     Weights of features scaled to range one, in units of the demonstrator's noise.
@@ -50,17 +72,9 @@ class Ridge:
             that are held out.
     """
 
-    strength: float | None = None
-
-    def __post_init__(self) -> None:
-        check_strength(self.strength)
-
-    def __str__(self) -> str:
-        return "ridge"
-
 
 @dataclass(frozen=True)
-class Smooth:
+class Smooth(Pull):
     """A prior by which neighbouring states are worth alike.
 
     Strength / 2 times the squared differences of the reward, and of each cost, between neighbours,
@@ -73,11 +87,10 @@ class Smooth:
             None, for all states between which a single step can lead.
     """
 
-    strength: float | None = None
     over: Layout | npt.ArrayLike | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        check_strength(self.strength)
+        super().__post_init__()
         if self.over is not None and not isinstance(self.over, Layout):
             pairs = numbers(self.over, "neighbours", None)
             if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
@@ -85,9 +98,6 @@ class Smooth:
                     f"neighbours must be pairs of states [E, 2]; got {pairs.dtype} {pairs.shape}"
                 )
             object.__setattr__(self, "over", pairs)
-
-    def __str__(self) -> str:
-        return "smooth"
 
     def roughness(self, mdp: MDP) -> csr_array:
         """[S, S] the graph Laplacian of the neighbours: u . L u = sum of squared differences."""
@@ -114,8 +124,7 @@ class Smooth:
         return moves(replace(self.over, directions=((0, 1), (1, 0))))
 
 
-@dataclass(frozen=True)
-class Sparse:
+class Sparse(Pull):
     """A prior by which few features matter: strength times the sum of the weights' sizes.
 
     Weights of features scaled to range one, in units of the demonstrator's noise. It says which
@@ -126,24 +135,6 @@ class Sparse:
         strength: of the pull towards 0; None takes, of all strengths, the one whose features have
             the least BIC.
     """
-
-    strength: float | None = None
-
-    def __post_init__(self) -> None:
-        check_strength(self.strength)
-
-    def __str__(self) -> str:
-        return "sparse"
-
-
-def check_strength(strength: float | None) -> None:
-    """Raises `InvalidModel` unless the strength is a positive number or None."""
-    number = isinstance(strength, int | float | np.number) and not isinstance(strength, bool)
-    if strength is not None and not (number and 0.0 < strength < np.inf):
-        raise InvalidModel(
-            "a prior's strength on weights must be a positive number, or None to choose it by "
-            f"trajectories held out; got {strength!r:.60}"
-        )
 
 
 def check_sparse(
