@@ -16,6 +16,7 @@ from tacit.data.observed import Observed
 from tacit.data.tally import counts_of
 from tacit.errors import InvalidDemonstrations
 from tacit.inverse.expectations import Blocks, Expectations, moves_of
+from tacit.model.evidence import listed
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -89,14 +90,6 @@ class Finding(str):
 def chance(p_value: float) -> str:
     """A p-value in words that never round it to 0."""
     return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
-
-
-def listed(items: Sequence[str], most: int | None = None) -> str:
-    """The items as one phrase: a, b and c; beyond `most` of them, how many more there are."""
-    shown = list(items)
-    if most is not None and len(shown) > most:
-        shown = [*shown[:most], f"{len(shown) - most} more"]
-    return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1]
 
 
 # Level of the tests behind a finding, where nobody asks for another.

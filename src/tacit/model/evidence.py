@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, cast
@@ -196,7 +196,7 @@ class Evidence:
             (self.certain & ~over, "Nothing leaves {}: time goes on there."),
         ):
             if len(names := [layout.state_name(int(s)) for s in np.flatnonzero(states)]):
-                found.append(said.format(_listed(names)))
+                found.append(said.format(listed(names, NAMED)))
         closed = np.isinf(self.concentration) & ~self.certain[:, None]
         if many := int(closed.sum()):
             verb = "pair of state and action is" if many == 1 else "pairs of state and action are"
@@ -206,14 +206,14 @@ class Evidence:
             names = [f"{layout.action_name(a)} in {layout.state_name(s)}" for s, a in missing]
             found.append(
                 f"{len(missing)} of {pairs} pairs of state and action were never seen "
-                f"({_listed(names)}). {self._filled()}"
+                f"({listed(names, NAMED)}). {self._filled()}"
             )
         if len(lost := self.never_left):
             names = [layout.state_name(int(s)) for s in lost]
             near = self.prior.kind in (Over.SUCCESSORS, Over.STAY)
             stays = self.unvisited is Unvisited.STAY or near
             rule = "taken to stay for ever" if stays else "filled from the prior alone"
-            found.append(f"No step out of {_listed(names)} was seen: {rule}.")
+            found.append(f"No step out of {listed(names, NAMED)} was seen: {rule}.")
         if steps:
             found.append(
                 f"{self.thin_share:.0%} of the observed steps lie in pairs seen fewer than {THIN} "
@@ -247,12 +247,12 @@ def _many(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def _listed(names: list[str]) -> str:
-    if len(names) <= 1:
-        return "".join(names)
-    if len(names) > NAMED:
-        return ", ".join(names[:NAMED]) + f" and {len(names) - NAMED} more"
-    return ", ".join(names[:-1]) + " and " + names[-1]
+def listed(items: Sequence[str], most: int | None = None) -> str:
+    """The items as one phrase: a, b and c; beyond `most` of them, how many more there are."""
+    shown = list(items)
+    if most is not None and len(shown) > most:
+        shown = [*shown[:most], f"{len(shown) - most} more"]
+    return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1]
 
 
 def estimated(
