@@ -66,16 +66,16 @@ def read_model(path: Path) -> tuple[MDP, Layout, tuple[str, ...]]:
         successors = Successors(arrays["successors"], arrays["probabilities"])
         discount = _scalar(arrays["discount"], "discount")
         evidence = Evidence.from_arrays(arrays)
-        there = arrays.get("available")
+        there, zero = arrays.get("available"), np.array(0)
         mdp = MDP(successors, arrays["initial"], discount, evidence, available=there)
         layout = Layout(
-            rows=_count(arrays.get("rows"), "rows"),
-            columns=_count(arrays.get("columns"), "columns"),
-            directions=_directions(arrays.get("directions")),
+            rows=_count(arrays.get("rows", zero), "rows"),
+            columns=_count(arrays.get("columns", zero), "columns"),
+            directions=_directions(arrays.get("directions", np.zeros((0, 2), int))),
             state_names=_names(arrays, "state_names", mdp.states),
             action_names=_names(arrays, "action_names", mdp.actions),
             centres=_centres(arrays.get("centres"), mdp.states),
-            hexagon=float(_scalar(arrays["hexagon"], "hexagon")) if "hexagon" in arrays else 0.0,
+            hexagon=float(_scalar(arrays.get("hexagon", zero), "hexagon")),
         )
     return mdp, layout, tuple(str(note) for note in arrays.get("notes", np.array([])).ravel())
 
@@ -148,9 +148,7 @@ def _scalar(array: np.ndarray, name: str) -> float:
     return array.reshape(()).item()
 
 
-def _count(array: np.ndarray | None, name: str) -> int:
-    if array is None:
-        return 0
+def _count(array: np.ndarray, name: str) -> int:
     if array.shape not in ((), (1,)) or array.dtype.kind not in "iu" or array.min() < 0:
         raise InvalidModel(f"{name} must be a whole number, 0 or more; got {array.tolist()!r:.60}")
     return int(array.reshape(()))
@@ -180,9 +178,7 @@ def write_places(path: Path, layout: Layout, states: Sequence[str]) -> None:
     write_csv(path, [*head], rows)
 
 
-def _directions(given: np.ndarray | None) -> tuple[tuple[int, int], ...]:
-    if given is None:
-        return ()
+def _directions(given: np.ndarray) -> tuple[tuple[int, int], ...]:
     if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
         raise InvalidModel(
             f"directions must be integers [A, 2], (row, column) each; got {given.shape}"

@@ -155,17 +155,12 @@ class FeatureTable:
                 continue
             column = self.columns[kind]
             looked_up(column, known, f"one of the model's {count}")
-            told = {known[name] for name in column.texts or ()}
-            if len(told) < count and not (kind == "action" and mdp.restricted):
-                missing = next(name for name, number in known.items() if number not in told)
+            met = {known[name] for name in column.texts or ()}
+            if len(met) < count and not (kind == "action" and mdp.restricted):
+                missing = next(name for name, number in known.items() if number not in met)
                 raise InvalidModel(
                     f"{self.path} must have a row for every {kind} ({count}); {missing!r} has none"
                 )
-        if self.actions:
-            self._check_pairs(states, actions, mdp)
-
-    def _check_pairs(self, states: Mapping[str, int], actions: Mapping[str, int], mdp: MDP) -> None:
-        """Raises unless every pair that is available has a row."""
         told = np.zeros((mdp.states, mdp.actions), bool)
         told[self._pairs(states, actions)] = True
         if (lost := mdp.available & ~told).any():

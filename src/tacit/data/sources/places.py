@@ -306,8 +306,7 @@ def read_raster(path: str | Path) -> Raster:
 def _ascii_grid(path: Path) -> Raster:
     read_head(path, "an ASCII grid", largest=2**31)
     head: dict[str, float] = {}
-    with open(path, encoding="utf-8", errors="replace") as file:
-        lines = file.read().splitlines()
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     for line in lines[:6]:
         key, _, value = line.strip().partition(" ")
         if key.casefold() in HEADS:
