@@ -459,7 +459,7 @@ def test_scores_of_states_that_nobody_saw_are_not_asked():
     counts = np.array([np.bincount(chosen.ravel(), minlength=2), [0, 0], [0, 0]], float)
     scores, choices = np.full((1, 3, 2), 0.5), np.full(3, 2)
     scores[:, :, 1] = -0.5
-    known = {"counts": counts, "policy": policy, "choices": choices, "free": np.ones(1, bool)}
+    known = {"counts": counts, "policy": policy, "choices": choices}
     one = noisy_goodness(seen, scores=scores.copy(), level=0.05, **known)
     scores[:, 1:] *= 1e200
     two = noisy_goodness(seen, scores=scores, level=0.05, **known)

@@ -140,7 +140,7 @@ class Convex:
                 demonstrations,
                 counts=counts_of(mdp, demonstrations),
                 policy=point.policy,
-                **fitted_scores(fitted, scores),
+                scores=fitted_scores(fitted, scores),
                 choices=mdp.available.sum(axis=1),
                 level=LEVEL,
                 doubt=None if doubt is None else doubt.policies(fitted),
@@ -274,8 +274,7 @@ def known_expert(
         demonstrations,
         counts=counts,
         policy=solution.policy,
-        scores=np.zeros((1, *counts.shape)),  # nothing was fitted
-        free=np.zeros(1, bool),
+        scores=np.zeros((0, *counts.shape)),  # nothing was fitted
         choices=mdp.available.sum(axis=1),
         level=level,
     )

@@ -50,7 +50,6 @@ def noisy_goodness(
     counts: np.ndarray,
     policy: np.ndarray,
     scores: np.ndarray,
-    free: np.ndarray,
     choices: np.ndarray,
     level: float,
     seed: int = 0,
@@ -62,8 +61,7 @@ def noisy_goodness(
         demonstrations: what was seen.
         counts: [S, A] how often each action was taken.
         policy: [S, A] of the fit.
-        scores: [D, S, A] of one step.
-        free: [D] bool, the parameters that no bound holds.
+        scores: [n, S, A] of one step, in the directions in which the fit could move.
         choices: [S] how many actions can be taken in each state.
         level: of the test; one that keeps every constraint tests at the usual level.
         seed: of the draws.
@@ -72,7 +70,7 @@ def noisy_goodness(
     """
     level = level if level < 1.0 else LEVEL
     visits = counts.sum(axis=1)
-    flat = scores.reshape(len(scores), -1)[free]
+    flat = scores.reshape(len(scores), policy.size)
     fisher = (flat * (visits[:, None] * policy).ravel()) @ flat.T
     half = square_roots(fisher)[1]
     whitened = (half @ flat).reshape(len(half), *policy.shape)

@@ -8,7 +8,7 @@ states.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -55,19 +55,11 @@ def described(options: Likelihood | Convex) -> str:
     return f"{repr(options)[:-1]}{told})"
 
 
-class Scored(TypedDict):
-    """The directions in which a fit could move."""
-
-    scores: np.ndarray  # [n, S, A]
-    free: np.ndarray  # [n] bool
-
-
-def fitted_scores(fitted: Fit, scores: np.ndarray) -> Scored:
-    """The scores [D, S, A] of a fit; of its free directions alone where the norm is known."""
+def fitted_scores(fitted: Fit, scores: np.ndarray) -> np.ndarray:
+    """[n, S, A] those of the scores [D, S, A] of a fit in the directions in which it could move."""
     if fitted.norm is None:
-        return {"scores": scores, "free": fitted.free}
-    moves = fitted.norm.tangents(fitted.free)
-    return {"scores": np.tensordot(moves, scores, 1), "free": np.ones(len(moves), bool)}
+        return scores[fitted.free]
+    return np.tensordot(fitted.norm.tangents(fitted.free), scores, 1)
 
 
 def informed(fitted: Fit, fisher: np.ndarray) -> np.ndarray:

@@ -167,7 +167,7 @@ def _goodness(
         demonstrations,
         counts=steps.counts,
         policy=fitted.point.policy,
-        **fitted_scores(fitted, advantages(steps.mdp, steps.space, fitted)),
+        scores=fitted_scores(fitted, advantages(steps.mdp, steps.space, fitted)),
         choices=steps.mdp.available.sum(axis=1),
         level=options.level,
         seed=options.seed,

@@ -200,11 +200,7 @@ def _recovery(
         *_method_findings(ended, fitted, known, convex=convex),
         *([] if seen is None else guarantee_findings(seen, spent)),
     )
-    table = Numbers(
-        gauge,
-        nothing if known is None else known.ends,
-        nothing[:, 0] if known is None else known.spread,
-    )
+    ends, spread = (nothing, nothing[:, 0]) if known is None else (known.ends, known.spread)
     expert = expert_of(mdp, features, fitted, gauge, reached, loss.seen)
     return expert(
         status=status_of(converged=fitted.converged, deterministic=ended.boundless, proven=convex),
@@ -219,7 +215,7 @@ def _recovery(
                 "evaluations": np.append(before, ended.descent.steps),
             }
         ),
-        identification=table.identification(
+        identification=Numbers(gauge, ends, spread).identification(
             design,
             findings=findings,
             verdict=verdict,

@@ -177,7 +177,6 @@ def goodness_of_many(demonstrations: Observed, ended: Ended, options: Likelihood
         counts=loss.seen,
         policy=place.policy,
         scores=np.tensordot(mixed, scores[free], 1),
-        free=np.ones(DIRECTIONS, bool),
         choices=choices,
         level=options.level,
         seed=options.seed,
