@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -226,23 +227,14 @@ def _count(number: int, name: str) -> int:
 # --- chances to avoid something -----------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Seen:
-    """What the demonstrations did, as far as avoiding is concerned.
+class Seen(NamedTuple):
+    """What the demonstrations did, as far as avoiding is concerned."""
 
-    Attributes:
-        taken: [S * A] bool, the pairs that were taken.
-        visited: [S] bool, the states that they were in, the last ones included.
-        starts: [C] first states, of each kind of trajectory.
-        lengths: [C] steps, of each kind; 0 for those that came to their end.
-        many: [C] trajectories of each kind.
-    """
-
-    taken: np.ndarray
-    visited: np.ndarray
-    starts: np.ndarray
-    lengths: np.ndarray
-    many: np.ndarray
+    taken: np.ndarray  # [S * A] bool, the pairs that were taken
+    visited: np.ndarray  # [S] bool, the states that they were in, the last ones included
+    starts: np.ndarray  # [C] first states, of each kind of trajectory
+    lengths: np.ndarray  # [C] steps, of each kind; 0 for those that came to their end
+    many: np.ndarray  # [C] trajectories of each kind
 
     @property
     def episodes(self) -> int:
@@ -260,9 +252,7 @@ class Seen:
         starts = demonstrations.states[demonstrations.offsets[:-1]].astype(np.int64)
         lengths = np.where(complete, 0, demonstrations.lengths)
         kinds, many = np.unique(np.stack([starts, lengths]), axis=1, return_counts=True)
-        return cls(
-            taken=counts.ravel() > 0, visited=visited, starts=kinds[0], lengths=kinds[1], many=many
-        )
+        return cls(counts.ravel() > 0, visited, *kinds, many)
 
 
 @dataclass(frozen=True, eq=False)

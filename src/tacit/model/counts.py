@@ -106,12 +106,8 @@ def count_transitions(
         n_states: S; None takes one more than the largest number seen.
         n_actions: A; None takes one more than the largest number seen.
     """
-    columns = {
-        name: _column(column, name)
-        for name, column in zip(
-            ("states", "actions", "next_states"), (states, actions, next_states), strict=True
-        )
-    }
+    given = {"states": states, "actions": actions, "next_states": next_states}
+    columns = {name: _column(column, name) for name, column in given.items()}
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise InvalidDemonstrations(
@@ -123,7 +119,12 @@ def count_transitions(
     n_states = _size(n_states, max(largest["states"], largest["next_states"]) + 1, "n_states")
     n_actions = _size(n_actions, largest["actions"] + 1, "n_actions")
     for name, column in columns.items():
-        _check_range(column, n_actions if name == "actions" else n_states, name)
+        count = n_actions if name == "actions" else n_states
+        outside = (column < 0) | (column >= count)
+        if outside.any():
+            row = int(np.argmax(outside))
+            got = f"row {row} has {column[row]}"
+            raise InvalidDemonstrations(f"{name} must be in 0..{count - 1}; {got}")
     total = _gathered(np.zeros(0, np.int64), None, n_states, n_actions)
     for first in range(0, lengths["states"], CHUNK):
         s, a, following = (column[first : first + CHUNK] for column in columns.values())
@@ -193,14 +194,6 @@ def _size(given: int | None, seen: int, name: str) -> int:
     if not whole or given < 1:
         raise InvalidDemonstrations(f"{name} must be a positive integer; got {given!r:.60}")
     return int(given)
-
-
-def _check_range(column: np.ndarray, count: int, name: str) -> None:
-    outside = (column < 0) | (column >= count)
-    if outside.any():
-        row = int(np.argmax(outside))
-        got = f"row {row} has {column[row]}"
-        raise InvalidDemonstrations(f"{name} must be in 0..{count - 1}; {got}")
 
 
 class Over(Enum):

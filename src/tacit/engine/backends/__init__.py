@@ -349,8 +349,5 @@ _thread = threading.local()
 @functools.lru_cache(maxsize=1)
 def _pool(process: int, workers: int) -> ThreadPoolExecutor:
     """The threads of this process: a forked child must not wait for those of its parent."""
-    return ThreadPoolExecutor(workers, thread_name_prefix="tacit", initializer=_mark)
-
-
-def _mark() -> None:
-    _thread.is_worker = True
+    mark = (_thread, "is_worker", True)
+    return ThreadPoolExecutor(workers, "tacit", initializer=setattr, initargs=mark)
