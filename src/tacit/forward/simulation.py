@@ -252,7 +252,7 @@ class Seen(NamedTuple):
         starts = demonstrations.states[demonstrations.offsets[:-1]].astype(np.int64)
         lengths = np.where(complete, 0, demonstrations.lengths)
         kinds, many = np.unique(np.stack([starts, lengths]), axis=1, return_counts=True)
-        return cls(counts.ravel() > 0, visited, *kinds, many)
+        return cls(counts.ravel() > 0, visited, kinds[0], kinds[1], many)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
-from numpy.typing import DTypeLike
 
 from tacit.engine import MESH, Array
 from tacit.engine.backends.device import Lists
@@ -70,7 +69,7 @@ def split_rows(
     rows: Callable[[int, int], np.ndarray],
     *,
     axis: int = 0,
-    dtype: DTypeLike = np.float64,
+    dtype: type | np.dtype = np.float64,
 ) -> jax.Array:
     """The array of this shape split along an axis of states, 0 in the added ones.
 
