@@ -297,13 +297,10 @@ class Discretiser:
     @cached_property
     def layout(self) -> Layout:
         """The names of the states, and the grid that two axes of bins make."""
-        if not self.edges:
-            return Layout(state_names=nearby(self.names, self.centres))
-        state_names = ranges(self.names, self.edges)
-        if len(self.edges) != 2:
-            return Layout(state_names=state_names)
-        columns, rows = (len(axis) - 1 for axis in self.edges)
-        return Layout(rows, columns, state_names=state_names)
+        edges = self.edges
+        names = ranges(self.names, edges) if edges else nearby(self.names, self.centres)
+        columns, rows = (len(axis) - 1 for axis in edges) if len(edges) == 2 else (0, 0)
+        return Layout(rows, columns, state_names=names)
 
     def save(self, path: str | Path) -> None:
         """Writes the map as one .npz file, with checksums; `load` reads it back."""

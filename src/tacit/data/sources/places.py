@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -69,22 +69,13 @@ class Places:
     @property
     def layout(self) -> Layout:
         """The names of states and moves, and where they lie."""
-        if self.kind != "grid":
-            return Layout(
-                state_names=self.names,
-                action_names=self.moves,
-                centres=tuple(map(tuple, self.centres.tolist())),
-                hexagon=self.size,
-                leads=tuple(map(tuple, self.neighbours.tolist())) if self.moves else (),
-            )
-        steps = tuple(COMPASS.get(move, (0, 0)) for move in self.moves)
-        return Layout(
-            self.rows,
-            self.columns,
-            directions=steps,
-            state_names=self.names,
-            action_names=self.moves,
-        )
+        named = Layout(state_names=self.names, action_names=self.moves)
+        if self.kind == "grid":
+            steps = tuple(COMPASS.get(move, (0, 0)) for move in self.moves)
+            return replace(named, rows=self.rows, columns=self.columns, directions=steps)
+        centres = tuple(map(tuple, self.centres.tolist()))
+        leads = tuple(map(tuple, self.neighbours.tolist())) if self.moves else ()
+        return replace(named, centres=centres, hexagon=self.size, leads=leads)
 
     def __call__(self, points: npt.ArrayLike) -> np.ndarray:
         """[N] the states of positions [N, 2]; -1 where one lies outside all cells."""

@@ -199,17 +199,15 @@ def infer_actions(
     follows = track.follows()
     after = np.append(where[1:], -1)
     if places is None or not places.moves:
-        actions = (STAY, *(f"to {name}" for name in names))
+        changed = follows & (after != where)
+        goals = np.unique(after[changed])
+        slot = 1 + np.searchsorted(goals, after)
+        actions = (STAY, *(f"to {names[goal]}" for goal in goals))
         moves = np.full((len(names), len(actions)), -1, np.int64)
         moves[:, 0] = np.arange(len(names))
-        changed = follows & (after != where)
-        moves[where[changed], 1 + after[changed]] = after[changed]
-        code = np.where(follows, np.where(after == where, 0, 1 + after), -1)
-        used = np.array([0, *(1 + np.flatnonzero((moves[:, 1:] >= 0).any(axis=0)))])
-        slots = np.full(len(actions) + 1, -1)
-        slots[used] = np.arange(len(used))
-        actions = tuple(actions[a] for a in used)
-        return Inferred(track, _named(slots[code], actions), actions, moves[:, used])
+        moves[where[changed], slot[changed]] = after[changed]
+        code = np.where(changed, slot, np.where(follows, 0, -1))
+        return Inferred(track, _named(code, actions), actions, moves)
     met = places.neighbours[where] == after[:, None]
     near = met.any(axis=1)
     jump = follows & ~near
