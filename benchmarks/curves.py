@@ -121,7 +121,7 @@ def by_steps(longest: float) -> list[dict[str, Any]]:
 
 def by_states(longest: float) -> list[dict[str, Any]]:
     from tacit.engine.backends import backend_of
-    from tacit.engine.newton_search import point_at
+    from tacit.engine.soft_search import point_at
     from tacit.inverse.noisy.boltzmann import fit
     from tacit.inverse.noisy.steps import coordinates
 

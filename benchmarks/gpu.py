@@ -28,7 +28,7 @@ import scipy
 
 import tacit
 from provenance import given
-from tacit.engine import newton_search
+from tacit.engine import soft_search
 from tacit.engine.backends.device import sparse
 
 DISCOUNT = 0.99
@@ -87,7 +87,7 @@ def soft_solve(args: argparse.Namespace, size: int, repeats: int) -> dict[str, A
     world = tacit.worlds.hill_grid(seed=0, size=size, discount=DISCOUNT)
     built = time.perf_counter() - start
     searches: list[float] = []
-    inner = newton_search.minimise
+    inner = soft_search.minimise
 
     def timed(*arguments: Any) -> Any:
         begun = time.perf_counter()
@@ -95,7 +95,7 @@ def soft_solve(args: argparse.Namespace, size: int, repeats: int) -> dict[str, A
         searches.append(time.perf_counter() - begun)
         return found
 
-    newton_search.minimise = timed
+    soft_search.minimise = timed
     try:
         solver = tacit.SoftDual(temperature=TEMPERATURE)
         free = tacit.Objective(world.truth.reward, world.truth.costs, [np.inf])
@@ -107,7 +107,7 @@ def soft_solve(args: argparse.Namespace, size: int, repeats: int) -> dict[str, A
             solution = solver.solve(world.mdp, bound)
             seconds.append(time.perf_counter() - begun)
     finally:
-        newton_search.minimise = inner
+        soft_search.minimise = inner
     c = solution.certificate
     stats = jax.devices()[0].memory_stats() or {}
     return {

@@ -65,7 +65,7 @@ def row(args: Args, size: int) -> dict[str, Any]:
     """Both sides on one grid."""
     import tacit
     from tacit.engine.backends import backend_of
-    from tacit.engine.newton_search import point_at
+    from tacit.engine.soft_search import point_at
     from tacit.inverse.noisy.boltzmann import fit
     from tacit.inverse.noisy.steps import coordinates
 

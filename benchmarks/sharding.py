@@ -159,7 +159,7 @@ def program_memory(grid: Grid, features: int) -> dict[str, float]:
     """Bytes a state that the compiled search holds on one device, beside its arguments."""
     import jax
 
-    from tacit.engine.newton_search import Dual, minimise
+    from tacit.engine.soft_search import Dual, minimise
 
     model = grid.model()
     with jax.enable_x64(True):

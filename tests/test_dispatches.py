@@ -11,7 +11,7 @@ import pytest
 
 import tacit
 from tacit.data.tally import tally_of
-from tacit.engine import newton_search
+from tacit.engine import soft_search
 from tacit.engine.backends import backend_of
 from tacit.forward import column_generation
 from tacit.inverse import lockstep
@@ -21,10 +21,10 @@ from tacit.inverse.noisy.steps import coordinates
 WORLD = tacit.worlds.hill_grid(seed=0, tightness=0.5)
 NOISY = tacit.SoftDual(temperature=0.0025)
 DOORS = [
-    (newton_search, "minimise"),
-    (newton_search, "advance"),
-    (newton_search, "point_at"),
-    (newton_search, "loss_at"),
+    (soft_search, "minimise"),
+    (soft_search, "advance"),
+    (soft_search, "point_at"),
+    (soft_search, "loss_at"),
     (lockstep, "_searched"),
     (lockstep, "_search_one"),
 ]
@@ -61,7 +61,7 @@ def test_a_gradient_with_its_hessian_is_one_program(calls):
     ).problem
     calls.clear()
     start = np.zeros(WORLD.mdp.states)
-    point = newton_search.point_at(backend_of(WORLD.mdp), problem, np.ones(space.size), start, 1e-9)
+    point = soft_search.point_at(backend_of(WORLD.mdp), problem, np.ones(space.size), start, 1e-9)
     assert np.isfinite(point.curvature).all()
     assert calls == ["point_at"]
 

@@ -13,7 +13,7 @@ import tacit
 from experts import PRICE, TEMPERATURE, drawn, grid, hill_expert, pairs, spread_visits
 from strategies import examples
 from tacit.engine.backends import backend_of
-from tacit.engine.newton_search import minimise
+from tacit.engine.soft_search import minimise
 from tacit.inverse.noisy.boltzmann import fit, loss_of, refit, silent
 from tacit.inverse.noisy.inference import (
     advantages,

@@ -14,7 +14,7 @@ from experts import PRICE, drawn, grid, hill_expert, pairs, policy_of, spread_vi
 from tacit import MDP, Demonstrations, Features, SoftDual
 from tacit.cli import main
 from tacit.engine.backends import backend_of
-from tacit.engine.newton_search import point_at
+from tacit.engine.soft_search import point_at
 from tacit.folders.runs import Run
 from tacit.inverse.expectations import pull_back
 from tacit.inverse.findings import Finding, Kind

@@ -14,8 +14,8 @@ import tacit
 from tacit.engine import progress
 from tacit.engine.backends import Host
 from tacit.engine.backends.device import dense, sparse
-from tacit.engine.newton_search import Dual, Search, advance, begin, minimise
 from tacit.engine.progress import Event, StopEarly, early_stop, log, once, pursue, watching
+from tacit.engine.soft_search import Dual, Search, advance, begin, minimise
 from tacit.files.arrays import digest, pack, unpack
 from walks import seen_by
 

@@ -14,7 +14,7 @@ from tacit import MDP, Successors
 from tacit.engine import Side
 from tacit.engine.backends import Host, backend_of
 from tacit.engine.backends.device import dense, sparse
-from tacit.engine.newton_search import Dual, minimise, point_at
+from tacit.engine.soft_search import Dual, minimise, point_at
 
 STATES, ACTIONS, SIZE = 6, 3, 4
 TOLERANCE = 1e-9

@@ -22,7 +22,7 @@ from tacit import (
 )
 from tacit.data.tally import Tally
 from tacit.engine.backends import backend_of
-from tacit.engine.newton_search import point_at
+from tacit.engine.soft_search import point_at
 from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy.activity import Verdict

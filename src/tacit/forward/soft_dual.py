@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.engine.backends import backend_of
-from tacit.engine.newton_search import Dual, loss_at
+from tacit.engine.soft_search import Dual, loss_at
 from tacit.forward import BuiltInSolver, of_all_budgets
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.policies import deterministic_values
@@ -90,7 +90,7 @@ class SoftDual(BuiltInSolver):
         self, mdp: MDP, objective: Objective, guess: Solution | None
     ) -> tuple[Solution, bool]:
         """Where the search from a guess ends, and whether a price has no effect any more there."""
-        from tacit.engine.newton_search import minimise
+        from tacit.engine.soft_search import minimise
 
         reward, costs = (inside_table(mdp, table) for table in objective.tables(mdp))
         bounded = np.isfinite(objective.budgets)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tacit.engine.backends import Array
     from tacit.engine.backends.sharded import Sharded
-    from tacit.engine.newton_search import Dual
+    from tacit.engine.soft_search import Dual
     from tacit.model.sharded import Rows, ShardedMDP
 
 
@@ -132,7 +132,7 @@ def solve_sharded(
         solver: temperature, tolerance and most steps.
         throw: raise `NotConverged` where the tolerance was missed.
     """
-    from tacit.engine.newton_search import Dual, minimise
+    from tacit.engine.soft_search import Dual, minimise
 
     solver = SoftDual() if solver is None else solver
     if not isinstance(solver, SoftDual):

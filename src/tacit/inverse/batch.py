@@ -12,8 +12,8 @@ import numpy as np
 from tacit.data.observed import Observed
 from tacit.data.tally import counts_of, tally_of
 from tacit.engine.backends import Array, Backend, backend_of
-from tacit.engine.newton_search import Dual
 from tacit.engine.progress import Callback, Event
+from tacit.engine.soft_search import Dual
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.soft_dual import finite_start
 from tacit.inverse.expectations import check_task, random_loss

@@ -11,7 +11,7 @@ import numpy as np
 
 from tacit.engine import each, told_of_workers
 from tacit.engine.backends import Array, Backend, compiled_in_double
-from tacit.engine.newton_search import Dual, loss_at, minimise
+from tacit.engine.soft_search import Dual, loss_at, minimise
 
 # Bytes that one chunk of a batch may take, where the accelerator does not say what it has.
 ROOM = 2**30

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tacit.engine.newton_search import BLIND
+from tacit.engine.soft_search import BLIND
 
 MANY_COLUMNS = 16  # beyond, compiled least squares are worth their import
 STEADY = 1e-6  # smallest to largest of a triangle, from which one equation more may be added to it

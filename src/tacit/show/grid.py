@@ -1,4 +1,4 @@
-"""Panels of a grid world: a number a state, coloured and printed, and the bar of its colours."""
+"""How a map of a grid is painted: a coloured number in every cell, and the bar of its colours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maps of a grid world: reward, costs, policy and visits, each a picture to point at."""
+"""Which maps of a grid world a page shows, reward, costs, policy and visits, to point at."""
 
 from __future__ import annotations
 

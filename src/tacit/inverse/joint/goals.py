@@ -17,7 +17,7 @@ import numpy as np
 
 from tacit.engine import DIVERGED, LONGEST, STEADY
 from tacit.engine.backends import backend_of, side_by_side
-from tacit.engine.newton_search import VALUE_CARE, Dual, point_at
+from tacit.engine.soft_search import VALUE_CARE, Dual, point_at
 from tacit.errors import InvalidModel
 from tacit.forward.solution import visitation
 from tacit.inverse.joint.flows import (

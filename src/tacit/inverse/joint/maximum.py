@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.engine.backends import Stepwise
-from tacit.engine.newton_search import Point, newton_step
 from tacit.engine.progress import pursue
+from tacit.engine.soft_search import REST, SHORTEST, Point, newton_step
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import finite_start
 from tacit.inverse.joint.flows import Network, Sums, added, scatter_of
@@ -129,11 +129,11 @@ class Likelihoods:
 
         def met(at: Stand) -> bool:
             fitted = Fit(problem, point(at.x, at.sums), at.steps, tolerance)
-            return fitted.projected_gradient <= 0.1 * tolerance
+            return fitted.projected_gradient <= REST * tolerance
 
         def ahead(at: Stand, until: int | None) -> Stand:
             limit = most if until is None else min(most, until)
-            while at.steps < limit and (at.sums.lean or not met(at)) and at.length > 1e-12:
+            while at.steps < limit and (at.sums.lean or not met(at)) and at.length > SHORTEST:
                 way = newton_step(Stepwise(), problem, point(at.x, at.sums))
                 trial = np.clip(at.x + at.length * way, lower, upper)
                 # The last step, from where the gradient is met, has all that is asked of the end.

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tacit.data.observed import Observed
-from tacit.engine.backends import backend_of
-from tacit.engine.newton_search import Dual, Point, point_at
+from tacit.engine.backends import Stepwise, backend_of
+from tacit.engine.soft_search import REST, SHORTEST, Dual, Point, distance, point_at
 from tacit.inverse.diagnostics import Goodness, holm, untested
 from tacit.inverse.joint import Link
 from tacit.inverse.noisy.boltzmann import Fit
@@ -150,7 +150,10 @@ class Stack:
             ]
         problem, here = self._joined(link, z, points)
         direction, length, count = _direction(problem, here), 1.0, 1
-        while finite and count < self.max_steps and length > 1e-12 and self._going(problem, here):
+        plain, rest = Stepwise(), REST * self.tolerance
+        while finite and distance(plain, problem, here) > rest and length > SHORTEST:
+            if count >= self.max_steps:
+                break
             trial = np.clip(here.x + length * direction, link.lower, link.upper)
             fresh = self._points(link, trial, points)
             loss = sum(float(point.loss) for point in fresh)
@@ -212,12 +215,6 @@ class Stack:
             residual=max(float(point.residual) for point in points),
         )
         return problem, point
-
-    def _going(self, problem: Dual, here: Point) -> bool:
-        missed = np.abs(np.where(_free(problem, here.x, here.gradient), here.gradient, 0.0))
-        # As a share of the gradient's own scale, and as what it could still gain on the loss.
-        worth = np.maximum(1.0 / problem.scale, np.abs(here.x) / max(1.0, abs(here.loss)))
-        return bool((missed * worth).max() > 0.1 * self.tolerance)
 
     def _rounding(self, points: list[Point]) -> float:
         """What rounding may add to the loss."""

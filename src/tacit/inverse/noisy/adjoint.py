@@ -20,8 +20,8 @@ from tacit.engine import undiscounted_fixed_point
 from tacit.engine.backends import Host, soft_fixed_point
 from tacit.engine.kernels.chains import chain_solve, policy_chain
 from tacit.engine.kernels.systems import bounded_step, conjugate_gradients, inverse_by_values
-from tacit.engine.newton_search import VALUE_CARE, Dual, Point, newton_step
 from tacit.engine.progress import pursue
+from tacit.engine.soft_search import REST, VALUE_CARE, Dual, Point, newton_step
 from tacit.errors import InvalidModel
 from tacit.inverse.noisy import table_scores
 from tacit.inverse.noisy.boltzmann import FAR, LARGEST, NOWHERE, over_an_episode
@@ -306,7 +306,7 @@ def descend(
 
     def ahead(at: Descent, until: int | None) -> Descent:
         limit = max_steps if until is None else min(until, max_steps)
-        while at.steps < limit and not at.stuck and at.missed > max(aim, 0.1 * tolerance):
+        while at.steps < limit and not at.stuck and at.missed > max(aim, REST * tolerance):
             if loss.penalty is None and runs_away(at.place, OVERSHOT * FAR):
                 break
             at = _step(loss, at, tolerance)

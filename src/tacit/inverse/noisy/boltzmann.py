@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from tacit.engine.backends import Host, backend_of
-from tacit.engine.newton_search import (
+from tacit.engine.progress import pursue
+from tacit.engine.soft_search import (
     Dual,
     Point,
     Search,
@@ -20,7 +21,6 @@ from tacit.engine.newton_search import (
     point_at,
     restricted,
 )
-from tacit.engine.progress import pursue
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import finite_start
 from tacit.forward.solution import conclude

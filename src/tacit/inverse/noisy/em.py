@@ -15,7 +15,7 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.engine.backends import backend_of
-from tacit.engine.newton_search import Point, point_at
+from tacit.engine.soft_search import Point, point_at
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.steps import Coordinates, Steps

@@ -13,7 +13,7 @@ import numpy as np
 
 from tacit.data.observed import Observed
 from tacit.engine.backends import backend_of
-from tacit.engine.newton_search import point_at, restricted
+from tacit.engine.soft_search import point_at, restricted
 from tacit.forward.solution import visitation
 from tacit.inverse.expectations import Expectations, Spending, pull_back
 from tacit.inverse.findings import Finding, Kind, blind_findings

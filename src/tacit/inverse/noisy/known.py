@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.engine.backends import backend_of
-from tacit.engine.newton_search import Dual, Point, begin, loss_at, newton_step, point_at
+from tacit.engine.soft_search import Dual, Point, begin, loss_at, newton_step, point_at
 from tacit.errors import InvalidModel
 from tacit.files.columns import did_you_mean
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance

@@ -17,7 +17,7 @@ import numpy as np
 from tacit.engine import Side
 from tacit.engine.backends import Array, compiled_in_double
 from tacit.engine.backends.sharded import Sharded
-from tacit.engine.newton_search import Dual, Point, loss_at, minimise
+from tacit.engine.soft_search import Dual, Point, loss_at, minimise
 from tacit.errors import InvalidModel, NotConverged
 from tacit.inverse.noisy import check_plain
 from tacit.inverse.noisy.boltzmann import FAR, LARGEST, RESCUE, Fit
