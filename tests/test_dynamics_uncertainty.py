@@ -265,7 +265,7 @@ def test_episodes_of_one_individual_count_as_one():
     }
     errors = {}
     for unit, seen in kinds.items():
-        assert clusters_of(scores, seen, 60)[1] == unit
+        assert clusters_of(scores, seen, 60, 6)[1] == unit
         known = tacit.Likelihood().fit(world.mdp, world.features, seen).identification
         errors[unit] = known.reward_standard_errors
         said = [one for one in known.findings if one.kind is Kind.ERRORS]
@@ -276,4 +276,4 @@ def test_episodes_of_one_individual_count_as_one():
     assert np.array_equal(errors["individuals"], errors["groups"])
     # Two groups are a treatment, not who was seen: trajectories stay the units.
     few = replace(thrice, groups=np.where(who < 60, "a", "b"))
-    assert clusters_of(scores, few, 60)[1] == "trajectories"
+    assert clusters_of(scores, few, 60, 6)[1] == "trajectories"

@@ -141,3 +141,82 @@ def test_one_individual_held_out_shows_nothing():
     alone = replace(once(), individuals=np.repeat("mouse", once().episodes))
     with pytest.raises(tacit.InvalidDemonstrations, match="at least 2 individuals"):
         tacit.checks.holdout(*task(alone))
+
+
+def test_one_individual_in_both_groups_does_not_silence_the_others():
+    """The nested are dealt out among themselves, the parted shuffled within."""
+    number, of_unit = np.repeat(np.arange(8), 4), np.arange(8) % 2
+    member = of_unit[number]
+    member[0] = 1 - member[0]
+    units = Units(number, "individuals")
+    moved = np.zeros(8)
+    for seed in range(50):
+        dealt = units.dealt(member, np.random.default_rng(seed))
+        assert dealt[:4].sum() == member[:4].sum()
+        rest = dealt[4:].reshape(7, 4)
+        assert_array_equal(rest, np.repeat(rest[:, :1], 4, axis=1))
+        assert rest[:, 0].sum() == of_unit[1:].sum()
+        moved += [(dealt[number == u] != member[number == u]).any() for u in range(8)]
+    assert np.all(moved > 5)
+    assert "1 individuals that are in several" in units.dealing(member, "episodes")
+
+
+@pytest.mark.parametrize(
+    ("member", "least"),
+    [
+        ([0, 0, 0, 1, 1, 1], 2 / 20),  # twenty deals; the names of equal groups may change
+        ([0, 0, 0, 0, 1], 1 / 5),
+        ([0, 0, 1, 1, 2, 2], 6 / 90),
+        ([0, 1] * 100, 0.0),
+    ],
+)
+def test_the_least_chance_counts_the_deals(member, least):
+    units = Units(np.arange(len(member)), "individuals")
+    assert units.least_chance(np.array(member)) == pytest.approx(least, abs=1e-15)
+
+
+def test_few_individuals_cannot_tell_groups_apart():
+    names = np.array([f"mouse {e // 4}" for e in range(once().episodes)])
+    groups = np.array([f"site {e // 12}" for e in range(once().episodes)])
+    found = tacit.checks.equal_weights_test(
+        *task(replace(once(), individuals=names)), groups, draws=19
+    )
+    assert found.least == pytest.approx(0.1)
+    assert found.p_value >= found.least
+    assert found.sentences[0].kind is Kind.NOT_IDENTIFIED
+
+
+def errors_of(seen):
+    recovery = tacit.recover(*task(seen), estimator=tacit.Likelihood())
+    told = [f for f in recovery.identification.findings if f.kind is Kind.ERRORS]
+    return recovery.identification.reward_standard_errors, told[0]
+
+
+def test_names_of_few_individuals_never_make_errors_smaller():
+    many = once(episodes=80, steps=30)
+    plain, _ = errors_of(many)
+    # Two of them cannot tell how individuals differ: trajectories do, and a sentence says so.
+    few, said = errors_of(replace(many, individuals=np.where(np.arange(80) % 2, "a", "b")))
+    assert_allclose(few, plain, rtol=1e-12)
+    assert "too few" in said
+    twenty, said = errors_of(replace(many, individuals=np.array([f"{e % 20}" for e in range(80)])))
+    assert "the 20 individuals" in said
+    assert (twenty != plain).any()
+
+
+def test_one_step_episodes_of_individuals_are_theirs():
+    """Choices of a panel: every row an episode, several rows a person."""
+    walks = once(episodes=40, steps=30)
+    each = tacit.Demonstrations.from_trajectories(
+        [([s], [a]) for s, a in zip(walks.states, walks.actions, strict=True)]
+    )
+    who = np.repeat([f"p{e:02}" for e in range(40)], 30)
+    alone, _ = errors_of(each)
+    loose, said = errors_of(replace(each, individuals=who))
+    whole, _ = errors_of(replace(walks, individuals=np.array([f"p{e:02}" for e in range(40)])))
+    assert "the 40 individuals" in said
+    assert_allclose(loose, whole, rtol=1e-6)
+    assert np.all(loose >= 0.999 * alone)
+    halves = np.repeat(np.arange(40) % 2, 30)
+    test = tacit.checks.equal_weights_test(*task(replace(each, individuals=who)), halves, draws=9)
+    assert "individuals out again" in test.law

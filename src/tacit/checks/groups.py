@@ -51,6 +51,7 @@ class EqualWeightsTest:
         ratio: likelihood ratio of the separate fits against groups that are alike.
         degrees: degrees of freedom of its chi-square; NaN where its law was simulated.
         p_value: chance of a ratio this large if the groups are equal.
+        least: the smallest chance that its law can give, of few individuals; else 0.
         draws: simulated ratios behind the chance; 0 for a chi-square.
         law: where the chance comes from, in words.
         pooled: recovery from all groups together.
@@ -64,6 +65,7 @@ class EqualWeightsTest:
     ratio: float
     degrees: float
     p_value: float
+    least: float = 0.0
     draws: int
     law: str
     pooled: Recovery
@@ -84,6 +86,12 @@ class EqualWeightsTest:
         pairs = zip(self.groups, self.episodes, strict=True)
         who = listed([f"{g} ({n} episode{'s' if n != 1 else ''})" for g, n in pairs], NAMED)
         basis = f"likelihood ratio {self.ratio:.4g}, {chance(self.p_value)} {self.law}"
+        if self.least > LEVEL:
+            said = (
+                f"Whether {who} differ cannot be told: with so few individuals no p-value below "
+                f"{self.least:.2g} is possible ({basis})."
+            )
+            return (Finding(said, Kind.NOT_IDENTIFIED, number=self.p_value),)
         if self.p_value > LEVEL:
             said = f"Nothing shows that {who} differ in what they want and refuse ({basis})."
             return (Finding(said, number=self.p_value),)
@@ -172,7 +180,7 @@ def equal_weights_test(
         def fit(part: Demonstrations) -> Recovery:
             return options.fit(mdp, features, part, throw=False)
 
-    number = draws
+    number, least = draws, 0.0
     if number is None:
         number = DRAWS if found.bounded or found.units.doubt else 0
     if number:
@@ -180,6 +188,9 @@ def equal_weights_test(
         larger = np.array(ratios) >= found.ratio * (1.0 - 1e-9)
         # One more in both counts: a simulated law cannot vouch for a chance of zero.
         p_value = float((1.0 + larger.sum()) / (1.0 + number))
+        if found.units.doubt and not own_noise:
+            least = found.units.least_chance(member)
+            p_value = max(p_value, least)  # few deals, drawn often, are found rarer than they are
     else:
         p_value = chi_square_tail(found.degrees, found.ratio) if found.degrees > 0 else 1.0
         law = f"by a chi-square with {found.degrees:g} degrees of freedom{found.units.doubt}"
@@ -194,6 +205,7 @@ def equal_weights_test(
         ratio=found.ratio,
         degrees=np.nan if number else found.degrees,
         p_value=p_value,
+        least=least,
         draws=number,
         law=law,
     )
@@ -221,8 +233,7 @@ def _apart(whole: Steps, options: Likelihood, deck: Deck, *, own_noise: bool, se
             ratios.append(compared(whole, options, drawn, near, own_noise=own_noise)[0])
         if not dealt:
             return ratios, f"by drawing new actions {number} times{deck.units.doubt}"
-        whose = "episodes" if deck.units.called == EPISODES else deck.units.called
-        return ratios, f"by dealing the {whose} out again {number} times"
+        return ratios, f"by {deck.units.dealing(deck.member, 'episodes')} {number} times"
 
     steps = counts.sum(axis=(1, 2)).astype(np.int64)
     return Apart(ratio, degrees, bounded, simulated, deck.units, steps)
@@ -285,9 +296,10 @@ class Deck:
 
         Of named individuals any number is, since nothing else is exact.
         """
+        if self.units.called != EPISODES:
+            return True
         fewest = int(np.bincount(self.member, minlength=self.groups).min())
-        named = self.units.called != EPISODES
-        return (named or fewest >= ENOUGH) and len(self.lengths) < len(self.index)
+        return fewest >= ENOUGH and len(self.lengths) < len(self.index)
 
     def counts(self, member: np.ndarray) -> np.ndarray:
         """[G, S, A] how often each group took each action, for the group of every episode [E]."""

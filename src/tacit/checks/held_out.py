@@ -16,6 +16,7 @@ from tacit.checks.reliability import (
     trajectory_fits,
     trip_fits,
 )
+from tacit.data import EPISODES
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import check_task
@@ -74,6 +75,7 @@ class Holdout:
         uniform: of random actions.
         in_sample: of the recovery from all episodes, which has seen those held out.
         recovery: the recovery from the episodes kept.
+        individuals: how many were held out, with all their episodes; 0 where none are named.
     """
 
     kept: np.ndarray
@@ -84,6 +86,7 @@ class Holdout:
     uniform: Score
     in_sample: Score
     recovery: Recovery
+    individuals: int = 0
 
     @property
     def scores(self) -> tuple[Score, ...]:
@@ -95,7 +98,9 @@ class Holdout:
         """What came out, as findings."""
         noisy = not np.isnan(self.recovered.log_likelihood)
         one, other = self.recovered, self.uniform
-        where = f"On {_count(len(self.held), 'episode')} held out ({_count(self.steps, 'step')})"
+        whose = f" of {_count(self.individuals, 'individual')}" if self.individuals else ""
+        number = f"{_count(len(self.held), 'episode')}{whose}"
+        where = f"On {number} held out ({_count(self.steps, 'step')})"
         if noisy:
             error = one.log_likelihood_error
             spread = "" if np.isnan(error) else f", standard error {error:.2g}"
@@ -114,8 +119,8 @@ class Holdout:
         return Finding(first, number=score), self._verdict()
 
     def _verdict(self) -> Finding:
-        if np.isnan(self.uniform.lead_error):
-            whose = "episode" if len(self.held) == 1 else "individual"
+        if (self.individuals or len(self.held)) == 1:
+            whose = "individual" if self.individuals else "episode"
             said = f"One {whose} cannot show whether that is more than chance: hold out more."
             return Finding(said, Kind.NOT_IDENTIFIED)
         if not _ahead(self.uniform):
@@ -150,8 +155,7 @@ def holdout(
 ) -> Holdout:
     """The `Holdout` of a random part of the episodes: fitted on the rest, scored on these.
 
-    All episodes of an individual are held out, or none, where individuals are named; standard
-    errors are then over individuals.
+    Individuals, where they are named, are held out as a whole; errors are then over individuals.
 
     Args:
         mdp: the known world; or `Trips`, and nothing else then: each is scored on the way to its
@@ -175,8 +179,7 @@ def holdout(
     if features is None or demonstrations is None:
         raise InvalidModel("holding out needs a model, features and demonstrations; got fewer")
     check_task(world, features, demonstrations, in_memory=True)
-    units = units_of(demonstrations)
-    count = len(units)
+    count = len(units := units_of(demonstrations))
     if count < 2:
         whose = "individuals" if demonstrations.episodes > 1 else "episodes"
         raise InvalidDemonstrations(f"holding out needs at least 2 {whose}; got 1")
@@ -221,6 +224,7 @@ def holdout(
         uniform=_score("random actions", random, ours, lengths),
         in_sample=_score("recovery from all episodes", everything, ours, lengths),
         recovery=fitted,
+        individuals=0 if units.called == EPISODES else number,
     )
 
 

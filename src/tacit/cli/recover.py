@@ -68,11 +68,11 @@ class Recover:
     seed: int = 0
     """seed of everything random"""
     holdout: float = 0.0
-    """share of the episodes kept back to test the recovery from the others; 0 for no test"""
+    """share of episodes, or individuals, kept back to test the recovery from others; 0 for none"""
     discount_grid: Annotated[Union[None, tuple[float, ...]], shown_default("none")] = None
     """further discounts under which to recover, to see how the answer changes"""
     bootstrap: int = 0
-    """number of resamples of the trajectories for the intervals; 0 keeps the estimator's"""
+    """resamples of trajectories, or individuals, for the intervals; 0 keeps the estimator's"""
     dynamics_draws: Annotated[
         Optional[int], shown_default(f"{DRAWS} up to {SMALL} state-action pairs, else 0")
     ] = None

@@ -9,6 +9,7 @@ are independent.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -209,8 +210,8 @@ class Reals:
         return real(text, comma=self.decimal_comma)
 
 
-# What episodes are called where nothing is known of who is behind them.
-EPISODES = "trajectories"
+# What episodes are called where nothing is known of who is behind them, and where it is.
+EPISODES, INDIVIDUALS = "trajectories", "individuals"
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +220,7 @@ class Units:
 
     Attributes:
         number: [E] unit of each episode, from 0.
-        called: "individuals", "groups" or "trajectories".
+        called: `INDIVIDUALS`, "groups" or `EPISODES`.
     """
 
     number: np.ndarray
@@ -248,18 +249,54 @@ class Units:
         ends, long = np.cumsum(lengths)[chosen], lengths[chosen]
         return order[np.repeat(ends - np.cumsum(long), long) + np.arange(long.sum())]
 
+    def parted(self, member: np.ndarray) -> np.ndarray:
+        """[U] bool, the units with episodes in several of the groups `member` [E]."""
+        first = np.unique(self.number, return_index=True)[1]
+        apart = np.bincount(self.number, weights=member[first][self.number] != member)
+        return np.asarray(apart > 0)
+
     def dealt(self, member: np.ndarray, random: np.random.Generator) -> np.ndarray:
         """[E] the groups of the episodes, `member` [E], dealt out again to whole units.
 
-        Where a unit has episodes of several groups these are shuffled within each unit instead.
+        Groups of a unit that has episodes in several are shuffled within it.
         """
-        first = np.unique(self.number, return_index=True)[1]
-        if (member[first][self.number] == member).all():
-            return random.permutation(member[first])[self.number]
-        result = np.empty_like(member)
-        shuffled = np.lexsort((random.random(len(member)), self.number))
-        result[np.argsort(self.number, kind="stable")] = member[shuffled]
+        first, parted = np.unique(self.number, return_index=True)[1], self.parted(member)
+        own = member[first]
+        own[~parted] = random.permutation(own[~parted])
+        result = own[self.number]
+        if parted.any():
+            shuffled = np.lexsort((random.random(len(member)), self.number))
+            ordered = np.argsort(self.number, kind="stable")
+            within = parted[self.number[ordered]]
+            result[ordered[within]] = member[shuffled[within]]
         return result
+
+    def dealing(self, member: np.ndarray, whole: str) -> str:
+        """What `dealt` does, in words; episodes are called `whole`."""
+        if self.called == EPISODES:
+            return f"dealing the {whole} out again"
+        told, parted = f"dealing the {len(self)} {self.called} out again", self.parted(member).sum()
+        if parted == 0:
+            return told
+        within = f"shuffling groups within the {parted} {self.called} that are in several"
+        return within if parted == len(self) else f"{told}, and {within},"
+
+    def least_chance(self, member: np.ndarray) -> float:
+        """The smallest p-value that dealing groups `member` [E] out again can give."""
+        first, parted = np.unique(self.number, return_index=True)[1], self.parted(member)
+        sizes = np.bincount(member[first][~parted])
+        ways = _ways(sizes)
+        for unit in np.flatnonzero(parted):
+            ways *= _ways(np.bincount(member[self.number == unit]))
+        # Groups of the same size may change their names, and nothing else.
+        same = np.unique(sizes[sizes > 0], return_counts=True)[1] if not parted.any() else []
+        return float(np.prod([math.factorial(int(n)) for n in same]) / ways)
+
+
+def _ways(sizes: np.ndarray) -> float:
+    """How many ways there are to deal out groups of these sizes; infinite beyond all numbers."""
+    logarithm = math.lgamma(sizes.sum() + 1.0) - sum(math.lgamma(n + 1.0) for n in sizes)
+    return round(math.exp(logarithm)) if logarithm < 40.0 else math.inf
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,11 @@ from tacit.model.objective import Features
 from tacit.model.transitions import Layout
 
 Loader = Callable[[Path], Demonstrations]
+# What is lost of individuals where only sums are kept.
+UNTOLD = (
+    "The column individual is not used in files that are read one by one: error bars take their "
+    "episodes as independent, and are too small where individuals differ. Load them into memory."
+)
 
 
 def write_partitions(parts: Iterable[Demonstrations], folder: str | Path) -> int:
@@ -241,7 +246,8 @@ def _first_part(mdp: MDP, path: Path, load: Loader) -> _Part:
     seen = load(path)
     if seen.weights is not None:
         raise InvalidDemonstrations(f"{path} must have no sampling weights: load it into memory")
-    return _Part(_labels(path), seen.notes, Tally.of(mdp, seen), Moves.of(mdp, seen))
+    notes = seen.notes if seen.individuals is None else (*seen.notes, UNTOLD)
+    return _Part(_labels(path), notes, Tally.of(mdp, seen), Moves.of(mdp, seen))
 
 
 def _size_part(path: Path, load: Loader) -> tuple[np.ndarray, int, int]:

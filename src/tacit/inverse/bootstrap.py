@@ -130,8 +130,9 @@ def widened(recovery: Answer, batch: Batch, units: Units) -> Answer:
         return np.where(empty, np.nan, np.nanstd(safe, axis=0, ddof=1))
 
     said = (
-        f"Intervals are percentiles of {len(batch)} recoveries of resampled {units.called} "
-        f"({int(batch.converged.sum())} converged)."
+        f"Intervals of weights, prices and budgets are percentiles of {len(batch)} recoveries of "
+        f"resampled {units.called} ({int(batch.converged.sum())} converged); those of coefficients "
+        "are the estimator's."
     )
     if (many := len(units)) < FEW:
         said += f" With {many} {units.called} they are too narrow: resampling cannot invent more."

@@ -89,6 +89,7 @@ def draw_values(
     areas = bool(layout.centres) and not layout.is_grid
     table = np.asarray(values, dtype=float)
     table = table[: len(layout.centres)] if areas else layout.grid(table)
+    table = np.where(np.isfinite(table), table, np.nan)
     scale = Scale.of([table]) if scale is None else scale
     norm = Normalize(*(limits_of([table]) if limits is None else limits))
     drawn = (_paint_areas if areas else _paint_cells)(table, axes, layout, norm, colours)

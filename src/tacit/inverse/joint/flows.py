@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from tacit.data import INDIVIDUALS
 from tacit.data.tally import Scatter
 from tacit.engine.backends import side_by_side
 from tacit.engine.kernels import SMALL
@@ -23,7 +24,7 @@ from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.trips import Journeys, paid
 from tacit.inverse.noisy.boltzmann import RESCUE
 from tacit.inverse.noisy.evidence import Evidence
-from tacit.inverse.noisy.inference import CLUSTERS
+from tacit.inverse.noisy.inference import CLUSTERS, STEPS
 from tacit.inverse.numerics import at_least
 from tacit.model.mdp import MDP
 
@@ -76,20 +77,23 @@ def added(parts: Sequence[Sums], size: int) -> Sums:
 
 def scatter_of(
     journeys: Journeys, sums: Sums, size: int, *, robust: bool
-) -> tuple[Scatter, np.ndarray | None, bool]:
-    """Sums of the units' squared scores, [D, D] the covariance of all, whether it is of the units.
+) -> tuple[Scatter, np.ndarray | None, str, int]:
+    """Sums of the units' squared scores, [D, D] the covariance of all, the units, individuals left.
 
-    Units are individuals where they are named, else trips; scores are summed over their steps. The
+    Units are individuals where enough are named, else trips where they are many, else steps. The
     covariance is None where it is the information: the model fits, and units are few.
     """
-    named = journeys.trips if journeys.individuals is None else journeys.individuals
+    named, unit, few, least = journeys.individuals, INDIVIDUALS, 0, 2 * size + 2
+    if named is None or (few := len(np.unique(named[sums.rows]))) < least:
+        named, unit, least = journeys.trips, "trips", least if robust else CLUSTERS * max(size, 1)
     units, own = np.unique(named[sums.rows], return_inverse=True)
     whole = np.stack([np.bincount(own, weights=score) for score in sums.scores.T])
     many, clusters = len(units), Scatter(len(units), whole @ whole.T)
-    if many >= (2 * size + 2 if robust else CLUSTERS * max(size, 1)):
-        scatter = clusters.products * (many / (many - 1.0))
-        return clusters, scatter if robust else at_least(sums.fisher, scatter), True
-    return clusters, sums.scores.T @ sums.scores if robust else None, False
+    few = 0 if unit == INDIVIDUALS else few
+    if many < least:
+        return clusters, sums.scores.T @ sums.scores if robust else None, STEPS, few
+    scatter = clusters.products * (many / (many - 1.0))
+    return clusters, scatter if robust else at_least(sums.fisher, scatter), unit, few
 
 
 def method_findings(journeys: Journeys, evidence: Evidence, convex: bool) -> list[Finding]:
@@ -118,13 +122,12 @@ def method_findings(journeys: Journeys, evidence: Evidence, convex: bool) -> lis
             "value is finite: no error bars are given."
         )
         return [*findings, Finding(said, Kind.NOT_CONVERGED)]
-    whose = "trips" if journeys.individuals is None else "individuals"
-    units = whose if evidence.found.clustered else "steps"
-    said = f"Standard errors treat {units} as independent."
+    taken = evidence.found.taken
+    said = f"Standard errors treat {taken}."
     if evidence.robust:
         said = (
             "Standard errors and intervals are sandwich ones, about the best approximation within "
-            f"the model, since it does not fit; they treat {units} as independent."
+            f"the model, since it does not fit; they treat {taken}."
         )
     return [*findings, Finding(said, Kind.ERRORS)]
 

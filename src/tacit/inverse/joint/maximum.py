@@ -20,7 +20,7 @@ from tacit.inverse.joint.trips import Journeys
 from tacit.inverse.noisy.activity import DRAWS, Verdict, activity_p_value, judge
 from tacit.inverse.noisy.boltzmann import LARGEST, NOWHERE, RESCUE, Fit
 from tacit.inverse.noisy.evidence import FLAT, SUSPICIOUS, VISIBLE, Evidence, bisected
-from tacit.inverse.noisy.inference import Errors, split, undecided
+from tacit.inverse.noisy.inference import STEPS, Errors, split, undecided
 from tacit.inverse.noisy.known import Bounds
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import of_constraints, priced, small_sample
@@ -328,7 +328,7 @@ def evidence_of(likelihoods: Likelihoods, kept: Found, *, robust: bool = False) 
     bread = sums.curvature if robust else sums.fisher
     free = undecided(fitted, bread, fitted.free & ~shut) & ~shut
     inverse, blind = inverse_information(bread, free)
-    clusters, scatter, clustered = scatter_of(journeys, sums, int(free.sum()), robust=robust)
+    clusters, scatter, unit, few = scatter_of(journeys, sums, int(free.sum()), robust=robust)
     many = len(journeys.origins)
     covariance = inverse if scatter is None else inverse @ scatter @ inverse
     spent, reaction = sums.spent / many, sums.reaction / many
@@ -336,7 +336,9 @@ def evidence_of(likelihoods: Likelihoods, kept: Found, *, robust: bool = False) 
         asked=kept.fitted,
         fitted=fitted,
         gauge=split(journeys.space, fitted.point.x, spent, reaction, forbidden=shut),
-        found=Errors(covariance, blind, clustered, scatter, clusters=clusters),
+        found=Errors(
+            covariance, blind, unit != STEPS, scatter, clusters=clusters, unit=unit, few=few
+        ),
         fisher=bread,
         outer=sums.scores.T @ sums.scores,
         free=free,

@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from tacit.data import EPISODES, Units
+from tacit.data import Units
 from tacit.engine.progress import Callback
 from tacit.inverse.batch import Batch, tell
 from tacit.inverse.bootstrap import widened
@@ -152,9 +152,8 @@ def trips_apart(trips: Trips, member: np.ndarray, options: Likelihood, seed: int
 
     def dealt(number: int) -> tuple[list[float], str]:
         random = np.random.default_rng(seed)
-        whose = "trips" if units.called == EPISODES else units.called
         found = [ratio_of(apart(units.dealt(member, random))) for _ in range(number)]
-        return found, f"by dealing the {whose} out again {number} times"
+        return found, f"by {units.dealing(member, 'trips')} {number} times"
 
     steps = np.bincount(np.repeat(member, trips.demonstrations.lengths), minlength=count)
     degrees = float(max(sum(ranks[1:]) - ranks[0], 0))

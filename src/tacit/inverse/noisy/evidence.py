@@ -350,16 +350,13 @@ def method_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
         findings += border_findings(steps.mdp, evidence.fitted)
         said = "The search stopped before its tolerance was met: no error bars are given."
         return [*findings, Finding(said, Kind.NOT_CONVERGED)]
-    units = evidence.found.unit
-    said = f"Standard errors treat {units} as independent."
+    taken = evidence.found.taken
+    said = f"Standard errors treat {taken}."
     kind = "clustered" if evidence.found.clustered else "sandwich"
     if evidence.robust:
         why = "about the best approximation within the model, since it does not fit"
         why = why if steps.squares is None else "since weights are no counts"
-        said = (
-            f"Standard errors and intervals are {kind} ones, {why}; they treat {units} as "
-            "independent."
-        )
+        said = f"Standard errors and intervals are {kind} ones, {why}; they treat {taken}."
     findings.append(Finding(said, Kind.ERRORS))
     if evidence.draws:
         said = (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.data import EPISODES, Units
+from tacit.data import EPISODES, INDIVIDUALS, Units
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, PartitionedDemonstrations
 from tacit.data.tally import Scatter
@@ -80,6 +80,7 @@ class Errors:
         clusters: sums of squared scores of the units that trajectories make; None where they are
             not known.
         unit: what was taken for independent: "steps", "trajectories", "individuals" or "groups".
+        few: individuals that are named, where those are too few to be the units; else 0.
     """
 
     covariance: np.ndarray
@@ -89,6 +90,15 @@ class Errors:
     _: KW_ONLY
     clusters: Scatter | None = None
     unit: str = STEPS
+    few: int = 0
+
+    @property
+    def taken(self) -> str:
+        """What the errors take as independent, in words."""
+        if self.unit == INDIVIDUALS and self.clusters is not None:
+            return f"the {self.clusters.episodes} {INDIVIDUALS} as independent"
+        doubt = f": {self.few} individuals are too few to tell how they differ"
+        return f"{self.unit} as independent{doubt if self.few else ''}"
 
 
 def advantages(mdp: MDP, space: Coordinates, fitted: Fit) -> np.ndarray:
@@ -126,30 +136,39 @@ def errors(
             then those of its best approximation.
     """
     inverse, blind = inverse_information(bread, free)
+    size, who = int(free.sum()), getattr(demonstrations, "individuals", None)
     if counts is not None:
-        found, scatter, unit = score_scatter(scores, counts, int(free.sum()), demonstrations)
+        found, scatter, unit = score_scatter(scores, counts, size, demonstrations)
     else:
-        least = CLUSTERS * max(int(free.sum()), 1)
-        found, unit = clusters_of(scores, demonstrations, least)
-        if found is None or found.episodes < least:
-            return Errors(inverse, blind, False, None, clusters=found)
-        scatter = at_least(bread, found.products * (found.episodes / (found.episodes - 1.0)))
-    law = inverse @ scatter @ inverse
-    return Errors(law, blind, found is not None, scatter, clusters=found, unit=unit)
+        least = CLUSTERS * max(size, 1)
+        found, unit = clusters_of(scores, demonstrations, least, size)
+        if found is None or (found.episodes < least and unit != INDIVIDUALS):
+            scatter, unit = None, STEPS
+        else:
+            scatter = at_least(bread, found.products * (found.episodes / (found.episodes - 1.0)))
+    few = 0 if who is None or unit == INDIVIDUALS else len(set(who.tolist()))
+    law = inverse if scatter is None else inverse @ scatter @ inverse
+    told = {"clusters": found, "unit": unit, "few": few}
+    return Errors(law, blind, scatter is not None and found is not None, scatter, **told)
 
 
 def clusters_of(
-    scores: np.ndarray, demonstrations: Observed, least: int
+    scores: np.ndarray, demonstrations: Observed, least: int, size: int
 ) -> tuple[Scatter | None, str]:
-    """Sums of squared scores of the units, None where only steps are known; and what these are."""
-    if demonstrations.episodes == demonstrations.steps:
-        return None, STEPS
+    """Sums of squared scores of the units, None where only steps are known; and what these are.
+
+    Individuals that are too few for so many parameters are none: errors must not be smaller than
+    if nobody had named them.
+    """
+    loose = demonstrations.episodes == demonstrations.steps
     if not isinstance(demonstrations, Demonstrations):  # nothing else says who was seen
-        apart = isinstance(demonstrations, PartitionedDemonstrations)
-        return demonstrations.scatter(scores) if apart else None, EPISODES
-    units = units_of(demonstrations, least)
-    who = None if units.called == EPISODES else units.number
-    return Scatter.of(scores, demonstrations, who), units.called
+        if loose or not isinstance(demonstrations, PartitionedDemonstrations):
+            return None, STEPS if loose else EPISODES
+        return demonstrations.scatter(scores), EPISODES
+    units = units_of(demonstrations, np.inf if loose else least)
+    if units.called == EPISODES or (units.called == INDIVIDUALS and len(units) < 2 * size + 2):
+        return (None, STEPS) if loose else (Scatter.of(scores, demonstrations), EPISODES)
+    return Scatter.of(scores, demonstrations, units.number), units.called
 
 
 def units_of(demonstrations: Demonstrations, least: float = np.inf) -> Units:
@@ -157,7 +176,7 @@ def units_of(demonstrations: Demonstrations, least: float = np.inf) -> Units:
 
     Groups name who was seen: a mouse, a site.
     """
-    who, called = demonstrations.individuals, "individuals"
+    who, called = demonstrations.individuals, INDIVIDUALS
     groups = demonstrations.groups
     if who is None and groups is not None and len(set(groups.tolist())) >= max(least, 2):
         who, called = groups, "groups"
@@ -173,7 +192,7 @@ def score_scatter(
 
     Individuals or trajectories are the units where there are enough for so many parameters.
     """
-    found, unit = clusters_of(scores, demonstrations, 2 * size + 2)
+    found, unit = clusters_of(scores, demonstrations, 2 * size + 2, size)
     if found is None or found.episodes < 2 * size + 2:
         return None, information(scores, counts, np.ones(len(counts))), STEPS
     return found, found.products * (found.episodes / (found.episodes - 1.0)), unit
