@@ -547,7 +547,7 @@ ATTACKS: dict[str, Callable[[bool, Path], Counter]] = {
     "kills, compiled": functools.partial(kills, size=17, tries=12),
     "faults of reproduce": functools.partial(faults, key="reproduce"),
     "studies": chosen_tests("tests", "-k", f"not (loses or {NAMES})", mark="study"),
-    "kills": functools.partial(kills, size=14, tries=88, words=("--bootstrap", "20")),
+    "kills": functools.partial(kills, size=14, tries=88, words=("--discount-grid", "0.8")),
     "200 features": functools.partial(memory, constraints=1, features=200, side=50, seen=10**5),
     "signals": signals,
     "fuzzers": fuzzers,
