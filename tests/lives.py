@@ -81,7 +81,7 @@ def killed_at_each_checkpoint() -> dict:
         if code != -signal.SIGKILL:
             return {"kills": kills, "code": code}
         kills += 1
-        stages = {path.name: path.read_bytes() for path in (out / "journal").glob("*.npz")}
+        stages = {path.name: path.read_bytes() for path in (out / "checkpoint").glob("*.npz")}
         number = 2 if stages != known or before else number + 1
         known = stages
     return {"kills": kills, "code": None}
@@ -105,7 +105,7 @@ def signalled(number: int) -> dict:
     """A life that is asked to end once it has made a few checkpoints, and the life after it."""
     out = FOLDER / "run"
     child = born(lambda: recover(out, "--resume"), FOLDER / "errors")
-    while not (out / "journal" / "alternation-1.npz").exists():
+    while not (out / "checkpoint" / "searches.npz").exists():
         time.sleep(0.001)
     os.kill(child, number)
     code, said = ended(child), (FOLDER / "errors").read_text()

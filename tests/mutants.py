@@ -436,14 +436,14 @@ MUTANTS = (
         ("        raise _taken(path, *_holder(path)) from None", "        pass"),
     ),
     mutant(
-        "journal: other data are gone on with",
+        "checkpoint: other data are gone on with",
         "resume",
-        ('if head["inputs"] != self._digests[stage]:', "if False:"),
+        ("if problem != self._problem:", "if False:"),
     ),
     mutant(
-        "journal: a state is taken for an end",
+        "checkpoint: nothing is taken from it",
         "resume",
-        ("return state, finished", "return state, True"),
+        ("state = restore(place)", "pass"),
     ),
     # Commands, pages, exports
     mutant(

@@ -6,7 +6,7 @@ A warm process runs the command again and again, so that a try costs no start of
 compiling; it tells when a run begins. From then on a random time is waited, anywhere within the
 length of a whole run, and SIGINT or SIGTERM is sent. The command must end within four seconds with
 130 or 143 and one line, or have been over before; a process that ended itself at once is followed
-by a new one. Whenever a resumed run is whole it must hold the bytes of one that nobody interrupted.
+by a new one. Whenever a resumed run is whole it must be the answer of one that nobody interrupted.
 Prints a table; the exit code is 1 where something was lost.
 """
 
@@ -24,6 +24,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import answers
 import tacit
 from tacit.cli import main as tacit_main
 
@@ -139,15 +140,13 @@ def main(tries: int, seconds: float) -> int:
         server.life.wait()
     for outcome, count in told.most_common():
         print(f"{outcome:18} {count:4} of {told.total()}")
-    print(f"resumed to the same bytes: {wholes}; a whole run takes {longest:.2f} s")
+    print(f"resumed to the same answer: {wholes}; a whole run takes {longest:.2f} s")
     return int(any(outcome.isupper() for outcome in told))
 
 
 def check_same(place: Path) -> int:
-    """1: the resumed run holds the bytes of the unbroken one; afterwards it is gone."""
-    for name in ("recovery.npz", "history.parquet", "extras.npz"):
-        whole, pieces = ((place / run / name).read_bytes() for run in ("whole", "run"))
-        assert whole == pieces, f"{name} differs from that of an unbroken run"
+    """1: the resumed run is the answer of the unbroken one; afterwards it is gone."""
+    answers.check_same(*(tacit.Recovery.load(place / run) for run in ("whole", "run")))
     shutil.rmtree(place / "run")
     return 1
 

@@ -61,7 +61,7 @@ def same_as_unbroken(folder: Path, run: Path) -> None:
     names = ("recovery.npz", "history.parquet", "trajectories.parquet", "extras.npz")
     for name in names:
         assert (run / name).read_bytes() == (folder / "whole" / name).read_bytes(), name
-    assert sorted(os.listdir(run)) == sorted([*names, "run.json"])  # no journal, lock or debris
+    assert sorted(os.listdir(run)) == sorted([*names, "run.json"])  # no checkpoint, lock or debris
     assert Run.load(run).recovery.status is tacit.RecoveryStatus.NOT_CONVERGED
 
 
@@ -86,7 +86,7 @@ def test_a_signal_leaves_a_run_that_can_be_gone_on_with(folder, short_lives, way
     assert told["said"].splitlines()[-1] == f"tacit: {word}"
     assert "--resume" in told["said"]
     assert "Traceback" not in told["said"]
-    assert told["left"] == ["journal"]
+    assert told["left"] == ["checkpoint"]
     assert told["again"] == 3
     same_as_unbroken(folder, short_lives[0] / way / "run")
 
@@ -234,7 +234,7 @@ def is_one_of(folder: Path, old: Run, new: Run) -> str:
 def made(folder: Path, run: Run, **options) -> None:
     """A run whose search is so short that it can be made a hundred times."""
     with claimed(folder, {"config": {"seed": 0}}, every=0.0, **options) as claim:
-        with watching([], claim.journal):
+        with watching([claim.checkpoint]):
             end = pursue(
                 "counting",
                 0,

@@ -92,10 +92,10 @@ def test_a_page_that_names_other_files_is_refused_untouched(place, run, capsys, 
     assert everything(run.parent) == before
 
 
-@pytest.mark.parametrize("name", ["recovery.npz", ".recovery.npz.next", "run.json", "journal"])
+@pytest.mark.parametrize("name", ["recovery.npz", ".recovery.npz.next", "run.json", "checkpoint"])
 def test_links_in_a_run_are_refused_untouched(place, run, tmp_path, capsys, name):
     target = tmp_path / "elsewhere"
-    if name == "journal":
+    if name == "checkpoint":
         target.mkdir()
         (target / "fit-1.npz").write_text("precious")
         (target / "settings.json").write_text("precious")
@@ -377,7 +377,7 @@ def test_what_is_not_there_is_one_line_and_one_object(tmp_path, capsys, words):
     assert not place.exists()
 
 
-def test_a_malformed_journal_is_bad_input(place, tmp_path, capsys):
+def test_a_malformed_checkpoint_is_bad_input(place, tmp_path, capsys):
     kept = tmp_path / "kept"
     words = ["recover", str(place / "problem"), "--no-report", "--quiet", "--out"]
     settings = read_page(place / "run" / "run.json")["identity"]
@@ -385,21 +385,20 @@ def test_a_malformed_journal_is_bad_input(place, tmp_path, capsys):
         getattr(problem("noisy"), n) for n in ("mdp", "features", "demonstrations")
     )
     with claimed(kept, settings, every=0.0) as claim:
-        tacit.recover(mdp, features, seen, seed=0, throw=False, callbacks=[claim.journal])
+        tacit.recover(mdp, features, seen, seed=0, throw=False, callbacks=[claim.checkpoint])
     codes = []
     for seed in range(12):
         rng, run = random.Random(seed), tmp_path / str(seed)
         shutil.copytree(kept, run)
-        path = rng.choice(sorted((run / "journal").glob("*.npz")))
+        path = run / "checkpoint" / "searches.npz"
         arrays = read_arrays(path)
-        name = rng.choice(["head", "skeleton"])
-        arrays[name] = np.array(json.dumps(mutated(json.loads(str(arrays[name])), rng)))
+        arrays["skeleton"] = np.array(json.dumps(mutated(json.loads(str(arrays["skeleton"])), rng)))
         write_arrays(path, arrays)
         codes.append(main([*words, str(run), "--resume"]))
         said = capsys.readouterr().err
         assert codes[-1] in (0, 2, 3), (seed, said)
     assert codes.count(2) >= 4
-    changed(kept / "journal" / "settings.json", hashes=[1])
+    changed(kept / "checkpoint" / "settings.json", hashes=[1])
     assert main([*words, str(kept), "--resume"]) == 2
 
 

@@ -208,7 +208,7 @@ class Recover:
             else:
                 kept = f"{self.out} keeps what was done: --resume goes on with it"
                 going, progress = terminal.resumable(kept), terminal.progress()
-                with going, progress as tell, watching([tell], claim.journal):
+                with going, progress as tell, watching([tell, claim.checkpoint]):
                     run = _fit(self, problem, seen, estimator, hashes)
                     if terminal.show is not None:  # the answer first: pages and their figures wait
                         terminal.show(run_parts(run))

@@ -1,15 +1,13 @@
 """Long searches step by step, for whoever watches: events, early stops, checkpoints.
 
 A search is a state and a function that moves it on. Nobody watching, it runs in one go; watched,
-step by step through the same code, to the same bits. The stages of a run come in the same order
-every time, so a journal that keeps the end of each finished stage, and the last state of the one
-under way, in a folder, is enough to go on after any interruption.
+step by step through the same code, to the same bits. The searches of a run come in the same order
+every time, so a checkpoint with the place that each has reached is enough to go on after any
+interruption: each begins from there, and ends at the same answer to its tolerance.
 """
 
 from __future__ import annotations
 
-import json
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TextIO, TypeVar, cast
+from typing import Any, TextIO, TypeVar, cast
 
 import numpy as np
 
@@ -26,14 +24,10 @@ from tacit.files.arrays import BROKEN, Tree, digest, pack, unpack, write_arrays
 from tacit.files.atomic import BadFile
 from tacit.files.formats import read_arrays
 
-CURRENT, HEAD = "current.npz", "head"
 # Seconds between two writes: what an interruption without warning may cost.
 EVERY = 2.0
-# Times as long as a write takes, at least: a large state must not spend the run on being kept.
+# Times as long as a write takes, at least: a large state must not spend the run on being written.
 RARELY = 20.0
-# Bytes of finished stages that are kept: ten constraints are 65 searches, and each ends with the
-# derivatives of all values (20 MB at 100 000 states).
-MOST = 2**29
 
 
 @dataclass(frozen=True)
@@ -68,30 +62,14 @@ class StopEarly(Exception):
     """Raised by a callback to end the search; what was reached is returned, and says so."""
 
 
-class Journal(Protocol):
-    """Where a run keeps its stages, so that it can go on after an interruption."""
-
-    def recall(self, stage: str, inputs: object, kinds: Sequence[type]) -> tuple[Any, bool] | None:
-        """The last state of the stage and whether that was its end; None if it is not known."""
-        ...
-
-    def keep(self, stage: str, inputs: object, state: object, *, finished: bool) -> None:
-        """Remembers where the stage stands."""
-        ...
-
-    def flush(self) -> None:
-        """Writes what has not been written yet."""
-        ...
-
-
 class _Watch:
     """Who watches, how often each stage was begun, and where somebody asked to stop."""
 
     def __init__(
-        self, callbacks: tuple[Callback, ...], journal: Journal | None, outer: _Watch | None
+        self, callbacks: tuple[Callback, ...], kept: Checkpoint | None, outer: _Watch | None
     ) -> None:
         self.callbacks, self.outer = callbacks, outer
-        self.journal = journal or (outer.journal if outer else None)
+        self.checkpoint = kept or (outer.checkpoint if outer else None)
         self.begun: dict[str, int] = outer.begun if outer else {}
         self.asked: Event | None = None
 
@@ -119,23 +97,18 @@ _WATCH: ContextVar[_Watch | None] = ContextVar("tacit_watch", default=None)
 
 
 @contextmanager
-def watching(callbacks: Sequence[Callback] = (), journal: Journal | None = None) -> Iterator[None]:
+def watching(callbacks: Sequence[Callback] = ()) -> Iterator[None]:
     """Searches inside run step by step and tell these callbacks, and those of a watch around.
 
-    Args:
-        callbacks: called with every `Event`, in this order.
-        journal: where to keep the stages; if None, a callback that is one, or that of a watch
-            around.
+    A `Checkpoint` among them keeps where the searches stand.
     """
-    if journal is None:
-        journal = next((c for c in callbacks if hasattr(c, "recall")), None)  # type: ignore
-    watch = _Watch(tuple(callbacks), journal, _WATCH.get())
-    token = _WATCH.set(watch)
+    kept = next((one for one in callbacks if isinstance(one, Checkpoint)), None)
+    token = _WATCH.set(_Watch(tuple(callbacks), kept, _WATCH.get()))
     try:
         yield
     finally:
         _WATCH.reset(token)
-        for listener in {id(one): one for one in (*callbacks, journal)}.values():
+        for listener in callbacks:
             if hasattr(listener, "flush"):
                 listener.flush()  # type: ignore
 
@@ -165,6 +138,8 @@ def pursue(
     numbers: Callable[[State], Mapping[str, float]],
     inputs: object = None,
     kinds: Sequence[type] = (),
+    save: Callable[[State], Tree] = lambda state: state,
+    restore: Callable[[Tree], State] = lambda tree: tree,
 ) -> State:
     """The state at the end of a search, or where a callback stopped it.
 
@@ -177,33 +152,32 @@ def pursue(
             ends before; None goes to the end.
         step: how many steps a state has made.
         numbers: what to tell of a state.
-        inputs: everything that the end depends on, as a tree of arrays; a journal compares it.
-        kinds: the classes that states are made of.
+        inputs: the data and options of the search, as a tree of arrays; a checkpoint compares those
+            of the first search.
+        kinds: the classes that a saved state is made of.
+        save: what a checkpoint keeps of a state: the parameters, where these are enough.
+        restore: the state that begins from what was kept.
     """
     watch = _WATCH.get()
     if watch is None:
         return advance(state, None)
-    name, journal, done = watch.named(stage), watch.journal, False
+    name, kept = watch.named(stage), watch.checkpoint
     if watch.stopped is not None:
-        journal = None  # what comes after a stop is not what an unbroken run does
-    known = None if journal is None else journal.recall(name, inputs, kinds)
-    if known is not None:
-        state, done = known
-    while not done:
+        kept = None  # what comes after a stop is not what an unbroken run does
+    if kept is not None and (place := kept.recall(name, inputs, kinds)) is not None:
+        state = restore(place)
+    while True:
         until = int(step(state)) + 1
         state = advance(state, until)
+        if kept is not None:
+            kept.keep(name, save(state))
         # The search itself says that it is over, by not going on: a second opinion, computed
         # elsewhere, could round differently.
         if step(state) < until:
-            break
-        if journal is not None:
-            journal.keep(name, inputs, state, finished=False)
+            return state
         watch.tell(Event(name, until, numbers(state)))
         if watch.stopped is not None:
             return state
-    if journal is not None and not done:
-        journal.keep(name, inputs, state, finished=True)
-    return state
 
 
 def once(
@@ -281,109 +255,80 @@ class _Board:
         self.writer.flush()
 
 
-class FolderJournal:
-    """A `tacit.progress.Journal` in a folder; also a callback, which asks for nothing.
+class Checkpoint:
+    """The places that the searches of a run have reached, in one file; also a callback.
 
     Attributes:
-        folder: where the stages are.
-        every: seconds between two writes.
-        recalled: whether a stage was read back from it.
-
-    Of many large stages those are kept that took longest for their bytes, up to `MOST`; the others
-    are made again, from where they began, to the same bits.
+        path: of the file.
+        every: seconds between two writes, at least.
+        resumed: whether a search began from it.
     """
 
-    def __init__(self, folder: Path, *, every: float = EVERY) -> None:
-        self.folder, self.every, self.recalled = folder, every, False
-        self._seconds: dict[str, float] = {}  # that finished stages took, by file
-        self._ended, self._gaps = time.monotonic(), False
-        self._digests: dict[str, str] = {}
-        self._waiting: dict[str, tuple[dict[str, object], Tree]] = {}
-        self._last, self._pause = time.monotonic(), every
+    def __init__(self, path: Path, *, every: float = EVERY) -> None:
+        self.path, self.every, self.resumed = path, every, False
+        self._problem = ""  # digest of what the first search is about
+        self._places: dict[str, Tree] = {}  # where each search stands, by stage
+        self._stored: dict[str, dict[str, np.ndarray]] = {}  # the same as an earlier run packed it
+        self._written, self._pause = time.monotonic(), every
 
     def __call__(self, event: Event) -> None:
-        """Nothing: states come by `keep`."""
+        """Nothing: places come by `keep`."""
 
-    def recall(self, stage: str, inputs: Tree, kinds: Sequence[type]) -> tuple[Tree, bool] | None:
-        """The last state of the stage and whether that was its end; None if it is not known."""
-        self._digests[stage] = digest(inputs)
-        for name in (_file(stage), CURRENT):
-            path = self.folder / name
-            if not path.exists():
-                continue
-            arrays = read_arrays(path)
-            try:
-                head = json.loads(str(arrays.pop(HEAD)))
-                if head["stage"] != stage:
-                    continue
-                finished, seconds = bool(head["finished"]), float(head.get("seconds", 0.0))
-                state = unpack(arrays, kinds) if head["inputs"] == self._digests[stage] else None
-            except (*BROKEN, BadFile) as error:
-                reason = " ".join(str(error).split())
-                raise BadFile(f"{path} is no record of a stage: {reason:.120}") from None
-            if head["inputs"] != self._digests[stage]:
-                if self._gaps:  # it began where another processor's digits were
-                    continue
-                raise TacitError(
-                    f"{path} was made from other data or settings than {stage} has now; "
-                    "begin again with --overwrite"
-                )
-            self.recalled = True
-            if finished:
-                self._seconds[name], self._ended = seconds, time.monotonic()
-            return state, finished
-        self._gaps = self.recalled
-        return None
+    def recall(self, stage: str, inputs: Tree, kinds: Sequence[type]) -> Tree | None:
+        """The place that the stage had reached; None if it is not known."""
+        if not self._problem:
+            self._problem = digest(inputs)
+            self._read()
+        if stage not in self._stored:
+            return None
+        self.resumed = True
+        try:
+            return unpack(self._stored[stage], kinds)
+        except BadFile as error:
+            raise BadFile(f"{self.path}: {stage}: {error}") from None
 
-    def keep(self, stage: str, inputs: Tree, state: Tree, *, finished: bool) -> None:
-        """Remembers where the stage stands, and writes it down if it is time."""
-        if stage not in self._digests:
-            self._digests[stage] = digest(inputs)
-        head = {"stage": stage, "inputs": self._digests[stage], "finished": finished}
-        if finished:
-            head["seconds"] = self._seconds[_file(stage)] = time.monotonic() - self._ended
-            self._ended = time.monotonic()
-        # The state itself, not a copy: states are never changed, only replaced.
-        self._waiting[_file(stage) if finished else CURRENT] = (head, state)
-        if time.monotonic() - self._last >= self._pause:
+    def _read(self) -> None:
+        """Takes the places of an earlier run of the same problem from the file."""
+        if not self.path.exists():
+            return
+        try:
+            content = unpack(read_arrays(self.path))
+            problem, self._stored = content["problem"], dict(content["places"])
+        except BROKEN as error:
+            raise BadFile(f"{self.path} is no checkpoint: {error!s:.80}") from None
+        if problem != self._problem:
+            raise TacitError(
+                f"{self.path} was made from other data or settings; begin again with --overwrite"
+            )
+
+    def keep(self, stage: str, place: Tree) -> None:
+        """Remembers where the stage stands, and writes the file if it is time."""
+        # The place itself, not a copy: states are never changed, only replaced.
+        self._places[stage] = place
+        if time.monotonic() - self._written >= self._pause:
             self.flush()
 
     def flush(self) -> None:
-        """Writes what has not been written yet, finished stages first."""
+        """Writes the file where something is to be written."""
+        if not self._places:
+            return
         began = time.monotonic()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for name in sorted(self._waiting, key=lambda name: name == CURRENT):
-            head, state = self._waiting[name]
-            write_arrays(self.folder / name, {HEAD: np.array(json.dumps(head)), **pack(state)})
-            del self._waiting[name]
-        self._drop()
-        self._last = time.monotonic()
-        if self.every > 0:
-            self._pause = max(self.every, RARELY * (self._last - began))
-
-    def _drop(self) -> None:
-        """Removes finished stages beyond `MOST` bytes, the quickest for their bytes first."""
-        paths = [self.folder / name for name in self._seconds]
-        sizes = {path: path.stat().st_size for path in paths if path.exists()}
-        for path in sorted(sizes, key=lambda path: self._seconds[path.name] / sizes[path]):
-            if sum(sizes.values()) <= MOST:
-                break
-            path.unlink()
-            del sizes[path]
+        self._stored |= {stage: pack(place) for stage, place in self._places.items()}
+        self._places = {}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_arrays(self.path, pack({"problem": self._problem, "places": self._stored}))
+        self._written = time.monotonic()
+        self._pause = max(self.every, RARELY * (self._written - began)) if self.every else 0.0
 
 
-def checkpoint(folder: str | Path, *, every: float = EVERY) -> FolderJournal:
-    """A callback that keeps a recovery in a folder, to go on after an interruption.
+def checkpoint(path: str | Path, *, every: float = EVERY) -> Checkpoint:
+    """A callback that keeps a recovery in a file, to go on after an interruption.
 
-    `tacit.recover(..., callbacks=[tacit.runs.checkpoint("kept")])`, called again with the same
-    arguments, goes on where it was left. Remove the folder when the answer is there.
+    `tacit.recover(..., callbacks=[tacit.runs.checkpoint("kept.npz")])`, called again with the same
+    arguments, goes on where it was left. Remove the file when the answer is there.
 
     Args:
-        folder: where to keep it.
+        path: of the file.
         every: seconds between two writes, more where writing takes long; 0 writes at every step.
     """
-    return FolderJournal(Path(folder), every=every)
-
-
-def _file(stage: str) -> str:
-    return re.sub(r"[^0-9A-Za-z]+", "-", stage) + ".npz"
+    return Checkpoint(Path(path), every=every)

@@ -39,8 +39,8 @@ FORMAT = 3
 PAGE, ARRAYS, HISTORY = "run.json", "recovery.npz", "history.parquet"
 TRAJECTORIES, EXTRAS = "trajectories.parquet", "extras.npz"
 FILES = (ARRAYS, HISTORY, TRAJECTORIES, EXTRAS)
-# Within the folder of a run that is under way; settings say what its stages depend on.
-JOURNAL, SETTINGS = "journal", "settings.json"
+# Within the folder of a run that is under way; settings say what its searches depend on.
+CHECKPOINT, SEARCHES, SETTINGS = "checkpoint", "searches.npz", "settings.json"
 # Rooms whose classes a recovery may be made of.
 ROOMS = ("tacit.model.", "tacit.forward.", "tacit.inverse.")
 # What a folder may hold, in words, and what loads it.
@@ -149,7 +149,7 @@ def read_run(folder: Path, *, several: bool) -> dict[str, Any]:
             errno.ENOENT, "there is no such folder; tacit recover makes one", str(folder)
         )
     if not (folder / PAGE).exists():
-        if (folder / JOURNAL / SETTINGS).exists():
+        if (folder / CHECKPOINT / SETTINGS).exists():
             raise OSError(
                 f"{folder} holds a run that is not finished: tacit recover --resume continues it"
             )

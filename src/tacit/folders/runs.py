@@ -1,8 +1,8 @@
 """Runs as folders, each claimed by one writer, gone on with, and written whole or not at all.
 
-A run makes the same stages in the same order every time. Going on means to begin again and to read
-back what is known, so the end is the same to the last bit. Each stage is kept with a checksum of
-everything it depends on: a journal of other data is noticed, not used.
+A run makes the same searches in the same order every time. Going on means to begin again, each
+search from the place that it had reached: the end is the same to the tolerance of the searches. The
+settings beside the checkpoint say what it depends on: one of other data is noticed, not used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 
 from tacit import __version__
 from tacit.data.demonstrations import Demonstrations
-from tacit.engine.progress import CURRENT, EVERY, FolderJournal
+from tacit.engine.progress import EVERY, Checkpoint
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
 from tacit.files.arrays import BROKEN, Tree, digest, pack, settle, write_arrays, write_bundle
 from tacit.files.atomic import (
@@ -39,12 +39,13 @@ from tacit.files.atomic import (
 from tacit.files.tables import write_columns
 from tacit.folders import (
     ARRAYS,
+    CHECKPOINT,
     EXTRAS,
     FILES,
     FORMAT,
     HISTORY,
-    JOURNAL,
     PAGE,
+    SEARCHES,
     SETTINGS,
     TRAJECTORIES,
     difference,
@@ -62,8 +63,8 @@ if TYPE_CHECKING:  # recoveries save themselves through this module, so it must 
 
     AnyRecovery = Recovery | JointRecovery | MixtureRecovery
 
-# The stages of a run are numbered; a file under way has a random part in its name.
-_STAGE = re.compile(rf"[0-9A-Za-z-]+-\d+\.npz|\..+\.[0-9a-f]+{re.escape(PART)}")
+# What is left of a file that was being written has a random part in its name.
+_REST = re.compile(rf"\..+\.[0-9a-f]+{re.escape(PART)}")
 Files = dict[str, Callable[[Path], None]]
 
 
@@ -245,13 +246,13 @@ class Claim:
 
     Attributes:
         folder: where.
-        journal: where the fit keeps its stages.
+        checkpoint: where the fit keeps the places that its searches have reached.
         done: whether a finished run of the same kind lies there, so that nothing is left to do.
         identity: what the run depends on.
     """
 
     folder: Path
-    journal: FolderJournal
+    checkpoint: Checkpoint
     done: bool
     identity: Page
 
@@ -284,7 +285,7 @@ def claimed(
         resume: go on with a run of the same kind that was interrupted; begin if there is none.
         overwrite: begin again; an older run stays until the new one is whole.
         break_lock: take the folder from a writer on another machine that is surely gone.
-        every: seconds between two writes of the journal.
+        every: seconds between two writes of the checkpoint.
     """
     folder = Path(folder)
     if resume and overwrite:
@@ -294,14 +295,14 @@ def claimed(
     try:
         with locked(folder, broken=break_lock):
             done = _begun(folder, identity, resume, overwrite)
-            journal = FolderJournal(folder / JOURNAL, every=every)
+            checkpoint = Checkpoint(folder / CHECKPOINT / SEARCHES, every=every)
             try:
-                yield Claim(folder, journal, done, identity)
+                yield Claim(folder, checkpoint, done, identity)
             except (InvalidModel, InvalidDemonstrations):
                 _forget(folder)
                 raise
             except BROKEN as error:
-                if not journal.recalled or isinstance(error, TacitError):
+                if not checkpoint.resumed or isinstance(error, TacitError):
                     raise
                 # What was read back may be sealed and still be no state of this search.
                 raise BadFile(
@@ -317,10 +318,10 @@ def claimed(
 
 def _begun(folder: Path, identity: Page, resume: bool, overwrite: bool) -> bool:
     """Makes a folder ready for the run; whether a finished run of the same kind lies there."""
-    check_folder(folder / JOURNAL)
-    for path in (folder / PAGE, folder / JOURNAL / SETTINGS):
+    check_folder(folder / CHECKPOINT)
+    for path in (folder / PAGE, folder / CHECKPOINT / SETTINGS):
         check_plain(path)
-    if not (folder / PAGE).exists() and not (folder / JOURNAL / SETTINGS).exists():
+    if not (folder / PAGE).exists() and not (folder / CHECKPOINT / SETTINGS).exists():
         _refuse_others(folder)
     # Who begins again need not be able to read what was there.
     finished, under_way = (None, None) if overwrite else _held(folder)
@@ -336,8 +337,8 @@ def _begun(folder: Path, identity: Page, resume: bool, overwrite: bool) -> bool:
         _forget(folder)
     if resume and finished is not None and under_way is None:
         return True
-    (folder / JOURNAL).mkdir(exist_ok=True)
-    write_page(folder / JOURNAL / SETTINGS, identity)
+    (folder / CHECKPOINT).mkdir(exist_ok=True)
+    write_page(folder / CHECKPOINT / SETTINGS, identity)
     return False
 
 
@@ -348,15 +349,15 @@ def _held(folder: Path) -> tuple[Page | None, Page | None]:
         finished = read_page(folder / PAGE, form=FORMAT).get("identity", {})
         if not isinstance(finished, dict):
             raise BadFile(f"{folder / PAGE} must say what its run depends on; it does not")
-    if (folder / JOURNAL / SETTINGS).exists():
-        under_way = read_page(folder / JOURNAL / SETTINGS)
+    if (folder / CHECKPOINT / SETTINGS).exists():
+        under_way = read_page(folder / CHECKPOINT / SETTINGS)
     return finished, under_way
 
 
 def _refuse_others(folder: Path) -> None:
     """Raises `FileExistsError` where the folder holds what is no run: it is somebody's."""
     held = [path for path in folder.iterdir() if not path.name.startswith(".")]
-    if held == [folder / JOURNAL] and held[0].is_dir() and not held[0].is_symlink():
+    if held == [folder / CHECKPOINT] and held[0].is_dir() and not held[0].is_symlink():
         # What a writer leaves that died before it wrote its settings, or lost them.
         held = [path for path in held[0].iterdir() if not _is_ours(path)]
     if held:
@@ -364,18 +365,18 @@ def _refuse_others(folder: Path) -> None:
 
 
 def _forget(folder: Path) -> None:
-    """Removes the journal, its stages first: one without settings is none. Nothing of others."""
-    journal = folder / JOURNAL
-    if not journal.is_dir():
+    """Removes the checkpoint, its settings last: without them it is none. Nothing of others."""
+    place = folder / CHECKPOINT
+    if not place.is_dir():
         return
-    for path in journal.iterdir():
+    for path in place.iterdir():
         if _is_ours(path):
             path.unlink()
-    (journal / SETTINGS).unlink(missing_ok=True)
+    (place / SETTINGS).unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # not empty: somebody keeps other things there
-        journal.rmdir()
+        place.rmdir()
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a file of a journal is a stage, or what a writer left of one."""
-    return path.name == CURRENT or _STAGE.fullmatch(path.name) is not None
+    """Whether a file of a checkpoint is the places of its searches, or what a writer left of it."""
+    return path.name == SEARCHES or _REST.fullmatch(path.name) is not None

@@ -152,10 +152,13 @@ class Likelihoods:
                     at = at._replace(length=0.25 * at.length, steps=at.steps + 1)
             return at
 
-        begun = self._finite(x, lower, upper, chosen, ridge, lean=model is not None)
-        if begun.sums.lean and model is not None:
-            begun = begun._replace(sums=begun.sums._replace(curvature=model))
-        end = begun
+        def begin(x: np.ndarray) -> Stand:
+            place = self._finite(x, lower, upper, chosen, ridge, lean=model is not None)
+            if not place.sums.lean or model is None:
+                return place
+            return place._replace(sums=place.sums._replace(curvature=model))
+
+        end = begun = begin(x)
         if np.isfinite(begun.sums.loss):
             end = pursue(
                 "trips",
@@ -164,7 +167,8 @@ class Likelihoods:
                 step=lambda at: at.steps,
                 numbers=lambda at: {"loss": float(at.sums.loss)},
                 inputs=(x, lower, upper, chosen, tolerance, self.journeys.targets),
-                kinds=(Stand, Sums),
+                save=lambda at: at.x,
+                restore=begin,
             )
         if end.sums.lean:  # the search was stopped
             end = end._replace(sums=self.at(end.x, chosen, ridge))

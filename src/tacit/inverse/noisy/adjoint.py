@@ -312,14 +312,18 @@ def descend(
             at = _step(loss, at, tolerance)
         return at
 
+    def begin(place: Place) -> Descent:
+        return Descent(place, 0, 0, loss.missed(place), False)
+
     return pursue(
         stage,
-        Descent(near, 0, 0, loss.missed(near), False),
+        begin(near),
         ahead,
         step=lambda at: int(at.steps),
         numbers=lambda at: {"loss": float(at.place.loss), "projected_gradient": float(at.missed)},
         inputs=(loss.mdp.transitions, loss.seen, loss.start, loss.lower, near.x, tolerance),
-        kinds=(Descent, Place),
+        save=lambda at: at.place.x,
+        restore=lambda x: begin(loss.at(x, near.values, tolerance)),
     )
 
 

@@ -233,7 +233,8 @@ def sought(
         step=lambda search: int(search.steps),
         numbers=numbers,
         inputs=(problem, x, values, tolerance, max_steps, mdp.transitions),
-        kinds=(Search, Point),
+        save=lambda search: np.asarray(search.point.x),
+        restore=lambda place: begin(problem, place, values),
     )
     return Fit(problem, end.point, int(end.steps), tolerance)
 
