@@ -36,6 +36,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import answers
 import tacit
 from faulty import CALLS, failing, spread
 from tacit.cli import main as command
@@ -244,7 +245,7 @@ def check_fault(
 def kills(
     quick: bool, place: Path, *, size: int, tries: int, words: tuple[str, ...] = ()
 ) -> Counter:
-    """Runs killed at random moments, each from empty caches, and resumed to the same bytes.
+    """Runs killed at random moments, each from empty caches, and resumed to the same answer.
 
     Args:
         quick: few.
@@ -287,27 +288,28 @@ def kills(
         errors, code = one.communicate()[1], one.returncode
         if code == -signal.SIGKILL:
             told["killed"] += 1
-            told["of these with a journal"] += any((place / "run" / "journal").glob("*.npz"))
+            told["of these with a checkpoint"] += any((place / "run" / "checkpoint").glob("*.npz"))
             continue
         if code not in (0, 3):
             raise Broken(f"a resumed run ended with {code}: {errors[-300:]}")
         check_same(place)
-        told["ended before, at the same bytes"] += 1
-        if told["ended before, at the same bytes"] > 2 * tries:
+        told["ended before, with the same answer"] += 1
+        if told["ended before, with the same answer"] > 2 * tries:
             raise Broken(f"runs end before they are killed: {dict(told)}")
     whole("run")
     check_same(place)
-    told["the last one resumed to the same bytes"] += 1
-    if not quick and not told["of these with a journal"]:
+    told["the last one resumed to the same answer"] += 1
+    if not quick and not told["of these with a checkpoint"]:
         raise Broken(f"no run that was killed had kept anything: {dict(told)}")
     return told
 
 
 def check_same(place: Path) -> None:
     """Raises `Broken` unless the resumed run is the unbroken one; afterwards it is gone."""
-    for name in ("recovery.npz", "history.parquet"):
-        if (place / "run" / name).read_bytes() != (place / "whole" / name).read_bytes():
-            raise Broken(f"{name} differs from that of an unbroken run")
+    try:
+        answers.check_same(*(tacit.Recovery.load(place / run) for run in ("whole", "run")))
+    except AssertionError as error:
+        raise Broken(f"not the answer of an unbroken run: {' '.join(str(error).split())}") from None
     shutil.rmtree(place / "run")
 
 
