@@ -72,10 +72,12 @@ def page(results: dict) -> str:
                 absent.append(f"{row['method']} ({'; '.join(row['statuses'])[:120]})")
                 continue
             cells = [number(row["metrics"].get(n)) for n in shown]
-            name = row["method"] + (" †" if row["misfits"] else "")
+            name = row["method"]
+            if row["misfits"]:
+                name += f" † {row['misfits']} of {world['draws']}"
             parts.append(f"| {name} | {row['told']} | " + " | ".join(cells) + " |")
         if any(row["misfits"] for row in world["methods"]):
-            parts.append("\n† says itself that the model does not fit.")
+            parts.append("\n† says itself, in so many of the draws, that the model does not fit.")
         if absent:
             parts.append(f"\nNot there: {'; '.join(absent)}.")
         draws = "draw" if world["draws"] == 1 else "draws"

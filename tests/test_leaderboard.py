@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,8 +24,9 @@ from tacit.studies.contests import (
     resolved,
     told_more,
 )
-from tacit.studies.leaderboard import compare_methods, ranks
+from tacit.studies.leaderboard import compare_methods, document, ranks
 
+ROOT = Path(__file__).resolve().parents[1]
 MINE = """
 import tacit
 from browser import browser
@@ -320,3 +322,14 @@ def test_a_slack_budget_is_a_unit_of_violations():
 def test_a_method_that_must_know_a_budget_is_told_it(contest):
     (row, *_) = played(contest, known_of("SoftConstraint"))
     assert row["metrics"]["violation"] < 0.01
+
+
+def test_the_table_says_in_how_many_of_the_draws_misfit_was_said():
+    kept = json.loads((ROOT / "benchmarks/results/leaderboard.json").read_text(encoding="utf-8"))
+    world = next(one for one in kept["worlds"] if one["name"] == "hill-grid")
+    likelihood = next(one for one in world["methods"] if one["method"] == "Likelihood")
+    assert (likelihood["misfits"], world["draws"]) == (1, 3)
+    (section,) = document(kept | {"worlds": [world]}).sections[-1:]
+    table = section.blocks[0]
+    row = next(row for row in table.rows if row.cells[0] == "Likelihood")
+    assert row.cells[-1].endswith("1 of 3")

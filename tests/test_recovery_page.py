@@ -192,10 +192,20 @@ def test_agreement_is_judged_by_chance_and_by_what_was_cut_off(
     assert finding.verdict == verdict
     if verdict == "behaviour matched":  # sums may agree where steps do not
         goodness = dataclasses.replace(recovery.goodness, adequate=False, p_value=0.01, absence="")
-        poor = dataclasses.replace(recovery, goodness=goodness)
-        told = [one.verdict for one in headlines(NamedRecovery(poor, rooms.layout))]
-        assert "matched on average only" in told
-        assert verdict not in told
+        hidden = dataclasses.replace(goodness, adequate=True, p_value=0.3, settled=5e-5)
+        contradicted = dataclasses.replace(
+            recovery.identification,
+            findings=[Finding("It explains less than chance.", Kind.MISFIT)],
+        )
+        for change in (
+            {"goodness": goodness},
+            {"goodness": hidden},
+            {"identification": contradicted},
+        ):
+            poor = dataclasses.replace(recovery, **change)
+            told = [one.verdict for one in headlines(NamedRecovery(poor, rooms.layout))]
+            assert "matched on average only" in told
+            assert verdict not in told
 
 
 def test_a_weight_that_cannot_be_told_is_not_called_nothing(rooms):

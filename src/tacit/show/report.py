@@ -222,7 +222,9 @@ def _sure(named: NamedRecovery) -> Headline:
     text += f"; chance alone gives {share(noise)}."
     if status is RecoveryStatus.NOT_CONVERGED:
         return Headline(text, label, "stopped early", Tone.CAUTION, detail=detail)
-    if gap <= max(NOISY * noise, 1e-9) and not goodness.adequate:  # the sums do, the steps do not
+    wrong = any(one.kind is Kind.MISFIT for one in named.recovery.identification.findings)
+    wrong |= goodness.hidden or not goodness.adequate
+    if gap <= max(NOISY * noise, 1e-9) and wrong:  # the sums do, something else does not
         return Headline(text, label, "matched on average only", Tone.CAUTION, detail=detail)
     if gap <= max(NOISY * noise, 1e-9):
         return Headline(text, label, "behaviour matched", Tone.GOOD, detail=detail)

@@ -299,7 +299,7 @@ def _section(world: dict) -> Section:
         for name in shown:
             found = row["metrics"].get(name)
             cells.append(float(found["mean"]) if found else "–")
-        note = " ".join(row["statuses"])[:60] if not row["metrics"] else _ended(row)
+        note = " ".join(row["statuses"])[:60] if not row["metrics"] else _ended(row, world["draws"])
         kind = RowKind.NULL if row["method"] in (RANDOM, OPTIMUM) else RowKind.PLAIN
         rows.append(Row([*cells, note], kind))
     heads = [
@@ -324,9 +324,9 @@ def _draws(world: dict) -> str:
     return f"{world['draws']} {'draw' if world['draws'] == 1 else 'draws'}"
 
 
-def _ended(row: dict) -> str:
+def _ended(row: dict, draws: int) -> str:
     said = ", ".join(one.lower().replace("_", " ") for one in row["statuses"])
-    return f"{said}; misfit said" if row["misfits"] else said
+    return f"{said}; misfit said in {row['misfits']} of {draws}" if row["misfits"] else said
 
 
 @styled()
