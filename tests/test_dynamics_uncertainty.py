@@ -240,6 +240,11 @@ def test_the_wider_answer_has_the_goodness_that_counts_the_dynamics():
     assert all(one in said for one in pooled.goodness.findings())
     assert plain  # it took the dynamics for known
     assert not set(plain) & set(said)
+    # Standard errors are those of the pooled scores: one finding says how much these grow.
+    grown = [one for one in said if (one.kind, one.about.number) == (Kind.ERRORS, 8.0)]
+    assert grown == [one for one in pooled.identification.findings if one in grown]
+    assert len(grown) == 1
+    assert found.finding == grown[0]
 
 
 def test_episodes_of_one_individual_count_as_one():

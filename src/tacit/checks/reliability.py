@@ -289,6 +289,10 @@ def _tested(found: DynamicsUncertainty, pooled: Recovery) -> DynamicsUncertainty
         told, said = [one for one in other.findings if one not in pooled.goodness.findings()], []
     if changed or not np.array_equal(pooled.multipliers > 0, base.multipliers > 0):
         base = pooled
+        # Standard errors are those of the pooled scores: how much they grow is said by theirs.
+        own = [one for one in other.findings if _of_draws(one, found.draws + found.failed)]
+        told = [one for one in told if one not in own]
+        found = replace(found, finding=own[0]) if own else found
         names = ("cost_intervals", *(f"{kind}_standard_errors" for kind in NUMBERS))
         tables |= {name: getattr(other, name) for name in names}
     kept = ("active", "p_values", "unadjusted", "sets", "selection")
@@ -300,6 +304,11 @@ def _tested(found: DynamicsUncertainty, pooled: Recovery) -> DynamicsUncertainty
         findings=(*pooled.goodness.findings(), found.finding, *said, *told),
     )
     return replace(found, recovery=replace(base, identification=known, goodness=pooled.goodness))
+
+
+def _of_draws(finding: Finding, draws: int) -> bool:
+    """Whether a finding says what so many draws of the dynamics do to errors."""
+    return finding.kind is Kind.ERRORS and finding.about.number == draws
 
 
 def _hull(one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -350,6 +359,14 @@ def _widen(
     return np.where(np.isfinite(ends) & np.isfinite(point)[:, None], new, ends)
 
 
+def _times(growth: np.ndarray) -> str:
+    """How many times as large all of them are, from the least to the most."""
+    if np.nanmax(growth) <= 1.05:
+        return "hardly larger"
+    ends = [f"{end:.2g}" for end in (np.nanmin(growth), np.nanmax(growth))]
+    return f"{' to '.join(dict.fromkeys(ends))} times as large"
+
+
 def _finding(
     plain: Recovery, moved: Mapping[str, Numbers], active: np.ndarray, draws: int, asked: int
 ) -> Finding:
@@ -366,14 +383,14 @@ def _finding(
         text += "leave the weights unknown"
     sure = np.isfinite(own) & (own > 0)
     if sure.any():
-        ratio = np.median(_add(own, weights)[sure] / own[sure])
-        grown = f"{ratio:.2g} times as large" if ratio > 1.05 else "hardly larger"
-        text += f", which makes their standard errors {grown} (median)"
+        text += (
+            f", which makes their standard errors {_times(_add(own, weights)[sure] / own[sure])}"
+        )
     prices = np.asarray(known.multiplier_standard_errors, float)
     wider = _add(prices, np.asarray(moved["multiplier"])) / np.where(prices > 0, prices, np.nan)
     if np.isfinite(wider).any():
         whose = "those" if sure.any() else "make the standard errors"
-        text += f", and {whose} of the prices up to {np.nanmax(wider):.2g} times"
+        text += f", and {whose} of the prices {_times(wider)}"
     for k, share in enumerate(active):
         if bool(known.active[k]) and share < 1:
             text += f"; constraint {k} is active in {share:.0%} of the draws"
