@@ -73,3 +73,65 @@ def exact(mdp: MDP, features: Features, visitation: np.ndarray) -> Expectations:
     horizon = Horizons(1, length, length**2, length)
     means = pull_back(features, visitation)
     return Expectations(means, nothing, nothing, spans, horizons=horizon, visitation=visitation)
+
+
+# Experts that no policy by state describes -------------------------------------------------------
+
+
+def state_world(seed: int) -> tuple[MDP, Features, np.ndarray, np.ndarray]:
+    """A random world of 12 states whose features know no action; two rewards [3] to want there."""
+    rng = np.random.default_rng(seed)
+    moves = np.zeros((12, 4, 12))
+    for s in range(12):
+        for a in range(4):
+            moves[s, a, rng.choice(12, 4, replace=False)] = rng.dirichlet(np.ones(4))
+    features = Features(rng.random((12, 3)), (rng.random((12, 1)),))
+    one, other = 8.0 * rng.dirichlet(2.0 * np.ones(3)), 8.0 * rng.dirichlet(2.0 * np.ones(3))
+    return MDP(moves, np.full(12, 1.0 / 12), 0.9), features, one, other
+
+
+def odd_steps(kind: str, seed: int, *, many: int = 60, steps: int = 50) -> Demonstrations:
+    """Trajectories in `state_world(seed)` of an expert whose choices no policy by state makes.
+
+    Args:
+        kind: "right" for one whose choices do; "avoids" takes the last action half as often;
+            "slumps" has 2.5 times the noise in the middle third; "periodic" wants the other reward
+            in every second five steps.
+        seed: of the world and of the draws.
+        many: trajectories.
+        steps: of each.
+    """
+    mdp, features, one, other = state_world(seed)
+    own, apart, dull = (policy_of(mdp, features, [w, [3.0]]) for w in (one, other, 0.4 * one))
+    rng, moves = np.random.default_rng(10**6 + seed), mdp.dense().cumsum(axis=2)
+    here, last = rng.integers(12, size=many), np.full(many, -1)
+    states, actions = np.empty((2, many, steps), int)
+    for t in range(steps):
+        slumps = kind == "slumps" and steps // 3 <= t < 2 * steps // 3
+        turned = kind == "periodic" and t // 5 % 2 == 1
+        chances = (dull if slumps else apart if turned else own)[here]
+        if kind == "avoids" and t:
+            chances[np.arange(many), last] *= 0.5
+            chances /= chances.sum(axis=1, keepdims=True)
+        last = (rng.random((many, 1)) > chances.cumsum(axis=1)[:, :-1]).sum(axis=1)
+        states[:, t], actions[:, t] = here, last
+        here = (rng.random((many, 1)) > moves[here, last][:, :-1]).sum(axis=1)
+    offsets = np.arange(many + 1) * steps
+    return Demonstrations(states.ravel(), actions.ravel(), offsets)
+
+
+def cliff_walks(
+    seed: int, *, many: int = 60, steps: int = 100
+) -> tuple[MDP, Features, Demonstrations]:
+    """Gymnasium's CliffWalking, a cost beside the cliff at price 2, and walks that never fall.
+
+    The model is right; how much a fall would cost is not told by any step.
+    """
+    mdp = tacit.worlds.gymnasium("CliffWalking-v1").mdp
+    falls = tacit.worlds.gymnasium("CliffWalking-v1").features.reward
+    beside = np.zeros((*falls.shape[:2], 1))
+    beside[24:36] = 1.0
+    features = Features(falls, (beside,))
+    policy = policy_of(mdp, features, [[1.0], [2.0]])
+    walks = tacit.simulate(mdp, policy, trajectories=many, steps=steps, seed=seed)
+    return mdp, features, walks
