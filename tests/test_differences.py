@@ -65,17 +65,23 @@ def test_differences_are_those_of_the_numbers_and_their_errors(recoveries):
         if row.quantity == "price 0":
             values = [each.multipliers[0] for each in (one, other)]
             errors = [e.identification.multiplier_standard_errors[0] for e in (one, other)]
+            ends = [e.identification.multiplier_intervals[0] for e in (one, other)]
         else:
             at = ("food", "rest").index(row.name)
             values = [each.reward_weights[at] for each in (one, other)]
             errors = [e.identification.reward_standard_errors[at] for e in (one, other)]
+            ends = [e.identification.reward_intervals[at] for e in (one, other)]
         assert row.value == pytest.approx(values[0] - values[1])
         assert row.standard_error == pytest.approx(np.hypot(*errors))
-        z = row.value / row.standard_error
-        assert row.p_value == pytest.approx(2 * norm.sf(abs(z)))
-        assert [row.low, row.high] == pytest.approx(
-            row.value + norm.ppf([0.025, 0.975]) * row.standard_error
+        # Zou and Donner (2008), by hand: distances to the ends add up in squares.
+        (below, above), (its_below, its_above) = (
+            np.abs(own - value) for own, value in zip(ends, values, strict=True)
         )
+        away = [np.hypot(below, its_above), np.hypot(above, its_below)]
+        assert [row.low, row.high] == pytest.approx([row.value - away[0], row.value + away[1]])
+        z = norm.ppf(0.975) * abs(row.value) / away[row.value < 0]
+        assert row.p_value == pytest.approx(2 * norm.sf(z))
+        assert (row.p_value < 0.05) == (row.low > 0 or row.high < 0)
     # Holm by hand: the smallest times nine, the next at least that and times eight, and so on.
     p = sorted(row.p_value for row in told.rows)
     steps = np.minimum(np.maximum.accumulate(p * np.arange(9, 0, -1)), 1)
@@ -85,6 +91,20 @@ def test_differences_are_those_of_the_numbers_and_their_errors(recoveries):
     assert len(told.columns["p_value"]) == 9
     with pytest.raises(InvalidModel, match="at least two"):
         tacit.many.differences({"ann": recoveries["ann"]})
+
+
+def test_differences_of_weights_are_no_larger_than_weights_can_differ(world):
+    features = tacit.Features(PHI, [HEAT], ["food", "rest"], [["heat"]])
+    for seed in range(20):
+        pair = {  # so few steps that standard errors of a share are larger than 1
+            who: tacit.Likelihood(level=1.0).fit(
+                world, features, demonstrations(world, 0.3, 100 * seed + n).select([0]), throw=False
+            )
+            for n, who in enumerate(("one", "other"))
+        }
+        for row in tacit.many.differences(pair).rows:
+            if row.quantity == "reward":
+                assert -1.0 - 1e-9 <= row.low <= row.value <= row.high <= 1.0 + 1e-9
 
 
 def test_doubts_about_single_recoveries_are_told_with_their_differences(recoveries):

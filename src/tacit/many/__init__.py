@@ -88,10 +88,11 @@ class Difference:
         first: name of one recovery.
         second: name of the other.
         value: the difference.
-        low: lower end of its 95 % interval.
-        high: upper end.
+        low: lower end of its 95 % interval, no less than the intervals of both allow.
+        high: upper end, likewise.
         standard_error: of the difference, the two taken to be independent.
-        p_value: chance of one this large, either way, if there is none.
+        p_value: chance of one this large, either way, if there is none: by the side of the
+            interval that lies towards 0, as if normal.
         adjusted: the same by Holm's method, over all differences asked about.
     """
 
@@ -183,27 +184,32 @@ def differences(recoveries: Mapping[str, Recovery]) -> Differences:
     numbers = {name: dict(_numbers(one)) for name, one in recoveries.items()}
     rows, unjudged = [], []
     for first, second in combinations(numbers, 2):
-        for key, (value, error) in numbers[first].items():
-            other, its = numbers[second].get(key, (math.nan, math.nan))
-            gap, spread = value - other, math.hypot(error, its)
+        for key, one in numbers[first].items():
+            other = numbers[second].get(key, NOT_KNOWN)
+            gap, spread = one.value - other.value, math.hypot(one.error, other.error)
             if not (math.isfinite(gap) and math.isfinite(spread) and spread > 0):
                 why = "without error bars" if key in numbers[second] else "in one of them only"
                 if key not in numbers[second] and _other_unit(key) in numbers[second]:
                     why = "in other units"
                 unjudged.append(f"{key[0]} {key[1]} ({first}, {second}: {why})")
                 continue
-            one = Difference(
+            # Of two independent numbers the distances to the ends of their intervals add up in
+            # squares (Zou and Donner 2008): no end is beyond what the two can be.
+            below = math.hypot(one.below, other.above)
+            above = math.hypot(one.above, other.below)
+            towards = below if gap > 0 else above
+            row = Difference(
                 quantity=key[0],
                 name=key[1],
                 first=first,
                 second=second,
                 value=gap,
-                low=gap - TWO_SIDED * spread,
-                high=gap + TWO_SIDED * spread,
+                low=gap - below,
+                high=gap + above,
                 standard_error=spread,
-                p_value=math.erfc(abs(gap) / spread / math.sqrt(2.0)),
+                p_value=math.erfc(TWO_SIDED * abs(gap) / towards / math.sqrt(2.0)) if gap else 1.0,
             )
-            rows.append(one)
+            rows.append(row)
     adjusted = holm([row.p_value for row in rows]).tolist()
     found = [replace(row, adjusted=fair) for row, fair in zip(rows, adjusted, strict=True)]
     order = sorted(found, key=lambda row: (row.adjusted, row.p_value))
@@ -234,22 +240,40 @@ def _doubts(name: str, found: Recovery) -> Iterator[Finding]:
             yield Finding(f"{name}: {one[:1].lower()}{one[1:]}", one.kind, **asdict(one.about))
 
 
-def _numbers(found: Recovery) -> Iterator[tuple[tuple[str, str], tuple[float, float]]]:
-    """((quantity, name), (value, standard error)) of every weight and price; NaN where unknown."""
+@dataclass(frozen=True)
+class _Measured:
+    """A number with its standard error, and how far it is to both ends of its 95 % interval."""
+
+    value: float
+    error: float
+    below: float
+    above: float
+
+
+NOT_KNOWN = _Measured(math.nan, math.nan, math.nan, math.nan)
+
+
+def _numbers(found: Recovery) -> Iterator[tuple[tuple[str, str], _Measured]]:
+    """((quantity, name), number) of every weight and price; NaN where unknown."""
     rows = [row for row in checks.numbers_of(found) if row[0] != "budget"]
     many = Counter(row[0] for row in rows)
     # Where no reward is known, prices are in units of the noise: no matter for a difference.
     unit = "" if np.isfinite(found.reward_weights).all() else OVER_NOISE
     for quantity, name, value, low, high, error in rows:
+        below, above, most = value - low, high - value, 1.0
         if quantity == "price":
             quantity, name = f"price {name}{unit}", " and ".join(found.cost_names[int(name)][:3])
+            most = math.inf
         elif many[quantity] == 1:
             continue  # a weight that stands alone is 1 by definition
         if not found.temperature > 0:
             error = math.nan  # the set of all explanations is no matter of chance
         elif not error > 0:
-            error = max(high - value, value - low) / ONE_SIDED
-        yield (quantity, name), (value, error)
+            error = max(above, below) / ONE_SIDED
+            # One side holds all 5 % that such an interval may miss: here each side has its half.
+            below = min(below * TWO_SIDED / ONE_SIDED, value - (-1.0 if low < 0 else 0.0))
+            above = min(above * TWO_SIDED / ONE_SIDED, max(most - value, above))
+        yield (quantity, name), _Measured(value, error, below, above)
 
 
 __all__ = ["Batch", "Difference", "Differences", "differences", "recover_each", "recover_many"]
