@@ -27,6 +27,7 @@ ROOMS = [
     "model",
     "data",
     "forward",
+    "inference",
     "inverse",
     "checks",
     "many",

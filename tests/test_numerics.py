@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import optimize, special
 
-from tacit.inverse import numerics
+from tacit.inference import numerics
 
 
 def test_tails_are_those_of_scipy():

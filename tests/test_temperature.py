@@ -9,12 +9,12 @@ from scipy.optimize import minimize
 
 import tacit
 from kinds import told
+from tacit.inference.numerics import least_squares
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy import rise_chance
 from tacit.inverse.noisy.inference import information
 from tacit.inverse.noisy.known import Norm
 from tacit.inverse.noisy.steps import Landscape, Steps, coordinates
-from tacit.inverse.numerics import least_squares
 from tacit.show.quantities import NamedRecovery, weight_tables
 from tacit.show.tables import Bar, Table
 

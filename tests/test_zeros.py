@@ -9,12 +9,12 @@ from numpy.testing import assert_allclose
 
 import tacit
 from kinds import told
+from tacit.inference.numerics import least_squares
 from tacit.inverse import noisy
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy import Ratios, Split, intervals, ratio_cut
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.steps import Landscape
-from tacit.inverse.numerics import least_squares
 
 PLAIN = 0.5 * 1.96**2
 

@@ -18,6 +18,7 @@ from tacit.checks.groups import degrees_of_freedom
 from tacit.data.demonstrations import Demonstrations
 from tacit.engine.progress import unwatched
 from tacit.errors import InvalidModel
+from tacit.inference.numerics import chi_square_tail
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import listed
 from tacit.inverse.joint.resample import GivenUp, alternatives
@@ -36,7 +37,6 @@ from tacit.inverse.noisy.em import (
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import Steps, coordinates
 from tacit.inverse.noisy.types import degrees, mark_name, marked, missing_marks, with_marks
-from tacit.inverse.numerics import chi_square_tail
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features

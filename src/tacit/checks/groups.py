@@ -16,6 +16,7 @@ from tacit.checks import numbers_of
 from tacit.data import EPISODES, Units
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.inference.numerics import chi_square_tail
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
 from tacit.inverse.joint.resample import Apart, kept_trips, trips_apart
@@ -26,7 +27,6 @@ from tacit.inverse.noisy.em import fit_direction
 from tacit.inverse.noisy.inference import advantages, information, inverse_information, units_of
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import Steps, coordinates
-from tacit.inverse.numerics import chi_square_tail
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features

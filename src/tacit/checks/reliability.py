@@ -22,9 +22,9 @@ from tacit.checks import DynamicsUncertainty, TrajectoryFits
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel, TacitError
 from tacit.forward.solution import priced
+from tacit.inference.numerics import gamma_tails, normal_tail
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.traveller import Choices, TripsRecovery
-from tacit.inverse.numerics import gamma_tails, normal_tail
 from tacit.inverse.parameters import CONFIDENCE
 from tacit.inverse.recover import Estimator, choose, recover
 from tacit.inverse.recovery import Recovery, RecoveryStatus

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from tacit.inference.numerics import gamma_tails, student_tail
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance
-from tacit.inverse.numerics import gamma_tails, student_tail
 from tacit.inverse.parameters import CONFIDENCE
 from tacit.model.transitions import read_only
 

@@ -17,7 +17,7 @@ import numpy as np
 from tacit.engine.soft_search import BLIND as BLIND
 from tacit.engine.soft_search import inverse_information
 from tacit.errors import InvalidModel
-from tacit.inverse.numerics import at_least, normal_quantile, normal_tail
+from tacit.inference.numerics import at_least, normal_quantile, normal_tail
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import Scatter
 from tacit.forward.solution import visitation
+from tacit.inference.numerics import SignedSums, chi_square_tail
 from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.joint import Link
 from tacit.inverse.joint.stack import Stack, StackFit
@@ -36,7 +37,6 @@ from tacit.inverse.noisy.inference import (
     undecided,
 )
 from tacit.inverse.noisy.intervals import Numbers, intervals
-from tacit.inverse.numerics import SignedSums, chi_square_tail
 from tacit.inverse.parameters import BLIND, ONE_SIDED, Parameters, inverse_information, rank_of
 from tacit.inverse.sets import unmeasured
 from tacit.model.mdp import outside_policy

@@ -16,6 +16,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Solution, conclude, costs_of
+from tacit.inference.numerics import square_roots
 from tacit.inverse.diagnostics import (
     ACTIONS,
     Goodness,
@@ -37,7 +38,6 @@ from tacit.inverse.noisy.inference import Chosen, delta_method
 from tacit.inverse.noisy.known import Bounds
 from tacit.inverse.noisy.likelihood import Likelihood, constraint_findings, numbers_of
 from tacit.inverse.noisy.steps import Steps
-from tacit.inverse.numerics import square_roots
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
 from tacit.inverse.sets import never_incurred
 from tacit.model.mdp import MDP

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from tacit.engine.kernels.chains import policy_chain
 from tacit.errors import InvalidModel
+from tacit.inference.numerics import SignedSums, chi_square_tail, least_squares
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.numerics import SignedSums, chi_square_tail, least_squares
 from tacit.inverse.parameters import CONFIDENCE
 from tacit.model.features import Design
 from tacit.model.mdp import MDP

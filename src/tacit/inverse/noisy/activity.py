@@ -14,12 +14,12 @@ from functools import cache
 
 import numpy as np
 
+from tacit.inference.numerics import chi_square_tail
 from tacit.inverse.diagnostics import holm
 from tacit.inverse.findings import Finding, Kind, chance, listed
 from tacit.inverse.noisy.boltzmann import Fit, completed, refit_moving
 from tacit.inverse.noisy.inference import advantages, information, informed
 from tacit.inverse.noisy.steps import Steps, curvature, of_constraints, priced, small_sample
-from tacit.inverse.numerics import chi_square_tail
 from tacit.inverse.parameters import BLIND, inverse_information
 from tacit.inverse.sets import ConstraintSet, Fitted, Selection, Trial, constraint_sets
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, PartitionedDemonstrations
+from tacit.inference.numerics import ratio_tail, square_roots
 from tacit.inverse.diagnostics import (
     ACTIONS,
     TIME,
@@ -28,7 +29,6 @@ from tacit.inverse.diagnostics import (
     worst_action,
 )
 from tacit.inverse.findings import LEVEL
-from tacit.inverse.numerics import ratio_tail, square_roots
 from tacit.model.counts import group_sums
 
 # Expected number of steps from which a cell is large enough for the chi-square law.

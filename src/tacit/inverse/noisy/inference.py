@@ -16,9 +16,9 @@ from tacit.data import EPISODES, INDIVIDUALS, Units
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, PartitionedDemonstrations
 from tacit.data.tally import Scatter
+from tacit.inference.numerics import at_least, normal_quantile, normal_tail
 from tacit.inverse.noisy import DeltaMethod, Ratios, Split
 from tacit.inverse.noisy.boltzmann import SILENT, Fit
-from tacit.inverse.numerics import at_least, normal_quantile, normal_tail
 from tacit.inverse.parameters import (
     BLIND,
     CONFIDENCE,

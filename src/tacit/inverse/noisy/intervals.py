@@ -15,6 +15,7 @@ from functools import cache, partial
 
 import numpy as np
 
+from tacit.inference.numerics import least_squares, root_between, square_roots
 from tacit.inverse.diagnostics import Answer, Identification
 from tacit.inverse.findings import Finding
 from tacit.inverse.noisy import MANY, STIFF, Split, refined_ends
@@ -22,7 +23,6 @@ from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit, silent
 from tacit.inverse.noisy.inference import Chosen, Errors, informed, row_errors
 from tacit.inverse.noisy.steps import Coordinates, Landscape, of_constraints
-from tacit.inverse.numerics import least_squares, root_between, square_roots
 from tacit.inverse.parameters import ONE_SIDED, TWO_SIDED
 from tacit.model.features import Design
 

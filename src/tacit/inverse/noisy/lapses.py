@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tacit.inference.numerics import chi_square_tail, root_between
 from tacit.inverse.diagnostics import Goodness, untested
 from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.noisy.activity import Verdict, activity_p_value, judge
@@ -22,7 +23,6 @@ from tacit.inverse.noisy.evidence import Doubt, evidence_of
 from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.steps import Steps, of_constraints
-from tacit.inverse.numerics import chi_square_tail, root_between
 from tacit.inverse.parameters import TWO_SIDED
 from tacit.inverse.sets import Lapses, Trial
 

@@ -21,12 +21,12 @@ import numpy as np
 
 from tacit.data.observed import Observed
 from tacit.data.tally import Tally, tally_of
+from tacit.inference.numerics import Approach, square_roots
 from tacit.inverse.expectations import random_loss, squares_of
 from tacit.inverse.noisy import STIFF
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit, fit, over_an_episode
 from tacit.inverse.noisy.inference import information
 from tacit.inverse.noisy.known import Bounds
-from tacit.inverse.numerics import Approach, square_roots
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 

@@ -22,6 +22,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.data.tally import tally_of
 from tacit.errors import InvalidModel
+from tacit.inference.numerics import chi_square_tail
 from tacit.inverse.diagnostics import ACTIONS, Goodness, Part, combined, holm, untested
 from tacit.inverse.findings import LEVEL, NAMED, Finding, Kind, listed
 from tacit.inverse.noisy.adjoint import Place, can_write_out
@@ -29,7 +30,6 @@ from tacit.inverse.noisy.boltzmann import Fit, refit
 from tacit.inverse.noisy.goodness import drawn_part, noisy_goodness
 from tacit.inverse.noisy.posterior import Ended, inverse_precision, written_law
 from tacit.inverse.noisy.steps import Steps, of_constraints, priced
-from tacit.inverse.numerics import chi_square_tail
 from tacit.inverse.parameters import BLIND, inverse_information
 from tacit.inverse.sets import prune
 from tacit.model.features import Sparse
