@@ -18,7 +18,7 @@ import tacit
 from tacit.checks import resolution_check
 from tacit.cli import main
 from tacit.data.sources import clusters, hexagons, ingest, read_raster, square_cells
-from tacit.data.sources.places import Raster
+from tacit.data.sources.rasters import Raster
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.formats import seconds
 from tacit.inverse.findings import Kind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional, Union
@@ -91,6 +92,10 @@ class Ingest:
     """the same of columns that depend on what is done: their mean in every state by action"""
     maps: Annotated[Union[None, tuple[str, ...]], shown_default("none")] = None
     """maps that may matter, each as NAME=FILE: an ASCII grid (.asc), a GeoTIFF or .npy"""
+    classes: Annotated[
+        Union[None, tuple[str, ...]], shown_default("maps of few whole numbers that look so")
+    ] = None
+    """maps whose numbers are classes, each as NAME or NAME=CLASS to compare with; no names: none"""
     origin: Annotated[Union[None, tuple[float, float]], shown_default("that of the first map")] = (
         None
     )
@@ -98,7 +103,7 @@ class Ingest:
     reward: Annotated[Union[None, tuple[str, ...]], shown_default("all but the costs")] = None
     """names of columns and maps that may be wanted"""
     cost: Annotated[Union[None, tuple[str, ...]], shown_default("none")] = None
-    """names of those that may be refused"""
+    """those that may be refused, a constraint each; roads+water makes one constraint of both"""
     discount: float = 0.9
     """how far ahead is planned: 1 / (1 - discount) steps"""
     decimal_comma: bool = False
@@ -203,12 +208,16 @@ class Ingest:
         for name in ("columns", "action_columns", "ends"):
             options[name] = options[name] or ()
         pairs = (one.partition("=") for one in self.maps or ())
-        found = ingest(self.log, **options, maps={name: path for name, _, path in pairs})
+        maps, classes = {name: path for name, _, path in pairs}, None
+        if self.classes is not None:
+            named = (one.partition("=") for one in self.classes)
+            classes = {name: reference or None for name, _, reference in named}
+        found = ingest(self.log, **options, maps=maps, classes=classes)
         return found if found.features else with_plain_features(found)
 
     def features(self, log: Log) -> Features:
         """What reward and cost may be made of."""
-        return log.maps(self.reward, [self.cost] if self.cost else [])
+        return log.maps(self.reward, constraints_of(self.cost or (), log.features))
 
     def check_resolution(self) -> ResolutionCheck:
         """What coarser and finer cells give."""
@@ -223,6 +232,19 @@ class Ingest:
             return Task(log.mdp(self.discount), self.features(log), log.demonstrations)
 
         return resolution_check(make, [width, width * FACTOR, width / FACTOR])
+
+
+def constraints_of(asked: Sequence[str], features: Collection[str]) -> list[tuple[str, ...]]:
+    """The features of each constraint: a name is one by itself, NAME+NAME one of several."""
+    made = [(one,) if one in features else tuple(one.split("+")) for one in asked]
+    for names in made:
+        if len({*names}) < len(names) or made.count(names) > 1:
+            raise InvalidModel(
+                "--cost must name each constraint, and each feature in it, once; got "
+                f"{'+'.join(names)!r} in {' '.join(asked)!r}: a name by itself is a constraint, "
+                "roads+water is one of two features"
+            )
+    return made
 
 
 def with_plain_features(log: Log) -> Log:

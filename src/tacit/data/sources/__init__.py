@@ -13,9 +13,10 @@ from tacit.data.rows import MISSING
 from tacit.data.sources.discretise import Discretiser
 from tacit.data.sources.gymnasium import action_masks, terminal_states
 from tacit.data.sources.logs import ingest
-from tacit.data.sources.places import Places, clusters, hexagons, read_raster, square_cells
+from tacit.data.sources.places import Places, clusters, hexagons, square_cells
+from tacit.data.sources.rasters import read_raster
 from tacit.data.sources.recordings import from_imitation, from_minari, rollouts
-from tacit.data.sources.tracks import DEGREES, METRES, Log
+from tacit.data.sources.tracks import DEGREES, METRES, Log, is_called
 from tacit.errors import InvalidDemonstrations
 from tacit.files.columns import Growing, real, whole
 from tacit.files.formats import UNITS, time_stamps
@@ -147,7 +148,7 @@ class ColumnGuess:
         if len(names) < 2:
             return None
         points = np.stack([_reals(self.texts[name]) for name in names], axis=1)
-        if all(n.casefold() in words for n, words in zip(names, DEGREES, strict=True)):
+        if all(map(is_called, names, DEGREES)):
             points *= METRES * np.array([np.cos(np.radians(np.nanmean(points[:, 1]))), 1.0])
         moves = np.abs(np.diff(points, axis=0)[self._followers()]).max(axis=1)
         moves, seen = moves[moves > 0], points[np.isfinite(points).all(axis=1)]

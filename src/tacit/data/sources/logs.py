@@ -13,7 +13,15 @@ import numpy as np
 from tacit.data import Reals, check_weights, missing_rows, voids
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.rows import Frame, FrameTable
-from tacit.data.sources.places import read_raster
+from tacit.data.sources.places import Places
+from tacit.data.sources.rasters import (
+    Raster,
+    check_systems,
+    class_shares,
+    holds_classes,
+    read_raster,
+    without_background,
+)
 from tacit.data.sources.tracks import Degrees, Log, Track, cut_track, infer_actions, places_by
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.columns import Column, did_you_mean, natural_order, some
@@ -50,6 +58,7 @@ def ingest(
     action_columns: Sequence[str] = (),
     ends: Sequence[str] = (),
     maps: Mapping[str, str | Path] | None = None,
+    classes: Mapping[str, str | None] | None = None,
     origin: tuple[float, float] | None = None,
     decimal_comma: bool = False,
     seed: int = 0,
@@ -81,7 +90,10 @@ def ingest(
             their shares.
         action_columns: the same of those that depend on what is done: in every state, by action.
         ends: names of states that end an episode, such as discharged: nothing is done there.
-        maps: name of a feature -> .asc, .tif or .npy file of a map.
+        maps: name of a feature -> .asc, .tif or .npy file of a map, in the coordinates of x and y.
+        classes: name of a map whose numbers are classes -> the class that the others are compared
+            with, None for the commonest; a feature each is then its share of a cell. None takes
+            maps of few whole numbers that look so, and says it.
         origin: x and y of a corner of some square cell; None takes the lower left corner of the
             first map that has one, and for degrees without a map that of the positions.
         decimal_comma: whether 3,5 means three and a half.
@@ -105,7 +117,12 @@ def ingest(
     asked |= {f"action_columns {c}": c for c in action_columns}
     rows = _Rows.read(log, {role: name for role, name in asked.items() if name is not None})
     reals = Reals(decimal_comma)
-    rasters = {name: read_raster(path) for name, path in (maps or {}).items()}
+    paths = maps or {}
+    rasters = {name: read_raster(path) for name, path in paths.items()}
+    for name in classes or {}:
+        if name not in rasters:
+            near = did_you_mean(name, rasters)
+            raise InvalidModel(f"classes must be maps: {some([*rasters])}; got {name!r}{near}")
     corners = (one.corner for one in rasters.values() if math.isfinite(one.left))
     origin = origin or next(corners, None)
     points, frame_of = np.zeros((len(rows.who), 2)), Degrees(origin or (0.0, 0.0))
@@ -116,8 +133,11 @@ def ingest(
             far = np.abs(points[:, axis]) > FARTHEST
             if far.any():
                 raise rows[name].wrong(int(np.argmax(far)), "a position", ": write NA if unknown")
-        frame_of, told = Degrees.found(points, (str(x), str(y)), origin)
+        axes = (str(x), str(y))
+        frame_of, told = Degrees.found(points, axes, origin)
         said += told
+        in_degrees = frame_of.scale is not None
+        check_systems(rasters, paths, points, axes=axes, degrees=in_degrees)
         points = frame_of.metres(points)
         known = np.all(np.isfinite(points), axis=1)
     else:
@@ -183,9 +203,16 @@ def ingest(
     for name, raster in rasters.items():
         if places is None:
             raise InvalidModel(f"a map needs positions, x and y; the log has states, for {name!r}")
-        features[name] = frame_of.map(raster).over(places)
+        layers, told = _map_features(name, frame_of.map(raster), places, classes)
+        features |= layers
+        notes += told
     for name, values in features.items():
         features[name], lost, whence = filled(values, places and places.centres)
+        if lost == values.size:
+            raise InvalidModel(
+                f"{name} must be known in at least one state; all {lost} have no value of it: "
+                "leave it out, or correct what stands for a missing value"
+            )
         if lost:
             what = "states" if values.ndim == 1 else "pairs of state and action"
             notes.append(f"{lost} of {values.size} {what} have no {name}: {whence} is taken")
@@ -198,6 +225,26 @@ def ingest(
         points=points[track.rows],
         notes=tuple(notes),
     )
+
+
+def _map_features(
+    name: str, raster: Raster, places: Places, classes: Mapping[str, str | None] | None
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """(Feature -> [S] of a map, the mean over each cell or the share of each class; notes)."""
+    notes = []
+    if not math.isfinite(raster.left):
+        first, last = places.names[0], places.names[-1]
+        notes.append(
+            f"{name} does not say where it lies: it was laid over all cells, {first} to {last}"
+        )
+    if holds_classes(raster.values) if classes is None else name in classes:
+        shares, told = class_shares(raster, name, places, (classes or {}).get(name))
+        return shares, [*notes, told]
+    drawn = without_background(raster.values)
+    if drawn is not raster.values:
+        lone = raster.values[np.isfinite(raster.values)][0]
+        notes.append(f"{name} holds {lone:g} or no value: no value is taken for 0, {lone:g} for 1")
+    return {name: replace(raster, values=drawn).over(places)}, notes
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,18 +1,16 @@
-"""Where positions belong: square cells, hexagons or clusters, their neighbours, maps of them."""
+"""Where positions belong: square cells, hexagons or clusters, and their neighbours."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from tacit.data.sources.discretise import cluster_centres, points_of
-from tacit.errors import InvalidModel, optional
-from tacit.files.atomic import check_size, read_head
+from tacit.errors import InvalidModel
 from tacit.model.features import means_at
 from tacit.model.transitions import COMPASS as DIRECTIONS
 from tacit.model.transitions import Layout, read_only
@@ -225,130 +223,3 @@ def _cells(
         moves=(*steps, STAY),
         neighbours=np.stack([*neighbours, every], axis=1),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class Raster:
-    """Values on a regular map: an ASCII grid, a GeoTIFF, or an array without a place of its own.
-
-    Attributes:
-        values: [R, C] from the top; NaN where there is none.
-        left: x of the left edge; NaN for an array, which is laid over the cells.
-        top: y of the upper edge.
-        step: width and height of one value.
-    """
-
-    values: np.ndarray
-    left: float
-    top: float
-    step: tuple[float, float]
-
-    @property
-    def corner(self) -> tuple[float, float]:
-        """x and y of the lower left corner."""
-        return self.left, self.top - len(self.values) * self.step[1]
-
-    def scaled(self, corner: np.ndarray, scale: np.ndarray) -> Raster:
-        """The same map where x and y are counted from a corner, in other units."""
-        left, top = (np.array([self.left, self.top]) - corner) * scale
-        step = self.step[0] * float(scale[0]), self.step[1] * float(scale[1])
-        return Raster(self.values, float(left), float(top), step)
-
-    def over(self, places: Places) -> np.ndarray:
-        """[S] the mean over each cell, or the value at its middle where it holds no other."""
-        rows, columns = self.values.shape
-        if not math.isfinite(self.left):
-            half = max(places.size, 1e-12) / 2
-            low, high = places.centres.min(axis=0) - half, places.centres.max(axis=0) + half
-            step = ((high - low)[0] / columns, (high - low)[1] / rows)
-            return Raster(self.values, float(low[0]), float(high[1]), step).over(places)
-        x = self.left + (np.arange(columns) + 0.5) * self.step[0]
-        y = self.top - (np.arange(rows) + 0.5) * self.step[1]
-        every = np.stack([*np.meshgrid(x, y)], axis=-1).reshape(-1, 2)
-        means = places.mean(self.values.ravel(), every)
-        at = places.centres
-        column = np.floor((at[:, 0] - self.left) / self.step[0]).astype(np.int64)
-        row = np.floor((self.top - at[:, 1]) / self.step[1]).astype(np.int64)
-        inside = (row >= 0) & (row < rows) & (column >= 0) & (column < columns)
-        middle = self.values[np.where(inside, row, 0), np.where(inside, column, 0)]
-        return np.where(np.isfinite(means), means, np.where(inside, middle, np.nan))
-
-
-def read_raster(path: str | Path) -> Raster:
-    """The raster of an .asc, .tif or .npy file."""
-    path = Path(path)
-    ending = path.suffix.lower()
-    if ending in (".asc", ".grd", ".txt"):
-        return _ascii_grid(path)
-    if ending in (".tif", ".tiff"):
-        return _geotiff(path)
-    if ending != ".npy":
-        raise InvalidModel(f"a map must be .asc, .tif or .npy; got {path.name}")
-    check_size(path, path.stat().st_size, 2**31)
-    try:
-        values = np.asarray(np.load(path, allow_pickle=False), dtype=np.float64)
-    except (ValueError, TypeError):
-        raise InvalidModel(f"{path} must be one array of numbers, as numpy.save writes") from None
-    if values.ndim != 2 or 0 in values.shape:
-        raise InvalidModel(f"{path} must have rows and columns; got shape {values.shape}")
-    return Raster(values, math.nan, math.nan, (math.nan, math.nan))
-
-
-def _ascii_grid(path: Path) -> Raster:
-    read_head(path, "an ASCII grid", largest=2**31)
-    head: dict[str, float] = {}
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    for line in lines[:6]:
-        key, _, value = line.strip().partition(" ")
-        if key.casefold() in HEADS:
-            head[key.casefold()] = _number(value, path, key)
-    rows = [line.split() for line in lines[len(head) :] if line.strip()]
-    for name in ("ncols", "nrows", "cellsize"):
-        if name not in head:
-            raise InvalidModel(
-                f"{path} must be an ASCII grid, which begins with ncols, nrows, xllcorner, "
-                f"yllcorner and cellsize; {name} is missing"
-            )
-    shape, size = (int(head["nrows"]), int(head["ncols"])), head["cellsize"]
-    cells = [cell for row in rows for cell in row]
-    if len(cells) != shape[0] * shape[1] or size <= 0:
-        raise InvalidModel(
-            f"{path} must hold {shape[0]} x {shape[1]} values; got {len(cells)} of width {size:g}"
-        )
-    values = np.array([_number(cell, path, "a value") for cell in cells]).reshape(shape)
-    values[values == head.get("nodata_value", np.nan)] = np.nan
-    left = head["xllcorner"] if "xllcorner" in head else head.get("xllcenter", 0.0) - size / 2
-    low = head["yllcorner"] if "yllcorner" in head else head.get("yllcenter", 0.0) - size / 2
-    return Raster(values, left, low + shape[0] * size, (size, size))
-
-
-HEADS = ("ncols", "nrows", "xllcorner", "xllcenter", "yllcorner", "yllcenter", "cellsize")
-HEADS += ("nodata_value",)
-
-
-def _number(text: str, path: Path, what: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidModel(f"{path}: {what} must be a number; got {text.strip()!r:.40}") from None
-
-
-def _geotiff(path: Path) -> Raster:
-    image_of = optional("PIL.Image", "a GeoTIFF needs Pillow", "geotiff").open
-    read_head(path, "a GeoTIFF", largest=2**31)
-    try:
-        with image_of(path) as image:
-            values = np.asarray(image, dtype=np.float64)
-            tags = {tag: image.tag_v2.get(tag) for tag in (33550, 33922, 42113)}  # type: ignore
-    except (OSError, ValueError, TypeError) as error:
-        raise InvalidModel(f"{path} must be a GeoTIFF of one band: {str(error)[:80]}") from None
-    scale, tie = tags[33550], tags[33922]
-    if values.ndim != 2 or not scale or not tie or len(tie) < 6:
-        raise InvalidModel(
-            f"{path} must be a GeoTIFF of one band with a scale and a tie point; it has "
-            f"{values.ndim} dimensions{'' if scale and tie else ' and says nothing of its place'}"
-        )
-    if tags[42113] is not None:
-        values[values == float(str(tags[42113]).strip("\x00 "))] = np.nan
-    step = float(scale[0]), float(scale[1])
-    return Raster(values, tie[3] - tie[0] * step[0], tie[4] + tie[1] * step[1], step)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -10,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.sources.places import STAY, Places, Raster, clusters, hexagons, square_cells
+from tacit.data.sources.places import STAY, Places, clusters, hexagons, square_cells
+from tacit.data.sources.rasters import Raster
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.columns import did_you_mean
 from tacit.files.formats import duration
@@ -30,6 +32,11 @@ MANY_JUMPS = 0.1
 LATE = 0.25
 # Share of the rows that counting steps from the row before must keep to be preferred.
 DRIFT = 0.02
+
+
+def is_called(name: str, words: Sequence[str]) -> bool:
+    """Whether a column is called by one of these words, or ends in one, as location-long does."""
+    return re.split(r"[\W_]+", name.casefold())[-1] in words
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,7 +326,12 @@ class Degrees:
         cls, points: np.ndarray, names: tuple[str, str], origin: tuple[float, float] | None
     ) -> tuple[Degrees, list[str]]:
         """What columns of these names hold, and the sentence that says so."""
-        if not all(name.casefold() in words for name, words in zip(names, DEGREES, strict=True)):
+        if all(map(is_called, names, reversed(DEGREES))):
+            raise InvalidDemonstrations(
+                f"x must be the column to the east, and y that to the north; got {names[0]} and "
+                f"{names[1]}: give --x {names[1]} --y {names[0]}"
+            )
+        if not all(map(is_called, names, DEGREES)):
             return cls(origin or (0.0, 0.0)), []
         most = np.nanmax(np.abs(points), axis=0)
         if most[1] > 90 or most[0] > 360:
