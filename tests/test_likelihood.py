@@ -355,7 +355,7 @@ def test_the_activity_test_is_told_of_every_parameter(monkeypatch):
     # Tested, free, or on its bound beside the tested ones: each parameter is one of the three.
     told = []
 
-    def spy(ratio, fisher, tested, free, held, *, seed, scatter):
+    def spy(ratio, fisher, tested, free, held, *, levels, seed, scatter):
         told.append((tested, free, held))
         return 1.0
 

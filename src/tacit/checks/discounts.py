@@ -14,6 +14,7 @@ from tacit.checks.reliability import log_policy, optimal_actions
 from tacit.data.observed import Observed
 from tacit.data.tally import counts_of
 from tacit.errors import InvalidModel
+from tacit.inference.numerics import TIED, first_largest
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.maximum import Likelihoods
@@ -261,9 +262,10 @@ def _most_moved(recoveries: list[Recovery]) -> tuple[float, str, float, float]:
     for names, weights in groups:
         known = weights[np.isfinite(weights).all(axis=1)]
         if len(known) > 1 and known.shape[1]:
-            j = int(np.argmax(np.ptp(known, axis=0)))
+            j = first_largest(np.ptp(known, axis=0))
             low, high = float(known[:, j].min()), float(known[:, j].max())
-            found = max(found, (high - low, names[j], low, high))
+            if high - low > (1.0 + TIED) * found[0]:
+                found = (high - low, names[j], low, high)
     return found
 
 
@@ -306,7 +308,7 @@ class ResolutionCheck:
         if np.isnan(self.moves).all():
             said = f"Cells of {tried} were tried; there is no weight whose move could be judged."
             return (Finding(said, Kind.NOT_IDENTIFIED),)
-        worst = np.unravel_index(int(np.nanargmax(self.moves)), self.moves.shape)
+        worst = np.unravel_index(first_largest(self.moves), self.moves.shape)
         far, which = float(self.moves[worst]), int(worst[1])
         here, there = self.values[0, which], self.values[1 + worst[0], which]
         most = f"{self.names[which]} moves most, from {here:.3g} to {there:.3g} at "

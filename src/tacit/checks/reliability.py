@@ -295,7 +295,7 @@ def _tested(found: DynamicsUncertainty, pooled: Recovery) -> DynamicsUncertainty
         found = replace(found, finding=own[0]) if own else found
         names = ("cost_intervals", *(f"{kind}_standard_errors" for kind in NUMBERS))
         tables |= {name: getattr(other, name) for name in names}
-    kept = ("active", "p_values", "unadjusted", "sets", "selection")
+    kept = ("active", "p_values", "unadjusted", "at_level", "sets", "selection")
     known = replace(
         wide,
         **tables,

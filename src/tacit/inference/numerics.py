@@ -19,6 +19,9 @@ from tacit.engine.soft_search import BLIND
 MANY_COLUMNS = 16  # beyond, compiled least squares are worth their import
 STEADY = 1e-6  # smallest to largest of a triangle, from which one equation more may be added to it
 ROUNDING = float(np.finfo(float).eps)
+TIED = 1e-6  # difference, as a share, below which numbers are equal: their order decides
+# Draws of a simulated law, and those where the first do not tell on which side of a level it is.
+DRAWS, MORE_DRAWS = 4000, 64_000
 MANY_TAILS = 2000  # beyond, compiled tails are worth their import
 LARGE_SHAPE = 1e4  # beyond, the terms of a gamma law are many
 LARGE_DEGREES = 1e3  # beyond, logarithms of gamma functions lose digits in their differences
@@ -369,6 +372,59 @@ def square_roots(matrix: np.ndarray, blind: float = BLIND) -> tuple[np.ndarray, 
     seen = values > blind * max(float(values.max(initial=0.0)), 0.0)
     root = np.sqrt(values[seen])
     return (vectors[:, seen] * root).T * units, (vectors[:, seen] / root).T / units
+
+
+def first_largest(values: npt.ArrayLike) -> int:
+    """The place of the first of the largest values [...], flat: rounding chooses among no equals.
+
+    NaN is never it, unless all are.
+    """
+    known = np.nan_to_num(np.ravel(values), nan=-np.inf)
+    top = known.max()
+    return int(np.argmax(known >= top - (TIED * abs(top) if np.isfinite(top) else 0.0)))
+
+
+def covariance_root(matrix: np.ndarray) -> np.ndarray:
+    """[n, n] R with R R' = matrix, for draws of this covariance: symmetric but for units.
+
+    Eigenvectors have signs that hang on the last bit; this has none, and draws follow it.
+    """
+    units = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
+    units = np.where(units > 0, units, 1.0)
+    values, vectors = np.linalg.eigh(matrix / np.outer(units, units))
+    return units[:, None] * (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+
+
+def at_level(p_value: npt.ArrayLike, level: npt.ArrayLike, draws: int = MORE_DRAWS) -> np.ndarray:
+    """[...] bool, whether a simulated p-value is within three errors of a level."""
+    error = np.sqrt(np.multiply(level, np.subtract(1.0, level)) / draws)
+    return np.abs(np.subtract(p_value, level)) < 3.0 * error
+
+
+def simulated_chance(
+    larger: Callable[[np.random.Generator, int], int],
+    *,
+    seed: int,
+    levels: npt.ArrayLike,
+    draws: tuple[int, int] = (DRAWS, MORE_DRAWS),
+) -> float:
+    """The chance of a statistic this large by draws of its law, by more of them at a level.
+
+    Args:
+        larger: (generator, n) -> how many of n draws are at least as large.
+        seed: of the draws.
+        levels: what the chance is compared with.
+        draws: how many at first, and how many in all where those do not tell.
+    """
+    random, count, done, p_value = np.random.default_rng(seed), 0, 0, 1.0
+    for goal in draws:
+        while done < goal:
+            count, done = count + larger(random, draws[0]), done + draws[0]
+        # One more in both counts: a simulated law cannot vouch for a chance of zero.
+        p_value = (1.0 + count) / (1.0 + done)
+        if not at_level(p_value, levels, done).any():
+            break
+    return p_value
 
 
 def at_least(fisher: np.ndarray, scatter: np.ndarray) -> np.ndarray:

@@ -324,6 +324,8 @@ class Identification:
         unadjusted: [K] the same, each by itself.
         sets: constraints that can stand in for each other, of which one at least is active.
         selection: how many constraints the data ask for; None where that was not asked.
+        at_level: [K] bool, whether the p-value is so near to what decides that the draws of its law
+            do not tell on which side it is.
         dynamics_draws: draws of estimated dynamics that errors, intervals and tests count; 0 where
             they take the dynamics for known.
     """
@@ -344,6 +346,7 @@ class Identification:
     unadjusted: npt.ArrayLike = ()
     sets: tuple[ConstraintSet, ...] = ()
     selection: Selection | None = None
+    at_level: npt.ArrayLike = ()
     dynamics_draws: int = 0
 
     def __post_init__(self) -> None:
@@ -364,6 +367,9 @@ class Identification:
             tested = np.array(getattr(self, name), dtype=np.float64)
             tested = tested if len(tested) else np.full(len(self.active), np.nan)
             object.__setattr__(self, name, read_only(tested))
+        decided = np.array(self.at_level, bool)
+        decided = decided if len(decided) else np.zeros(len(self.active), bool)
+        object.__setattr__(self, "at_level", read_only(decided))
         object.__setattr__(self, "sets", tuple(self.sets))
 
     def set_of(self, constraint: int) -> ConstraintSet | None:

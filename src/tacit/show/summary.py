@@ -29,7 +29,7 @@ SHOWN = 12  # features and coefficients listed before the rest is counted
 ESTIMATED = ("names", "estimates", "standard_errors", "intervals", "p_values", "errors")
 KNOWN = (
     "reward_intervals", "cost_intervals", "multiplier_intervals", "budget_intervals", "active",
-    "p_values",
+    "p_values", "at_level",
 )  # fmt: skip
 LIKELIHOODS = ("log_likelihood", "null_log_likelihood", "aic", "bic")
 

@@ -21,7 +21,7 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import Scatter
 from tacit.forward.solution import visitation
-from tacit.inference.numerics import SignedSums, chi_square_tail
+from tacit.inference.numerics import SignedSums, chi_square_tail, covariance_root, simulated_chance
 from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.joint import Link
 from tacit.inverse.joint.stack import Stack, StackFit
@@ -40,9 +40,6 @@ from tacit.inverse.noisy.intervals import Numbers, intervals
 from tacit.inverse.parameters import BLIND, ONE_SIDED, Parameters, inverse_information, rank_of
 from tacit.inverse.sets import unmeasured
 from tacit.model.mdp import outside_policy
-
-# Simulated likelihood ratios where a parameter sits on its bound.
-DRAWS = 2000
 
 # Level of the tests whether tasks agree on what they share.
 AGREEMENT_LEVEL = 0.01
@@ -282,15 +279,14 @@ def agreement_p_value(
         ranks = [rank_of(one.information(fishers), one.free) for one in (wide, narrow)]
         degrees = ranks[0] - ranks[1]
         return chi_square_tail(degrees, max(ratio, 0.0)) if degrees > 0 else 1.0
-    random = np.random.default_rng(seed)
-    scores = []
-    for fisher in fishers:
-        values, vectors = np.linalg.eigh(fisher)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-        scores.append(random.standard_normal((DRAWS, len(fisher))) @ root.T)
-    gained = _gain(wide, fishers, scores) - _gain(narrow, fishers, scores)
-    # One more in both counts: a simulated law cannot vouch for a chance of zero.
-    return float((1 + (gained >= ratio).sum()) / (1 + DRAWS))
+    roots = [covariance_root(fisher) for fisher in fishers]
+
+    def larger(random: np.random.Generator, count: int) -> int:
+        scores = [random.standard_normal((count, len(root))) @ root.T for root in roots]
+        gained = _gain(wide, fishers, scores) - _gain(narrow, fishers, scores)
+        return int((gained >= ratio).sum())
+
+    return simulated_chance(larger, seed=seed, levels=AGREEMENT_LEVEL)
 
 
 def _gain(

@@ -30,7 +30,7 @@ from tacit.inverse.joint.inference import (
     together,
 )
 from tacit.inverse.joint.stack import task_goodness
-from tacit.inverse.noisy.activity import Verdict
+from tacit.inverse.noisy.activity import Verdict, level_findings
 from tacit.inverse.noisy.boltzmann import RESCUE, expert_of
 from tacit.inverse.noisy.intervals import Numbers
 from tacit.inverse.parameters import Parameters
@@ -231,7 +231,7 @@ def _recovery(
             seen, pull_back(task.features, visits), projected_gradient=whole.projected_gradient
         ),
         history=History({"loss": [part.point.loss], "evaluations": [part.steps]}),
-        identification=_identification(task, found, numbers, goodness, e),
+        identification=_identification(task, found, numbers, goodness, e, options.likelihood.level),
         estimator=f"{options!r}, task {e} of {len(steps)}",
         parameters=parameters_of(found.stack, found.joint, told, e, names),
         goodness=goodness,
@@ -253,7 +253,7 @@ def _completed(own: Numbers, other: Numbers) -> Numbers:
 
 
 def _identification(
-    task: Task, found: Search, numbers: Numbers, goodness: Goodness, e: int
+    task: Task, found: Search, numbers: Numbers, goodness: Goodness, e: int, level: float
 ) -> Identification:
     """What is known of a task's own numbers; an untested size has the constraint's p-value."""
     p_values = np.where(np.isnan(found.sizes[:, e]), found.activity, found.sizes[:, e])
@@ -265,11 +265,13 @@ def _identification(
             f"it restrains the expert ({chance(p_values[k])} if it does not)."
         )
         findings.append(Finding(said, Kind.INACTIVE, constraint=k, number=float(p_values[k])))
+    verdict = Verdict.of(p_values, level)
+    findings += level_findings(verdict)
     if len(found.stack.steps) > 1 and active.any():
         findings.append(Finding("Cost weights are those of all tasks together."))
     findings += data_findings(task.mdp, task.demonstrations)
     space = found.stack.steps[e].space
-    return numbers.identification(space, findings=findings, verdict=Verdict.of(p_values))
+    return numbers.identification(space, findings=findings, verdict=verdict)
 
 
 def _shared(

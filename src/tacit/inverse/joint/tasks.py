@@ -14,12 +14,13 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel, NotConverged
+from tacit.inference.numerics import DRAWS
 from tacit.inverse.expectations import check_task
 from tacit.inverse.joint import Link, Tie, link
 from tacit.inverse.joint.inference import agreement_p_value, directions
 from tacit.inverse.joint.recovery import JointRecovery, report
 from tacit.inverse.joint.stack import Stack, StackFit
-from tacit.inverse.noisy.activity import DRAWS, activity_p_value
+from tacit.inverse.noisy.activity import activity_p_value
 from tacit.inverse.noisy.boltzmann import rescued
 from tacit.inverse.noisy.evidence import VISIBLE
 from tacit.inverse.noisy.likelihood import Likelihood
@@ -236,7 +237,7 @@ def _pruned(
     """What is needed of the constraints `asked` in some tasks, and all the p-values."""
 
     def test(fitted: StackFit, where: Where) -> tuple[float, StackFit]:
-        return _without(stack, fitted, where, likelihood.seed)
+        return _without(stack, fitted, where, likelihood)
 
     if not full.whole.converged:  # a search cut short has shown nothing
         return list(asked), dict.fromkeys(asked, 1.0)
@@ -268,7 +269,9 @@ def _best(stack: Stack, alone: StackFit, shape: Link, order: Sequence[int]) -> S
     return min(fits, key=lambda fitted: fitted.loss)
 
 
-def _without(stack: Stack, fitted: StackFit, where: Where, seed: int) -> tuple[float, StackFit]:
+def _without(
+    stack: Stack, fitted: StackFit, where: Where, how: Likelihood
+) -> tuple[float, StackFit]:
     """The p-value of "this constraint does not restrain these tasks", and the fit without it."""
     k, tasks = where
     shape = fitted.link.without(1 + k, tasks)
@@ -282,8 +285,8 @@ def _without(stack: Stack, fitted: StackFit, where: Where, seed: int) -> tuple[f
     fisher = here.information(stack.information(less))
     steps = sum(float(one.counts.sum()) for one in stack.steps)
     ratio = 2.0 * (less.loss - fitted.loss) * small_sample(steps, fitted.whole.free.sum())
-    chance = activity_p_value(ratio, fisher, tested, here.free, here.one_sided, seed=seed)
-    return chance, less
+    law, tests = (fisher, tested, here.free, here.one_sided), np.array([how.level])
+    return activity_p_value(ratio, *law, levels=tests, seed=how.seed), less
 
 
 def _p_agreement(stack: Stack, narrow: StackFit, wide: Link, seed: int) -> float:

@@ -13,18 +13,23 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 
-from tacit.inference.numerics import chi_square_tail
+from tacit.inference.numerics import (
+    DRAWS,
+    at_level,
+    chi_square_tail,
+    covariance_root,
+    simulated_chance,
+)
 from tacit.inverse.diagnostics import holm
-from tacit.inverse.findings import Finding, Kind, chance, listed
+from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
 from tacit.inverse.noisy.boltzmann import Fit, completed, refit_moving
 from tacit.inverse.noisy.inference import advantages, information, informed
 from tacit.inverse.noisy.steps import Steps, curvature, of_constraints, priced, small_sample
 from tacit.inverse.parameters import BLIND, inverse_information
 from tacit.inverse.sets import ConstraintSet, Fitted, Selection, Trial, constraint_sets
 
-# Draws of the simulated law of a likelihood ratio.
-DRAWS = 4000
 # Share of a loss that the end of its search leaves open.
 ROUNDING = 1e-9
 
@@ -42,6 +47,7 @@ class Verdict:
         sets: constraints that can stand in for each other, of which one at least is active.
         selection: how many constraints the data ask for.
         settled: [K] `unadjusted` if the dynamics were as estimated; None where they are known.
+        at_level: [K] bool, whether the error of a simulated law decided; None where it did not.
     """
 
     unadjusted: np.ndarray
@@ -50,11 +56,13 @@ class Verdict:
     sets: tuple[ConstraintSet, ...] = ()
     selection: Selection | None = None
     settled: np.ndarray | None = None
+    at_level: np.ndarray | None = None
 
     @classmethod
-    def of(cls, p_values: np.ndarray) -> Verdict:
-        """The verdict of tests that were each made by itself."""
-        return cls(unadjusted=p_values, p_values=p_values)
+    def of(cls, p_values: np.ndarray, level: float = 1.0) -> Verdict:
+        """The verdict of tests that were each made by itself, at a level."""
+        decided = at_level(p_values, level)
+        return cls(unadjusted=p_values, p_values=p_values, at_level=decided)
 
 
 def judge(
@@ -98,12 +106,15 @@ def judge(
     for k in every:
         alone[k] = p_of([k])
     left, active = list(every), np.isin(np.arange(count), list(given))
+    close = np.zeros(count, bool)
     adjusted[active] = np.nan
     while left:
         # Holm's method, below a test of all that are left at once.
         k = min(left, key=lambda one: alone[one])
         if clear is None or not clear(without([k]).loss):
             reached = max(reached, p_of(left))
+            close[k] = at_level(p_of(left), level)
+        close[k] |= bool(at_level(alone[k], level / len(left)))
         reached = adjusted[k] = max(reached, min(len(left) * alone[k], 1.0))
         if reached > level:
             break
@@ -116,6 +127,7 @@ def judge(
     sets = [one for part in open_parts for one in constraint_sets(part, p_of, own)]
     kept = np.flatnonzero(active).tolist()
     for one in sets:
+        close[list(one.members)] |= bool(at_level(one.p_value, own))
         others = [[j for j in every if j not in (*kept, k)] for k in one.members]
         losses = [without(other).loss for other in others]
         kept.append(one.members[int(np.argmin(losses))])
@@ -126,6 +138,7 @@ def judge(
         active=active,
         sets=tuple(sets),
         selection=None if groups else selection_of(every, without, steps, given),
+        at_level=close,
     )
 
 
@@ -225,7 +238,8 @@ def active_constraints(
             meat = None if scatter is None else scatter(less, scores)
             held = (upper > lower) & ~less.free
             law = (fisher, tested, less.free, held)
-            return activity_p_value(ratio_of(loss), *law, seed=seed, scatter=meat)
+            tests = holm_levels(level, space.constraints)
+            return activity_p_value(ratio_of(loss), *law, seed=seed, levels=tests, scatter=meat)
 
         laws[members] = p_value
         return Trial(members, loss, int(lean.free.sum()), p_value)
@@ -303,6 +317,7 @@ def verdict_findings(
         findings.append(
             Finding(said, Kind.NOT_IDENTIFIED, constraints=one.members, number=one.p_value)
         )
+    findings += level_findings(verdict)
     if verdict.selection is not None and count > 1 and converged:
         chosen = verdict.selection
         told = listed(
@@ -316,6 +331,20 @@ def verdict_findings(
     return findings
 
 
+def level_findings(verdict: Verdict) -> list[Finding]:
+    """Which tests the error of a simulated law may have decided."""
+    close = () if verdict.at_level is None else np.flatnonzero(verdict.at_level).tolist()
+    return [
+        Finding(
+            f"The test of constraint {k} is at the level: its p-value is so near to what decides "
+            "that the draws of its law do not tell on which side it is.",
+            constraint=k,
+            number=float(verdict.p_values[k]),
+        )
+        for k in close
+    ]
+
+
 def activity_p_value(
     ratio: float,
     fisher: np.ndarray,
@@ -323,6 +352,7 @@ def activity_p_value(
     free: np.ndarray,
     held: np.ndarray,
     *,
+    levels: npt.ArrayLike = LEVEL,
     seed: int = 0,
     scatter: np.ndarray | None = None,
 ) -> float:
@@ -334,6 +364,7 @@ def activity_p_value(
         tested: [D] bool, the parameters of the constraint, at least 0.
         free: [D] bool, nuisance parameters that no bound holds in the fit without them.
         held: [D] bool, nuisance parameters on their bound: they enter both fits as cones.
+        levels: what the chance is compared with.
         seed: of the simulated law.
         scatter: [D, D] covariance of the scores where the model does not fit, so that it is not the
             information: the law is then that of the ratio about the best approximation.
@@ -359,13 +390,19 @@ def activity_p_value(
         widest = float(np.abs(np.linalg.eigvals(np.linalg.pinv(left) @ spread)).max())
     if is_beyond(len(cone), ratio / max(widest, 1e-300)):
         return 1.0 / (1 + DRAWS)
-    values, vectors = np.linalg.eigh(spread)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    draws = np.random.default_rng(seed).standard_normal((DRAWS, len(cone))) @ root.T
-    both = cone_gain(left, draws, np.ones(len(cone), bool))
-    without = cone_gain(left, draws, ~tested[cone])
-    # One more in both counts: a simulated law cannot vouch for a chance of zero.
-    return float((1 + (both - without >= ratio).sum()) / (1 + DRAWS))
+    root, every = covariance_root(spread), np.ones(len(cone), bool)
+
+    def larger(random: np.random.Generator, count: int) -> int:
+        scores = random.standard_normal((count, len(cone))) @ root.T
+        gains = cone_gain(left, scores, every) - cone_gain(left, scores, ~tested[cone])
+        return int((gains >= ratio).sum())
+
+    return simulated_chance(larger, seed=seed, levels=levels)
+
+
+def holm_levels(level: float, count: int) -> np.ndarray:
+    """[count] what p-values are compared with by Holm's method."""
+    return level / np.arange(1, max(count, 1) + 1)
 
 
 def is_beyond(degrees: int, ratio: float) -> bool:

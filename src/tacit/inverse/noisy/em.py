@@ -16,6 +16,7 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.engine.backends import backend_of
 from tacit.engine.soft_search import Point, point_at
+from tacit.inference.numerics import covariance_root
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.steps import Coordinates, Steps
@@ -262,11 +263,9 @@ def trajectory_directions(seen: Trajectories, pooled: Fit) -> np.ndarray:
     scores = advantages(mdp, space, pooled)
     fisher = information(scores, pooled.point.policy, seen.whole.visits)
     covariance, _ = inverse_information(fisher, np.ones(space.size, bool))
-    values, vectors = np.linalg.eigh(covariance)
-    half = vectors * np.sqrt(np.maximum(values, 0.0))
     lengths = np.asarray(seen.table.sum(axis=1)).reshape(-1, 1)
     # A score grows like the square root of the length if all is chance: one scale for all lengths.
-    return seen.sums(scores) @ half * np.sqrt(lengths.sum() / lengths)
+    return seen.sums(scores) @ covariance_root(covariance) * np.sqrt(lengths.sum() / lengths)
 
 
 def k_means(rng: np.random.Generator, points: np.ndarray, groups: int) -> np.ndarray:

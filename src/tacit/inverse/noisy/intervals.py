@@ -98,6 +98,7 @@ class Numbers:
             unadjusted=told.unadjusted,
             sets=told.sets,
             selection=told.selection,
+            at_level=() if told.at_level is None else told.at_level,
             dynamics_draws=dynamics_draws,
         )
 
@@ -349,6 +350,10 @@ def landscape(
     if scatter is not None:
         turn, _ = square_roots(np.linalg.pinv(inverse @ scatter[np.ix_(kept, kept)] @ inverse.T))
         half, slope = turn @ half, turn @ slope
+    # Turned so that no sign of an eigenvector is left, which draws around it would follow.
+    sizes = np.linalg.norm(half, axis=0)
+    left, _, right = np.linalg.svd(half / np.where(sizes > 0, sizes, 1.0), full_matrices=False)
+    half, slope = right.T @ (left.T @ half), right.T @ (left.T @ slope)
     # A parameter without a bound is the difference of two that have one.
     lower, upper = problem.lower[kept], problem.upper[kept]
     above, below = np.isfinite(lower), upper < LARGEST

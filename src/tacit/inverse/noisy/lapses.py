@@ -16,7 +16,7 @@ import numpy as np
 from tacit.inference.numerics import chi_square_tail, root_between
 from tacit.inverse.diagnostics import Goodness, untested
 from tacit.inverse.findings import Finding, Kind, chance
-from tacit.inverse.noisy.activity import Verdict, activity_p_value, judge
+from tacit.inverse.noisy.activity import Verdict, activity_p_value, holm_levels, judge
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.em import Search
 from tacit.inverse.noisy.evidence import Doubt, evidence_of
@@ -328,7 +328,9 @@ def _active(
             held = (upper > less.fitted.problem.lower) & ~less.fitted.free
             ratio = 2.0 * (full.log_likelihood - less.log_likelihood)
             free = less.fitted.free
-            return activity_p_value(ratio, fisher, tested, free, held, seed=options.seed)
+            tests = holm_levels(options.level, space.constraints)
+            law = (fisher, tested, free, held)
+            return activity_p_value(ratio, *law, levels=tests, seed=options.seed)
 
         return Trial(less, -less.log_likelihood, int(less.fitted.free.sum()), p_value)
 

@@ -17,6 +17,7 @@ from tacit.data.observed import Observed
 from tacit.data.tally import tally_of
 from tacit.errors import InvalidModel
 from tacit.forward.solution import visitation
+from tacit.inference.numerics import at_level
 from tacit.inverse.diagnostics import Goodness
 from tacit.inverse.expectations import (
     action_log_likelihoods,
@@ -33,7 +34,7 @@ from tacit.inverse.noisy.inference import described
 from tacit.inverse.noisy.intervals import Numbers
 from tacit.inverse.noisy.known import Bounds
 from tacit.inverse.noisy.posterior import Ended, Posterior, coefficients, minimised
-from tacit.inverse.noisy.verdicts import active_constraints, goodness_of_many
+from tacit.inverse.noisy.verdicts import MORE_DRAWS, active_constraints, goodness_of_many
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, status_of
 from tacit.model.ends import uniform_policy
 from tacit.model.features import Design, Ridge, Smooth, Sparse
@@ -156,7 +157,11 @@ def maximise_many(
     full = minimised(loss, options, near)
     goodness = goodness_of_many(demonstrations, full, options)
     kept, p_values, cautious = active_constraints(full, options, within)
-    verdict = Verdict(unadjusted=np.full(len(p_values), np.nan), p_values=p_values)
+    verdict = Verdict(
+        unadjusted=np.full(len(p_values), np.nan),
+        p_values=p_values,
+        at_level=at_level(p_values, options.level, MORE_DRAWS) & (not cautious),
+    )
     prices = [kept.descent.place.x[block].max(initial=0.0) for block in design.blocks[1:]]
     told = verdict_findings(verdict, np.array(prices), cautious=cautious)
     return _recovery(options, features, demonstrations, kept, choice, verdict, told, goodness)

@@ -14,7 +14,13 @@ import numpy as np
 
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy import table_scores
-from tacit.inverse.noisy.activity import Verdict, activity_p_value, judge, selection_of
+from tacit.inverse.noisy.activity import (
+    Verdict,
+    activity_p_value,
+    holm_levels,
+    judge,
+    selection_of,
+)
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.em import Search, Trajectories, Types, climb
 from tacit.inverse.noisy.inference import advantages, information
@@ -102,7 +108,8 @@ def constraint_tests(
             ratio *= small_sample(counts, sum(full.fits[k].free.sum() for k in asked))
             tested = np.concatenate([*masks, shares])
             about = (tested, free, np.concatenate([*held, shares]))
-            return activity_p_value(ratio, fisher, *about, seed=seed)
+            tests = holm_levels(level, many * count)
+            return activity_p_value(ratio, fisher, *about, levels=tests, seed=seed)
 
         return trial(less, p_value)
 
@@ -130,6 +137,7 @@ def constraint_tests(
                 active=None if verdict.active is None else verdict.active[mine],
                 sets=tuple(sets),
                 selection=chosen,
+                at_level=None if verdict.at_level is None else verdict.at_level[mine],
             )
         )
     return kept, told

@@ -22,7 +22,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.data.tally import tally_of
 from tacit.errors import InvalidModel
-from tacit.inference.numerics import chi_square_tail
+from tacit.inference.numerics import chi_square_tail, simulated_chance
 from tacit.inverse.diagnostics import ACTIONS, Goodness, Part, combined, holm, untested
 from tacit.inverse.findings import LEVEL, NAMED, Finding, Kind, listed
 from tacit.inverse.noisy.adjoint import Place, can_write_out
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from tacit.inverse.recovery import Recovery
     from tacit.model.objective import Features
 
-# Draws of a law, and steps by which each is fitted again.
-DRAWS, STEPS = 199, 400
+# Draws of a law, those where they do not tell, and steps by which each is fitted again.
+DRAWS, MORE_DRAWS, STEPS = 199, 4000, 400
 # Directions, drawn at random, in which trajectories are compared with each other.
 DIRECTIONS = 12
 # Strengths of a sparse prior that are tried, as shares of one that leaves nothing.
@@ -80,7 +80,7 @@ def active_constraints(
         ratio = max(2.0 * (less.descent.place.loss - fitted.descent.place.loss), 0.0)
         tested = of_constraints(design.blocks, [k], design.size) & (fitted.loss.upper > 0)
         if simulated:
-            return _simulated(ratio, less, tested, options.seed), less
+            return _simulated(ratio, less, tested, options), less
         # A chi-square with all tested parameters and all on a bound: at least the true chance.
         return chi_square_tail(int(tested.sum()) + int(_held(less).sum()), ratio), less
 
@@ -96,7 +96,7 @@ def _held(less: Ended) -> np.ndarray:
     return (less.descent.place.x <= less.loss.lower) & (less.loss.upper > less.loss.lower)
 
 
-def _simulated(ratio: float, less: Ended, tested: np.ndarray, seed: int) -> float:
+def _simulated(ratio: float, less: Ended, tested: np.ndarray, options: Likelihood) -> float:
     """The chance of a likelihood ratio this large if the tested parameters [D] are all 0."""
     if ratio == 0.0 or not tested.any():
         return 1.0
@@ -113,21 +113,24 @@ def _simulated(ratio: float, less: Ended, tested: np.ndarray, seed: int) -> floa
     if not tested[cone].any():
         return 1.0  # nothing that the free parameters could not do as well
     unit = np.sqrt(np.diagonal(left))
-    drawn = _scored(scores, _noise(place, loss.visits, seed))  # [n, D]
-    rest = (drawn[:, cone] - drawn @ across.T) / unit
-    left = left / np.outer(unit, unit)
-    both, without = (_gain(left, rest, who) for who in (np.ones(len(cone), bool), ~tested[cone]))
-    # One more in both counts: a simulated law cannot vouch for a chance of zero.
-    return float((1 + (both - without >= ratio).sum()) / (1 + DRAWS))
+    left, every = left / np.outer(unit, unit), np.ones(len(cone), bool)
+
+    def larger(random: np.random.Generator, count: int) -> int:
+        drawn = _scored(scores, _noise(place, loss.visits, random, count))  # [n, D]
+        rest = (drawn[:, cone] - drawn @ across.T) / unit
+        return int((_gain(left, rest, every) - _gain(left, rest, ~tested[cone]) >= ratio).sum())
+
+    draws = (DRAWS, MORE_DRAWS)
+    return simulated_chance(larger, seed=options.seed, levels=options.level, draws=draws)
 
 
-def _noise(place: Place, visits: np.ndarray, seed: int) -> np.ndarray:
+def _noise(place: Place, visits: np.ndarray, random: np.random.Generator, count: int) -> np.ndarray:
     """[n, S, A] counts drawn at the visited states from the fitted policy, less the expected."""
-    random, whole = np.random.default_rng(seed), visits.astype(np.int64)
+    whole = visits.astype(np.int64)
     chances = place.policy / np.maximum(place.policy.sum(axis=1, keepdims=True), 1e-300)
-    drawn = np.zeros((DRAWS, *chances.shape))
+    drawn = np.zeros((count, *chances.shape))
     at = np.flatnonzero(whole > 0)
-    drawn[:, at] = random.multinomial(whole[at], chances[at], size=(DRAWS, len(at)))
+    drawn[:, at] = random.multinomial(whole[at], chances[at], size=(count, len(at)))
     return drawn - whole[:, None] * chances
 
 
@@ -211,7 +214,7 @@ def _actions_part(
     whole = fisher if loss.penalty is None else fisher + loss.penalty.toarray()
     silent = None if loss.mdp.ends.any() else loss.design.constant  # moves no score
     inverse, _ = inverse_precision(whole, free, silent)
-    noise = _noise(place, loss.visits, seed)
+    noise = _noise(place, loss.visits, np.random.default_rng(seed), DRAWS)
     steps = (_scored(scores, noise) - loss.pulled(place.x)) @ inverse
     flat = scores[:, at].reshape(len(scores), -1)
     moved = expected.ravel() * (steps @ flat)
