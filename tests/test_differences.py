@@ -107,6 +107,52 @@ def test_differences_of_weights_are_no_larger_than_weights_can_differ(world):
                 assert -1.0 - 1e-9 <= row.low <= row.value <= row.high <= 1.0 + 1e-9
 
 
+def test_the_same_individuals_in_two_groups_are_not_independent(recoveries):
+    apart = tacit.many.differences(recoveries)
+    who = {"ann": ["a", "b", "c"], "bob": ["b", "c", "d"], "cat/dog": ["e"]}
+    told = tacit.many.differences(recoveries, individuals=who)
+    before = {(row.first, row.second, row.name): row for row in apart.rows}
+    for row in told.rows:
+        other = before[row.first, row.second, row.name]
+        errors, ends = [], []
+        for name in (row.first, row.second):
+            known = recoveries[name].identification
+            at = ("food", "rest", "heat").index(row.name)
+            price = known.multiplier_standard_errors[0]
+            errors.append([*known.reward_standard_errors, price][at])
+            ends.append([*known.reward_intervals, known.multiplier_intervals[0]][at])
+        if (row.first, row.second) == ("ann", "bob"):
+            assert row.shared_individuals == 2
+            assert row.standard_error == pytest.approx(sum(errors))
+            # Both may be at their worst ends together.
+            assert row.low == pytest.approx(ends[0][0] - ends[1][1])
+            assert row.high == pytest.approx(ends[0][1] - ends[1][0])
+            assert row.p_value > other.p_value
+        else:
+            assert row.shared_individuals == 0
+            assert replace(row, adjusted=0.0) == replace(other, adjusted=0.0)
+    assert [one.kind for one in told.doubts] == [tacit.Kind.ERRORS]
+    assert told.doubts[0].about.number == 2
+    assert not apart.doubts
+
+
+def test_shared_individuals_are_known_where_runs_are_compared(problem, tmp_path, capsys):
+    """The same four walkers in both groups, by name."""
+    seen = problem.demonstrations.select(problem.demonstrations.groups != "cat/dog")
+    who = np.array([f"walker {e % 4}" for e in range(seen.episodes)])
+    named = replace(problem, demonstrations=replace(seen, individuals=who))
+    named.save(tmp_path / "problem")
+    out, words = tmp_path / "runs", ["--estimator", "likelihood", "--by", "group", "--json"]
+    assert main(["recover", str(tmp_path / "problem"), *words, "--out", str(out)]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {row["shared_individuals"] for row in told["differences"]} == {4}
+    assert "ERRORS" in {one["kind"] for one in told["findings"]}
+    assert "share no individuals" in (out / "compare.html").read_text("utf-8")
+    assert main(["compare", str(out), "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["differences"] == told["differences"]
+
+
 def test_doubts_about_single_recoveries_are_told_with_their_differences(recoveries):
     found = {name: recoveries[name] for name in ("ann", "cat/dog")}
     assert not tacit.many.differences(found).doubts

@@ -122,7 +122,9 @@ def _with_differences(
 
     if len(found) < 2:  # the same run twice
         return answer
-    told = differences({name: run.recovery for name, run in found.items()})
+    each = {name: run.trajectories.get("individual") for name, run in found.items()}
+    who = {name: own for name, own in each.items() if own is not None}
+    told = differences({name: run.recovery for name, run in found.items()}, individuals=who)
     rows = []
     for row in told.rows[:MOST]:
         about = [f"{row.quantity}: {row.name}", f"{row.first} - {row.second}"]

@@ -291,6 +291,8 @@ def _fit(
     fit = fit_types if arguments.mixed else _fit_one
     recovery, number, columns = fit(arguments, problem, seen, estimator)
     who = {"episode": number if seen.names is None else seen.names[number]}
+    if seen.individuals is not None:
+        who["individual"] = seen.individuals[number]
     notes = [*problem.notes, *availability(problem.mdp, problem.layout, arguments.problem)]
     notes += [] if estimator is None else taken_notes(arguments, estimator)
     if seen.groups is not None:

@@ -9,6 +9,7 @@ from dataclasses import KW_ONLY, asdict, dataclass, replace
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tacit import checks
 from tacit.engine import each
@@ -16,7 +17,7 @@ from tacit.engine.progress import Callback, Event
 from tacit.errors import InvalidModel
 from tacit.inverse.batch import Batch, recover_many
 from tacit.inverse.diagnostics import holm
-from tacit.inverse.findings import LEVEL, Finding, Kind, chance
+from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
 from tacit.inverse.joint.tasks import Task
 from tacit.inverse.parameters import ONE_SIDED, TWO_SIDED
 from tacit.inverse.recover import Estimator, recover
@@ -90,10 +91,12 @@ class Difference:
         value: the difference.
         low: lower end of its 95 % interval, no less than the intervals of both allow.
         high: upper end, likewise.
-        standard_error: of the difference, the two taken to be independent.
+        standard_error: of the difference, of two that are independent; where individuals are in
+            both, the largest that any dependence allows.
         p_value: chance of one this large, either way, if there is none: by the side of the
             interval that lies towards 0, as if normal.
         adjusted: the same by Holm's method, over all differences asked about.
+        shared_individuals: how many are in both.
     """
 
     quantity: str
@@ -106,6 +109,7 @@ class Difference:
     standard_error: float
     p_value: float
     adjusted: float = math.nan
+    shared_individuals: int = 0
 
     @property
     def what(self) -> str:
@@ -125,7 +129,8 @@ class Differences:
         rows: one per number and pair, those that are clearest first.
         unjudged: numbers that have no error bars or another unit in one of a pair, and so no
             p-value; each with the reason.
-        doubts: what is wrong with single recoveries: misfit, not converged, not identified.
+        doubts: what is wrong with single recoveries, misfit, not converged, not identified; and
+            which of them the same individuals are in.
     """
 
     names: tuple[str, ...]
@@ -173,20 +178,34 @@ def _spoken(row: Difference) -> Finding:
     return Finding(said, Kind.NOTE, feature=row.name, number=row.adjusted)
 
 
-def differences(recoveries: Mapping[str, Recovery]) -> Differences:
-    """The `Differences` of recoveries by name, whose demonstrations are independent of each other.
+def differences(
+    recoveries: Mapping[str, Recovery], *, individuals: Mapping[str, ArrayLike] | None = None
+) -> Differences:
+    """The `Differences` of recoveries by name.
 
     Weights are those of sum 1, prices in units of the reward: so groups may differ in their noise.
     A number on its bound is judged by the end of its interval.
+
+    Args:
+        recoveries: name -> what was recovered.
+        individuals: name -> names of the individuals whose demonstrations these were. Two with
+            none in common are independent of each other; of others the errors add up, as if
+            they depended on each other as badly as they can.
     """
     if len(recoveries) < 2:
         raise InvalidModel(f"at least two recoveries are needed to compare; got {len(recoveries)}")
     numbers = {name: dict(_numbers(one)) for name, one in recoveries.items()}
-    rows, unjudged = [], []
+    who = {name: {*map(str, np.ravel(own))} for name, own in (individuals or {}).items()}
+    rows, unjudged, shared = [], [], {}
     for first, second in combinations(numbers, 2):
+        common = len(who.get(first, set()) & who.get(second, set()))
+        if common:
+            shared[first, second] = common
+        # Errors of two numbers add up in squares if they are independent, and to their sum at most.
+        together = float.__add__ if common else math.hypot
         for key, one in numbers[first].items():
             other = numbers[second].get(key, NOT_KNOWN)
-            gap, spread = one.value - other.value, math.hypot(one.error, other.error)
+            gap, spread = one.value - other.value, together(one.error, other.error)
             if not (math.isfinite(gap) and math.isfinite(spread) and spread > 0):
                 why = "without error bars" if key in numbers[second] else "in one of them only"
                 if key not in numbers[second] and _other_unit(key) in numbers[second]:
@@ -195,8 +214,8 @@ def differences(recoveries: Mapping[str, Recovery]) -> Differences:
                 continue
             # Of two independent numbers the distances to the ends of their intervals add up in
             # squares (Zou and Donner 2008): no end is beyond what the two can be.
-            below = math.hypot(one.below, other.above)
-            above = math.hypot(one.above, other.below)
+            below = together(one.below, other.above)
+            above = together(one.above, other.below)
             towards = below if gap > 0 else above
             row = Difference(
                 quantity=key[0],
@@ -208,13 +227,27 @@ def differences(recoveries: Mapping[str, Recovery]) -> Differences:
                 high=gap + above,
                 standard_error=spread,
                 p_value=math.erfc(TWO_SIDED * abs(gap) / towards / math.sqrt(2.0)) if gap else 1.0,
+                shared_individuals=common,
             )
             rows.append(row)
     adjusted = holm([row.p_value for row in rows]).tolist()
     found = [replace(row, adjusted=fair) for row, fair in zip(rows, adjusted, strict=True)]
     order = sorted(found, key=lambda row: (row.adjusted, row.p_value))
     doubts = [doubt for name, one in recoveries.items() for doubt in _doubts(name, one)]
+    doubts = [*_dependence(shared), *doubts]
     return Differences(tuple(recoveries), tuple(order), tuple(unjudged), tuple(doubts))
+
+
+def _dependence(shared: Mapping[tuple[str, str], int]) -> Iterator[Finding]:
+    """That some pairs are not independent, with how many individuals are in both."""
+    if shared:
+        pairs = listed([f"{one} and {other} ({n})" for (one, other), n in shared.items()])
+        said = (
+            f"The same individuals are in {pairs}, so these are not independent: the errors of a "
+            "difference are added, the most that any dependence allows. tacit recover --groups "
+            "shuffles groups within individuals, and may see a difference that this does not."
+        )
+        yield Finding(said, Kind.ERRORS, number=float(max(shared.values())))
 
 
 def _other_unit(key: tuple[str, str]) -> tuple[str, str]:

@@ -51,7 +51,10 @@ def comparison_document(
         for r in told.rows
         for numbers in [(r.value, r.low, r.high, r.p_value, r.adjusted)]
     ]
-    note = "They are taken to be independent. By Holm: adjusted for all rows of this table."
+    note = "Those that share no individuals are taken to be independent."
+    if any(row.shared_individuals for row in told.rows):
+        note += " Where individuals are in both, errors are added."
+    note += " By Holm: adjusted for all rows of this table."
     table = Table("Differences", [Column(head) for head in heads], rows, note, sortable=True)
     if rows:
         sections.append(Section("All differences", [table]))
