@@ -1,6 +1,7 @@
 # make demo   reproduces the paper and leaves a report in demo/
 # make test   format, lint, types, tests
 # make bench  the benchmarks, against the peers, and whether a ratio to one has fallen (an hour)
+# make bench-stale  which result files were measured with other code than there is now
 # make wheel-test  installs the wheel into an empty environment and runs tacit demo
 # make docs   the documentation as a site that needs no network, in site/
 # Each makes its own environment in .venv the first time.
@@ -10,7 +11,7 @@ WORKERS ?= 2
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test wheel-test bench docs clean torture
+.PHONY: demo test wheel-test bench bench-stale docs clean torture
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
 
@@ -62,6 +63,9 @@ bench: .venv/installed-bench
 	$(BIN)/python benchmarks/plots.py
 	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python benchmarks/regression.py
+
+bench-stale: .venv/installed
+	@$(BIN)/python benchmarks/stale.py
 
 docs: .venv/installed-docs
 	@# Not --quiet: with it mkdocs counts no warnings, and strict means nothing.

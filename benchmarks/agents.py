@@ -13,7 +13,6 @@ best that any policy within the budget earns. Writes benchmarks/results/agents.j
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,7 +94,7 @@ def main(args: Args) -> None:
         n_epochs=15, learning_rate=1.5e-3, ent_coef=0.0, gae_lambda=0.9,
         policy_kwargs={"net_arch": [64]}, device="cpu",
     )  # fmt: skip
-    kept, rows, start = None, [], time.perf_counter()
+    kept, rows = None, []
     for turn in range(args.rounds):
         model.learn(args.steps, reset_num_timesteps=False)
         policy = policy_of(model, mdp.states)
@@ -108,21 +107,18 @@ def main(args: Args) -> None:
         excess = spent / objective.budgets - 1.0
         priced.prices = np.maximum(priced.prices * np.exp(0.5 * excess), 1e-3 * best.multipliers)
         print(turn, round(value / best.value, 3), (spent / objective.budgets).round(3), flush=True)
-    seconds = time.perf_counter() - start
     uniform = worth(mdp, objective, np.full((mdp.states, mdp.actions), 1.0 / mdp.actions))
-    result = about(["stable-baselines3", "torch", "gymnasium", "numpy"]) | {
+    result = about(["tacit-irl", "stable-baselines3", "torch", "gymnasium", "numpy"]) | {
         "value_of_the_best": best.value,
         "budgets": objective.budgets.tolist(),
         "share_of_the_best": None if kept is None else kept[0] / best.value,
         "share_of_the_budget": None if kept is None else (kept[1] / objective.budgets).tolist(),
         "random_actions": {"share_of_the_best": uniform[0] / best.value,
                            "share_of_the_budget": (uniform[1] / objective.budgets).tolist()},
-        "seconds": seconds,
         "rounds": rows,
     }  # fmt: skip
-    result["versions"]["tacit-irl"] = tacit.__version__
     args.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps({k: v for k, v in result.items() if k != "rounds"}, indent=1))
+    print(json.dumps({k: v for k, v in result.items() if k not in ("rounds", "modules")}, indent=1))
 
 
 if __name__ == "__main__":

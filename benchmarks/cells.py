@@ -10,7 +10,6 @@ whether the answer moves by more than its standard errors. Writes benchmarks/res
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import gymnasium
@@ -57,7 +56,6 @@ def task(bins: float) -> tacit.Task:
 
 def main() -> None:
     """Fits all sizes and writes the result."""
-    start = time.perf_counter()
     found = tacit.checks.resolution_check(task, BINS)
     result = {
         "bins": list(BINS),
@@ -69,7 +67,6 @@ def main() -> None:
         "adequate": found.adequate,
         "noise": [one.temperature for one in found.recoveries],
         "sentences": [str(one) for one in found.sentences],
-        "seconds": round(time.perf_counter() - start, 1),
     }
     RESULTS.write_text(json.dumps({**about(PACKAGES), **result}, indent=1) + "\n")
     print(*found.sentences, sep="\n")

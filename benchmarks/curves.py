@@ -158,10 +158,10 @@ def main() -> None:
     kept = {}
     if set(args.only) < set(STUDIES) and args.out.exists():
         kept = json.loads(args.out.read_text("utf-8"))
-        load = max(load, kept["machine"]["load_at_start"])  # of the busier of the runs
-    report = about(PACKAGES, load=load)
+    report: dict[str, Any] = {"parts": kept.get("parts", {})}
     for name, study in STUDIES.items():
         report[name] = study(args.longest) if name in args.only else kept.get(name, [])
+    report["parts"] |= dict.fromkeys(args.only, about(PACKAGES, load=load))
     args.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
 

@@ -116,15 +116,13 @@ def action_values() -> dict[str, dict[str, float]]:
 
 def main() -> None:
     """Measures both and writes the result."""
-    start = time.perf_counter()
     result = {
-        "about": about(PACKAGES),
         "likeliest_constraints": likeliest(),
         "inverse_action_values": action_values(),
     }
-    result["seconds"] = time.perf_counter() - start
+    result = about(PACKAGES) | result
     RESULTS.write_text(json.dumps(result, indent=2) + "\n")
-    print(json.dumps({k: v for k, v in result.items() if k != "about"}, indent=2))
+    print(json.dumps({k: v for k, v in result.items() if k != "modules"}, indent=2))
 
 
 if __name__ == "__main__":

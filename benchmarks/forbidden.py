@@ -217,10 +217,10 @@ def main() -> None:
     given, folder = parser.parse_args(), os.environ.get("TACIT_DATA")
     if given.diagonals and folder:
         kept = json.loads(RESULTS.read_text())
-        kept["diagonals_of_5.657"] = dearer_diagonals(Path(folder)) | {"about": about(PACKAGES)}
+        kept["diagonals_of_5.657"] = dearer_diagonals(Path(folder)) | about(PACKAGES)
         RESULTS.write_text(json.dumps(kept, indent=2) + "\n")
         return
-    result: dict[str, object] = {"about": about(PACKAGES)}
+    result: dict[str, object] = {}
     rows, begin = [], time.process_time()
     for k in range(given.draws):
         # Every kind of set and number of demonstrations as often as every other.
@@ -228,17 +228,17 @@ def main() -> None:
             break
         rows.append(fresh(given.first + k, SIZES[k // 4 % len(SIZES)]))
     result["fresh"] = strata(rows)
-    result["seconds"] = time.process_time() - begin
+    result["processor_seconds_of_fresh"] = time.process_time() - begin
     for name, part in (
         ("published", published),
         ("diagonals_of_5.657", dearer_diagonals),
         ("their_method", lambda _: likeliest()),
     ):
         # Each is kept as soon as it is there.
-        RESULTS.write_text(json.dumps(result, indent=2) + "\n")
+        RESULTS.write_text(json.dumps(about(PACKAGES) | result, indent=2) + "\n")
         result[name] = part(Path(folder)) if folder else "TACIT_DATA is not set"
-    RESULTS.write_text(json.dumps(result, indent=2) + "\n")
-    print(json.dumps({k: v for k, v in result.items() if k != "about"}, indent=2))
+    RESULTS.write_text(json.dumps(about(PACKAGES) | result, indent=2) + "\n")
+    print(json.dumps(result, indent=2))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ import os
 import platform
 import re
 import resource
-import shlex
 import signal
 import subprocess
 import sys
@@ -29,13 +28,13 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import tacit
+from provenance import about
 
 
 @dataclass(frozen=True)
@@ -870,12 +869,10 @@ def seconds(number: float | None) -> str:
     return f"{number * 1e6:.3g} us"
 
 
-def save(path: Path, rows: list[Row], judged: list[Target], about: dict[str, Any]) -> None:
-    shown = [Path(sys.argv[0]).name, *sys.argv[1:]]
+def save(path: Path, rows: list[Row], judged: list[Target], known: dict[str, Any]) -> None:
     report = {
-        "command": "python benchmarks/" + shlex.join(shown),
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        **about,
+        **about(()),
+        **known,
         "versions": versions(),
         "targets": [dataclasses.asdict(t) for t in judged],
         "rows": [dataclasses.asdict(r) for r in rows],
@@ -943,7 +940,7 @@ def main(args: Args) -> None:
     if args.child:
         print(json.dumps(dataclasses.asdict(child(json.loads(args.child), args))))
         return
-    about = {"cap_seconds": args.cap, "machine": machine()}  # now: the load must be that of others
+    known = {"cap_seconds": args.cap, "machine": machine()}  # now: the load must be that of others
     start = time.perf_counter()
     rows: list[Row] = []
     with contextlib.suppress(KeyboardInterrupt):  # what is done is kept
@@ -953,10 +950,9 @@ def main(args: Args) -> None:
             print(f"{text} {row.status:8} {seconds(row.seconds):>9}  {row.note}", flush=True)
     judged = targets(rows)
     show(rows, judged)
-    took = time.perf_counter() - start
-    print(f"{took:.0f} s in all")
+    print(f"{time.perf_counter() - start:.0f} s in all")
     if not args.quick:
-        save(args.out, rows, judged, {"took_seconds": round(took, 1), **about})
+        save(args.out, rows, judged, known)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import resource
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +22,9 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy
 
 import tacit
-from provenance import given
+from provenance import about
 from tacit.engine import soft_search
 from tacit.engine.backends.device import sparse
 
@@ -275,20 +272,8 @@ def main() -> None:
         begun = time.perf_counter()
         rows[name] = study(args)
         print(f"{name} ({time.perf_counter() - begun:.0f} s):", json.dumps(rows[name]), flush=True)
-        page |= {
-            "command": given(),
-            "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-            "device": jax.devices()[0].device_kind,
-            "platform": jax.default_backend(),
-            "machine": f"{platform.machine()}, {os.cpu_count()} CPUs",
-            "versions": {
-                "tacit": tacit.__version__,
-                "jax": jax.__version__,
-                "numpy": np.__version__,
-                "scipy": scipy.__version__,
-                "python": platform.python_version(),
-            },
-        }
+        page |= {"device": jax.devices()[0].device_kind, "platform": jax.default_backend()}
+        page.setdefault("parts", {})[name] = about(("tacit-irl", "jax", "numpy", "scipy"))
         args.out.parent.mkdir(parents=True, exist_ok=True)
         args.out.write_text(json.dumps(page, indent=2) + "\n", encoding="utf-8")
 

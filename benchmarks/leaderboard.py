@@ -1,13 +1,12 @@
 """The page of the leaderboard from a run of `tacit leaderboard`.
 
-    tacit leaderboard --out board
-    python benchmarks/leaderboard.py board
+    python benchmarks/leaderboard.py --seeds 3
+    python benchmarks/leaderboard.py --seeds 3 --worlds nine-by-nine    # these worlds alone, anew
+    python benchmarks/leaderboard.py                                    # writes the page anew
 
-Keeps the numbers of that run in benchmarks/results/leaderboard.json and writes docs/leaderboard.md
-from that file, from published.json (walls, prices and safe sets on more draws) and from
-objectworld.json; without a folder it writes the page anew from what is kept. A run of some worlds
-(`tacit leaderboard --worlds nine-by-nine --out part`) takes the place of these worlds alone, and
-the file says of each when it was run.
+Runs `tacit leaderboard` with these words, keeps its numbers in benchmarks/results/leaderboard.json,
+where every world says how it was run, and writes docs/leaderboard.md from that file, from
+published.json (walls, prices and safe sets on more draws) and from objectworld.json.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ import argparse
 import json
 from pathlib import Path
 
-from provenance import about
+from provenance import about, origin
+from studies import run
 from tacit.studies.leaderboard import HIDES, METRICS
 
 ROOT = Path(__file__).parent.parent
@@ -33,8 +33,10 @@ method's paper takes for known (the reward, the noise, a budget), it is told. Ma
 {command}
 ```
 
-It took {seconds:.0f} seconds of one processor. {hides} Regret is a share of what policies can earn
-at most less at least; a violation of 1 spends beyond the budget what someone spends who does not
+From {origin}. It took {seconds:.0f} seconds of one processor. {hides}
+
+Regret is a share of what policies can earn at most less at least; a violation of 1 spends
+beyond the budget what someone spends who does not
 mind (at least a tenth of the budget); "solved again" is the best policy for the recovered
 objective, in the true world; safe is the share of five worlds (the same, new dynamics,
 new starts, new budgets, a new reward) without a violation; feasible the share of trips, solved
@@ -57,7 +59,15 @@ def number(found: dict | None) -> str:
 def page(results: dict) -> str:
     """The text of the page."""
     seconds = sum(world["seconds"] for world in results["worlds"])
-    parts = [HEAD.format(command=results["command"], hides=HIDES, seconds=seconds)]
+    commands = dict.fromkeys(world["run"]["command"] for world in results["worlds"])
+    parts = [
+        HEAD.format(
+            command="\n".join(commands),
+            origin=origin("leaderboard", results),
+            hides=HIDES,
+            seconds=seconds,
+        )
+    ]
     for world in results["worlds"]:
         parts.append(f"## {world['title']}\n")
         if world["absent"]:
@@ -105,7 +115,8 @@ def measured_apart() -> list[str]:
     """Walls, prices, safe sets and Objectworld, on more draws than a board has."""
     found, objects = kept("published"), kept("objectworld")
     walls, prices, tasks = (found[name]["rows"] for name in ("walls", "prices", "tasks"))
-    parts = ["## Walls: what can be told, and what is found\n"]
+    made = [f"From {origin(name, kept(name))}.\n" for name in ("published", "objectworld")]
+    parts = ["## Walls: what can be told, and what is found\n", made[0]]
     names = ["forbidden", "beside_what_is_free", "decidable", "decidable_found", "found", "wrong",
              "violation", "feasible_reward"]  # fmt: skip
     heads = ["setting", "forbidden", "beside what is free", "can be told", "told of these", "found",
@@ -145,7 +156,7 @@ def measured_apart() -> list[str]:
         f"in {sum(sure)} of {sum(row['tasks'] for name, row in tasks.items() if 'conf' in name)} "
         "tasks it says that nobody is so sure and keeps the facets that were seen.\n"
     )
-    parts.append("## Objectworld: mean V* - V\n")
+    parts += ["## Objectworld: mean V* - V\n", made[1]]
     rows = []
     for n, held in objects["recorded"].items():
         best = held["distances" if n == "4" else "ridge"]["loss"]
@@ -168,25 +179,25 @@ def measured_apart() -> list[str]:
 
 
 def main() -> None:
-    """Keeps the results of a run, if one is given, and writes the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, nargs="?", help="of `tacit leaderboard`")
-    given = parser.parse_args()
-    if given.folder is not None:
-        found = json.loads((given.folder / "results.json").read_text(encoding="utf-8"))
-        command = f"TACIT_DATA=... tacit leaderboard --seeds {found['settings']['seeds']}"
-        again = found["settings"].get("worlds")
-        command += f" --worlds {' '.join(again)}" if again else ""
-        head = about(("tacit-irl", "numpy", "scipy", "jax"), command=command)
-        for world in found["worlds"]:
-            world["run"] = {"command": command, "date": head["date"]}
-        if again and RESULTS.exists():
-            old, new = kept("leaderboard"), {world["name"]: world for world in found["worlds"]}
-            names = [world["name"] for world in old["worlds"]]
-            worlds = [new.get(world["name"], world) for world in old["worlds"]]
-            more = [world for name, world in new.items() if name not in names]
-            found, head = old | {"worlds": [*worlds, *more]}, {}
-        text = json.dumps(head | found, indent=1) + "\n"
+    """Runs worlds, where it is asked to, keeps what was found, and writes the page."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--seeds", type=int, help="draws of each world; runs nothing without it")
+    parser.add_argument("--worlds", nargs="+", default=[], help="these alone")
+    asked = parser.parse_args()
+    if asked.seeds is not None:
+        words = ["leaderboard", "--seeds", str(asked.seeds)]
+        words += ["--worlds", *asked.worlds] if asked.worlds else []
+        found = run(words, "results.json")
+        head = about(("tacit-irl", "numpy", "scipy", "jax"))
+        head["command"] = f"TACIT_DATA=... {head['command']}"
+        fresh = {world["name"]: world | {"run": head} for world in found["worlds"]}
+        if asked.worlds and RESULTS.exists():
+            before = kept("leaderboard")
+            fresh = {world["name"]: world for world in before["worlds"]} | fresh
+            found = before
+        text = json.dumps(found | {"worlds": list(fresh.values())}, indent=1) + "\n"
         RESULTS.write_text(text, encoding="utf-8")
     PAGE.write_text(page(json.loads(RESULTS.read_text(encoding="utf-8"))), encoding="utf-8")
 

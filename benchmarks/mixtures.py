@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -122,13 +121,11 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=50, help="of the mixtures")
     parser.add_argument("--diagnoses", type=int, default=10, help="draws of each wrong expert")
     given = parser.parse_args()
-    start = time.perf_counter()
     pairs = [two_types(seed) for seed in range(given.draws)]
     picked = [one_type(seed) for seed in range(given.draws)]
     names = {kind: [named(kind, s) for s in range(given.diagnoses)] for kind in KINDS}
     result = {
-        "about": about(PACKAGES),
-        "seconds": time.perf_counter() - start,
+        **about(PACKAGES),
         "two_types": {
             "draws": given.draws,
             "clear": sum(p["clear"] for p in pairs),
@@ -148,7 +145,7 @@ def main() -> None:
         },
     }
     RESULTS.write_text(json.dumps(result, indent=2) + "\n")
-    print(json.dumps({k: v for k, v in result.items() if k != "about"}, indent=2))
+    print(json.dumps({k: v for k, v in result.items() if k != "modules"}, indent=2))
 
 
 if __name__ == "__main__":

@@ -191,24 +191,28 @@ def large(args: Args) -> dict[str, Any]:
 
 def main(args: Args) -> None:
     """Measures and writes."""
-    head = about(("tacit-irl", "numpy", "scipy", "jax", "numba"), load=os.getloadavg()[0])
+    load = os.getloadavg()[0]
+
+    def head() -> dict[str, Any]:
+        return about(("tacit-irl", "numpy", "scipy", "jax", "numba"), load=load)
+
     result = json.loads(args.out.read_text()) if args.out.exists() else {}
     words = sys.argv[1:]
     asked = [word for word in words if not word.isdigit()] or ["ridge", "smooth"]
     if not words:
-        result = {"large": large(args) | head}
+        result = {"large": large(args) | head()}
     if asked == ["large"]:
-        result["large"] = large(args) | head
+        result["large"] = large(args) | head()
         args.out.write_text(json.dumps(result, indent=1) + "\n")
         return
     if asked == ["fresh"]:
         for number in [int(word) for word in words if word.isdigit()] or NUMBERS:
-            result.setdefault("fresh", {})[str(number)] = fresh(number, args.draws) | head
+            result.setdefault("fresh", {})[str(number)] = fresh(number, args.draws) | head()
             args.out.write_text(json.dumps(result, indent=1) + "\n")
         return
     for number in [int(word) for word in words if word.isdigit()] or NUMBERS:
         known = result.setdefault("recorded", {}).setdefault(str(number), {})
-        known |= recorded(number, asked) | {f"made with {' and '.join(asked)}": head}
+        known |= recorded(number, asked) | {f"made with {' and '.join(asked)}": head()}
         args.out.write_text(json.dumps(result, indent=1) + "\n")
 
 

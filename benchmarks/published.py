@@ -203,7 +203,7 @@ def main() -> None:
         start = time.process_time()
         found = PARTS[name]()
         seconds = time.process_time() - start
-        kept[name] = {"about": about(PACKAGES), "seconds": seconds, "rows": found}
+        kept[name] = about(PACKAGES) | {"processor_seconds": seconds, "rows": found}
         RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
         print(name, json.dumps(found, indent=1))
 

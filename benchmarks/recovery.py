@@ -420,14 +420,13 @@ def main(args: Args) -> None:
         print(f"-- {name}: {time.perf_counter() - start:.1f} s", flush=True)
     if args.quick:
         return
-    kept = []
+    kept, parts = [], {}
     if args.only and args.out.exists():
-        kept = [r for r in json.loads(args.out.read_text())["rows"] if r["name"] not in args.only]
+        before = json.loads(args.out.read_text())
+        kept, parts = [r for r in before["rows"] if r["name"] not in args.only], before["parts"]
     names = ("tacit-irl", "jax", "jaxlib", "numpy", "scipy", "numba", "highspy")
-    document = {
-        **about(names),
-        "rows": kept + rows,
-    }
+    parts |= dict.fromkeys(args.only or STUDIES, about(names))
+    document = {"parts": parts, "rows": kept + rows}
     args.out.parent.mkdir(exist_ok=True)
     args.out.write_text(json.dumps(document, indent=1, default=float) + "\n")
 

@@ -222,7 +222,8 @@ def started(checkout: Path, jax_before: bool, only: str) -> subprocess.Popen[str
     """A process that runs the cases of this file with the tacit of a checkout."""
     words = [sys.executable, __file__, "--work", "--only", only]
     words += ["--jax-before"] if jax_before else []
-    around = {**os.environ, **ALONE, "PYTHONPATH": str((checkout / "src").resolve())}
+    paths = [str((checkout / "src").resolve()), os.environ.get("PYTHONPATH", "")]
+    around = {**os.environ, **ALONE, "PYTHONPATH": os.pathsep.join(paths)}
     return subprocess.Popen(
         words, env=around, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -278,17 +279,9 @@ def slowdown(name: str, jax_before: bool, times: list[tuple[float, float]]) -> d
     }
 
 
-def commit(checkout: Path) -> str:
-    """The commit that is checked out, with a mark where files differ from it."""
-    words = ["git", "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"]
-    return subprocess.run(
-        words, cwd=checkout, capture_output=True, text=True, check=True
-    ).stdout.strip()
-
-
 def compare(then: Path, *, rounds: int, only: str, out: Path) -> None:
     """Measures this checkout beside another, prints the ratios and writes them."""
-    from provenance import about
+    from provenance import about, commit
 
     now, load = HERE.parent, os.getloadavg()[0]
     commits = {"then": commit(then), "now": commit(now)}

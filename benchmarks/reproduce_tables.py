@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from provenance import measured
 from tacit.studies import LIKELIHOOD, MATCHING, RANDOM
 
 Page = dict[str, Any]
@@ -20,7 +21,7 @@ ERRORS = ("reward_error", "cost_error", "starc", "feasible_balanced")
 
 def number_tables(results: Page) -> str:
     """Markdown: for each block how often the policy comes back and how far off all else is."""
-    parts = [f"Made by `{results['command']}`."]
+    parts = [f"Made by `{results['command']}`, {measured(results)}."]
     for block in results["blocks"].values():
         parts.append(
             f"**{block['title'].capitalize()}**: {block['draws']} draws, {block['binding']} of "

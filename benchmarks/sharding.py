@@ -234,7 +234,6 @@ def main() -> None:
     small = Grid(300)
     part = ["--side", str(small.side), "--work"]
     report = {
-        **about(PACKAGES, load=load),
         "states": grid.states,
         "small_states": small.states,
         "discount": grid.discount,
@@ -247,7 +246,7 @@ def main() -> None:
             for row in launch([*part, "memory"], devices=n)[0]  # type: ignore
         ],
     }
-    text = json.dumps(report, indent=1)
+    text = json.dumps(about(PACKAGES, load=load) | report, indent=1)
     if not args.quick:
         RESULTS.write_text(text + "\n")
     print(text)

@@ -1,10 +1,12 @@
-"""The tables of docs/performance.md and docs/scale.md, made from the result files.
+"""The tables of docs/performance.md and docs/scale.md, and the day of every measurement in docs/.
 
     python benchmarks/tables.py    # writes them into the pages
 
 The pages have marks, `<!-- made: NAME -->` and `<!-- end -->`; what stands between them is made
 here, or in scale_tables.py, and nowhere else, and a test compares. Text outside the marks holds no
-measured number.
+measured number. Below each block stand the result files that it was made from, with their days.
+Other pages have `<!-- measured: NAME ... -->` beside the numbers of a result file: its day is
+written there.
 """
 
 from __future__ import annotations
@@ -15,9 +17,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from provenance import heads, origin
+
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 PAGE, SCALE = (HERE.parent / "docs" / name for name in ("performance.md", "scale.md"))
+MEASURED = re.compile(r"(<!-- measured: ([\w -]+) -->\n).*?(<!-- end -->)", re.S)
 MARKS = re.compile(r"(<!-- made: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 
 JOIN = "\u00a0"  # a space at which no line breaks: a number stays with its unit
@@ -37,6 +42,24 @@ def results(folder: Path = RESULTS) -> Results:
     return {
         path.stem: json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*.json"))
     }
+
+
+class Record(dict[str, Any]):
+    """Result files by name, and which of them were read."""
+
+    def __init__(self, found: Results) -> None:
+        super().__init__(found)
+        self.read: list[str] = []
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.read:
+            self.read.append(name)
+        return super().__getitem__(name)
+
+
+def origins(names: Iterable[str], found: Results) -> str:
+    """The sentence on where numbers come from, and when they were measured."""
+    return f"From {'; '.join(origin(name, found[name]) for name in names)}."
 
 
 def duration(seconds: float | None) -> str:
@@ -314,6 +337,7 @@ def larger(found: Results) -> str:
 
 def accelerator(found: Results) -> str:
     gpu, rows = found["gpu"], found["gpu"]["rows"]
+    _, head = next(heads(gpu))
     lines = []
     for name in ("soft", "soft, largest"):
         row = rows[name]
@@ -342,7 +366,7 @@ def accelerator(found: Results) -> str:
                     f"{row['host_peak_gib']:.2f} GiB on the host",
                 ]
             )
-    said = f"{gpu['device']}, JAX {gpu['versions']['jax']}.\n\n"
+    said = f"{gpu['device']}, JAX {head['versions']['jax']}.\n\n"
     head = ["work", "size", "first call, compiling", "after that", "peak memory"]
     return said + table(head, lines, 2)
 
@@ -494,20 +518,22 @@ def sources(found: Results) -> str:
     lines = []
     for name in SOURCES:
         if name in found:
-            report = found[name]
-            machine = report["machine"]
-            if isinstance(machine, dict):
+            for _, head in heads(found[name]):
+                machine = head["machine"]
                 load = machine.get("load_at_start")
                 load = load[0] if isinstance(load, list) else load
                 machine = f"{machine['cpu']}, {machine['cores']} cores" + (
                     f", load {load:.1f} at the start" if load is not None else ""
                 )
-            lines.append([f"`{name}.json`", f"`{report['command']}`", report["date"][:10], machine])
-    made = table(["file", "made by", "on", "machine"], lines, 4)
+                made = f"{head['date'][:10]}, {head.get('commit') or '–'}"
+                line = [f"`{name}.json`", f"`{head['command']}`", made, machine]
+                lines += [line] if line not in lines else []
+    made = table(["file", "made by", "on, at commit", "machine"], lines, 4)
     versions = {"imitation": found["mce_irl"]["rows"][0]["imitation_version"]}
     versions = found["forward"]["versions"] | found["ingest"]["versions"] | versions
     peers = ", ".join(f"{name} {version}" for name, version in versions.items())
-    gpu = ", ".join(f"{name} {version}" for name, version in found["gpu"]["versions"].items())
+    _, head = next(heads(found["gpu"]))
+    gpu = ", ".join(f"{name} {version}" for name, version in head["versions"].items())
     return f"{made}\nVersions: {peers}. On the GPU: {gpu}.\n"
 
 
@@ -539,8 +565,20 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
 
 
 def filled(page: str, found: Results, blocks: dict[str, Callable[[Results], str]]) -> str:
-    """The page with every block made anew."""
-    return MARKS.sub(lambda m: f"{m[1]}\n{blocks[m[2]](found)}\n{m[3]}", page)
+    """The page with every block made anew, and the days of its result files below it."""
+
+    def made(mark: re.Match[str]) -> str:
+        record = Record(found)
+        text = blocks[mark[2]](record)
+        below = f"{origins(record.read, found)}\n\n" if mark[2] != "sources" else ""
+        return f"{mark[1]}\n{text}\n{below}{mark[3]}"
+
+    return MARKS.sub(made, page)
+
+
+def dated(page: str, found: Results) -> str:
+    """The page with the days of the result files that its marks name."""
+    return MEASURED.sub(lambda m: f"{m[1]}\n{origins(m[2].split(), found)}\n\n{m[3]}", page)
 
 
 def main() -> None:
@@ -548,6 +586,8 @@ def main() -> None:
 
     for path, blocks in ((PAGE, BLOCKS), (SCALE, scale_tables.BLOCKS)):
         path.write_text(filled(path.read_text("utf-8"), results(), blocks), encoding="utf-8")
+    for path in PAGE.parent.glob("*.md"):
+        path.write_text(dated(path.read_text("utf-8"), results()), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -404,19 +404,22 @@ def main(args: Args) -> None:
     if args.package is not None:
         document = json.loads(args.out.read_text()) if args.out.exists() else {"rows": []}
         command = "python benchmarks/trips.py --package FOLDER --package-python PYTHON"
+        measured = beside_package(args)
         head = about(names, load=load, command=command)
-        document["package"] = {**head, **beside_package(args)}
+        document["package"] = head | measured
         print(json.dumps(document["package"], indent=1))
         args.out.write_text(json.dumps(document, indent=1) + "\n")
         return
     if args.random:
         document = json.loads(args.out.read_text()) if args.out.exists() else {"rows": []}
-        document["random_moves"] = {**about(names, load=load), "rows": random_moves(args)}
+        rows = random_moves(args)
+        document["random_moves"] = about(names, load=load) | {"rows": rows}
         args.out.write_text(json.dumps(document, indent=1) + "\n")
         return
     if args.coverage:
         document = json.loads(args.out.read_text()) if args.out.exists() else {"rows": []}
-        document["coverage"] = {**about(names, load=load), **coverage(args)}
+        measured = coverage(args)
+        document["coverage"] = about(names, load=load) | measured
         print(json.dumps(document["coverage"], indent=1))
         args.out.write_text(json.dumps(document, indent=1) + "\n")
         return
@@ -472,13 +475,12 @@ def main(args: Args) -> None:
         }
     print(json.dumps(row, indent=1))
     args.out.parent.mkdir(exist_ok=True)
-    document = {**about(names, load=load), "rows": [row]}
+    head = about(names, load=load)
+    document = head | {"rows": [row]}
     document["package"] = {"absent": "RecursiveRouteChoice is not here: give it by --package"}
     if args.out.exists():
         document |= {
-            k: v
-            for k, v in json.loads(args.out.read_text()).items()
-            if k not in ("rows", *about(names))
+            k: v for k, v in json.loads(args.out.read_text()).items() if k not in ("rows", *head)
         }
     args.out.write_text(json.dumps(document, indent=1) + "\n")
 

@@ -670,10 +670,10 @@ def write(rows: list[dict], run: dict, load: float) -> None:
         load: of the machine before.
     """
     sys.path.insert(0, str(ROOT / "benchmarks"))
-    from provenance import about
+    from provenance import about, every_module
 
     packages = ("tacit-irl", "numpy", "jax", "numba", "polars")
-    page = about(packages, load=load, command="make torture") | {"run": run}
+    page = about(packages, load=load, command="make torture", modules=every_module()) | {"run": run}
     found = json.loads(RESULTS.read_text("utf-8"))["rows"] if RESULTS.exists() else []
     every = {row["attack"]: row for row in found}
     every |= {row["attack"]: row | {"date": page["date"]} for row in rows}
