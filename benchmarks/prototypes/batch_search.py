@@ -29,6 +29,7 @@ import tacit
 ROUNDS = 60  # of a fixed point
 SETTLED = 1e-13  # change of values at which it is reached
 PROMISED = 1e-13  # nats that the next step may still promise
+RUNAWAY, RESCUE = 30, 1e-6  # steps after which a ridge is added: the loss has no minimum
 SMALLEST = 256  # problems in a call: fewer are padded, so that few shapes are compiled
 
 
@@ -118,7 +119,7 @@ def bounded_step(curvature: np.ndarray, slope: np.ndarray, least: np.ndarray) ->
     return np.maximum(step, least)
 
 
-def search(target: np.ndarray, features: np.ndarray, mdp: tacit.MDP) -> dict[str, np.ndarray]:
+def search(target: np.ndarray, features: np.ndarray, mdp: tacit.MDP) -> dict[str, Any]:
     """Minima [N, D] within z >= 0; finished problems leave the batch."""
     count, size = target.shape
     moves = np.asarray(mdp.sparse().todense()).reshape(mdp.states, mdp.actions, mdp.states)
@@ -126,24 +127,34 @@ def search(target: np.ndarray, features: np.ndarray, mdp: tacit.MDP) -> dict[str
     z, loss = np.zeros((count, size)), np.full(count, np.inf)
     gradient, information = np.zeros((count, size)), np.zeros((count, size, size))
     values, targets = jnp.zeros((count, mdp.states)), jnp.asarray(target)
-    steps, calls = np.zeros(count, int), 0
+    steps, ridge, asked = np.zeros(count, int), np.zeros(count), []
 
     def ask(rows: np.ndarray, trial: np.ndarray) -> tuple[Any, ...]:
-        nonlocal calls
-        calls += 1
         width = min(count, max(SMALLEST, 1 << (len(rows) - 1).bit_length()))
+        begun = time.perf_counter()
         padded = rows[np.minimum(np.arange(width), len(rows) - 1)]
         places = trial[np.minimum(np.arange(width), len(rows) - 1)]
         found = evaluate(
             jnp.asarray(places), values[padded], targets[padded], *world, discount=mdp.discount
         )
-        return (padded, *(np.asarray(part)[: len(rows)] for part in found[:3]), found[3])
+        there, slopes, curvatures = (np.array(part[: len(rows)]) for part in found[:3])
+        weight = ridge[rows]
+        there += 0.5 * weight * (trial**2).sum(axis=1)
+        slopes += weight[:, None] * trial
+        curvatures += weight[:, None, None] * np.eye(size)
+        asked.append((len(rows), time.perf_counter() - begun))
+        return padded, there, slopes, curvatures, found[3]
 
     open_rows = np.arange(count)
     padded, loss, gradient, information, fresh = ask(open_rows, z)
     values = values.at[padded].set(fresh)
-    loss, gradient, information = map(np.array, (loss, gradient, information))
     while len(open_rows):
+        late = open_rows[(steps[open_rows] > RUNAWAY) & (ridge[open_rows] == 0)]
+        if len(late):
+            ridge[late] = RESCUE
+            loss[late] += 0.5 * RESCUE * (z[late] ** 2).sum(axis=1)
+            gradient[late] += RESCUE * z[late]
+            information[late] += RESCUE * np.eye(size)
         here, slope, curvature = z[open_rows], gradient[open_rows], information[open_rows]
         step = bounded_step(curvature, slope, -here)
         promise = -(slope * step).sum(axis=1)
@@ -165,7 +176,14 @@ def search(target: np.ndarray, features: np.ndarray, mdp: tacit.MDP) -> dict[str
             steps[taken] += 1
             length[left[~good]] /= 4
             left = left[~good]
-    return {"z": z, "loss": loss, "gradient": gradient, "steps": steps, "calls": np.array(calls)}
+    return {
+        "z": z,
+        "loss": loss,
+        "gradient": gradient,
+        "steps": steps,
+        "ridge": ridge,
+        "asked": asked,
+    }
 
 
 def problems(count: int) -> tuple[tacit.worlds.World, np.ndarray]:
@@ -209,7 +227,10 @@ def main() -> None:
             report[name] = time.perf_counter() - begun
     held = (found["z"] <= 0) & (found["gradient"] > 0)
     report |= {
-        "device_calls": int(found["calls"]),
+        "device_calls": len(found["asked"]),
+        "rescued": int((found["ridge"] > 0).sum()),
+        "largest_calls": [(n, round(t, 3)) for n, t in found["asked"][:10]],
+        "seconds_in_calls": sum(t for _, t in found["asked"]),
         "steps_median": float(np.median(found["steps"])),
         "steps_most": int(found["steps"].max()),
         "projected_gradient": float(
