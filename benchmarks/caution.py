@@ -8,6 +8,7 @@ another start, and random worlds of two constraints with other transitions. Ther
 judged against the TRUE budgets, and the reward against that of the best policy within them. Draws
 whose true budgets no policy of the new world can meet are left out, and counted. Three answers:
 the recovered objective, `recovery.cautious()` for any world, `recovery.cautious(mdp)` for this one.
+A cautious answer at confidence .95 may break a budget in 5 %: a verdict by the rule of rates.py.
 Writes benchmarks/results/caution.json.
 """
 
@@ -15,12 +16,14 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
 import tacit
 from provenance import about
+from rates import Rate, size_verdict
 
 RESULTS = Path(__file__).parent / "results" / "caution.json"
 PACKAGES = ("tacit-irl", "numpy", "scipy", "jax", "highspy")
@@ -97,6 +100,7 @@ def summary(draws: list[dict[str, dict] | None]) -> dict[str, object]:
         over = np.array([one["over"] for one in found])
         row[name] = {
             "solved": len(found),
+            "breaks": int((over > 1e-6).sum()),
             "broken": float((over > 1e-6).mean()) if len(over) else None,
             "worst": float(over.max().clip(0)) if len(over) else None,
             "median_reward": float(np.median([one["reward"] for one in found])) if found else None,
@@ -126,8 +130,17 @@ def main() -> None:
                 }
                 rows.append(row)
                 print(json.dumps(row), flush=True)
+    verdicts = {}
+    for name in ANSWERS[1:]:
+        rates = []
+        for row in rows:
+            cell = f"{row['change']}, {row['expert']}, {row['trajectories']}"
+            rates.append(Rate(cell, row[name]["breaks"], row[name]["solved"], cell))
+        verdicts[name] = size_verdict(rates)
+        print(f"{name}: {verdicts[name]}")
     result = {
         **about(PACKAGES),
+        "verdicts": {name: asdict(verdict) for name, verdict in verdicts.items()},
         "rows": rows,
     }
     RESULTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

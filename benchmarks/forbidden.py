@@ -13,7 +13,8 @@ forbidding it takes more away than the truth does. Where it has a rival one of t
 one being named: "neither it nor its rival" counts the claims that are false, and "false without a
 rival" what is false of the findings that no rival contests. The data can tell what is tested at the
 level in the world that lacks all the rest of the truth, unless a part of it that is a candidate,
-too, explains all; "in part" counts these as well, told where they or a part of them are found.
+too, explains all; "in part" counts these as well, told where they or a part of them are found. Sets
+with a false name are judged against 5 % by the rule of rates.py.
 Published sets: the ten of Scobee and Sastry (2020), where TACIT_DATA names the folder that holds
 `scobee/`, by `Forbidden` and by their own method; and what is said where diagonal steps are made to
 cost 5.657 instead of 4. Writes benchmarks/results/forbidden.json.
@@ -25,7 +26,7 @@ import argparse
 import json
 import os
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,7 @@ import numpy as np
 import tacit
 from families import likeliest
 from provenance import about
+from rates import rates_of, size_verdict
 from tacit.inverse.candidates import candidates_of
 from tacit.model.ends import close
 
@@ -176,6 +178,22 @@ def share(count: int, sets: int) -> dict[str, float]:
     return {"share": rate, "standard_error": float(np.sqrt(rate * (1.0 - rate) / sets))}
 
 
+def verdicts(rows: list[dict[str, int]]) -> dict[str, dict[str, object]]:
+    """Sets with a false name, or with a false claim, against 5 %, by world and demonstrations."""
+    cells: dict[str, list[dict[str, int]]] = {}
+    for k, row in enumerate(rows):
+        world = ("6 x 6", "9 x 9, published", "6 x 6", "9 x 9, others")[k % 4]
+        cells.setdefault(f"{world}, {SIZES[k // 4 % len(SIZES)]}", []).append(row)
+    found = {}
+    for name in ("false", "neither_it_nor_its_rival"):
+        wrong = {cell: np.array([row[name] > 0 for row in own]) for cell, own in cells.items()}
+        rates = [rate for cell, each in wrong.items() for rate in rates_of(cell, each)]
+        verdict = size_verdict(rates)
+        print(f"{name}: {verdict}")
+        found[name] = asdict(verdict)
+    return found
+
+
 def strata(rows: list[dict[str, int]]) -> dict[str, dict[str, object]]:
     """False findings and recall of all sets, by world, and by number of demonstrations."""
     sizes = [SIZES[k // 4 % len(SIZES)] for k in range(len(rows))]
@@ -227,7 +245,7 @@ def main() -> None:
         if k % 16 == 0 and time.process_time() - begin > given.seconds:
             break
         rows.append(fresh(given.first + k, SIZES[k // 4 % len(SIZES)]))
-    result["fresh"] = strata(rows)
+    result["fresh"], result["verdicts"] = strata(rows), verdicts(rows)
     result["processor_seconds_of_fresh"] = time.process_time() - begin
     for name, part in (
         ("published", published),

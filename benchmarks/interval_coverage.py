@@ -9,10 +9,10 @@ the share of 95 % intervals of reward weights, of cost weights and of prices tha
 also among the draws in which a constraint was dropped, and of prices among those in which their
 constraint was found; how often an idle constraint, alone or as a
 set of idle ones, is called active (familywise false alarms), and how often a real one is found; all
-with Monte Carlo errors. Cost weights are those of constraints that were found: of others none are
-reported. The cells share the seconds evenly: more time, more draws. `--cells all` draws every
-combination; `--cells thin` those that say most about few steps, weak prices and false alarms, whose
-rows then replace those of the same cells in what was written before, each with its own command.
+with Monte Carlo errors, and for each kind of number a verdict by the rule of rates.py. Cost weights
+are those of constraints that were found: of others none are reported. The cells share the seconds
+evenly: more time, more draws. `--cells all` draws every combination; `--cells thin` those that say
+most about few steps, weak prices and false alarms.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ import numpy as np
 
 import tacit
 from provenance import about
+from rates import Rate, Verdict, coverage_verdict, rates_of, size_verdict
 
 STATES, ACTIONS, DISCOUNT, NOISE, WORLDS = 8, 3, 0.9, 0.15, 6
 PRICES = {"zero": 0.0, "weak": 0.1, "strong": 0.8}
@@ -159,9 +160,9 @@ def draw(cell: Cell, seed: int) -> dict[str, Any]:
     ends = [told.cost_intervals[k] for k in real]
     inside = [_holds(part, weights[1 + k]) for k, part in zip(real, ends, strict=True)]
     return {
-        "reward": _holds(told.reward_intervals, weights[0]).mean(),
-        "costs": np.nanmean(np.concatenate(inside)) if np.isfinite(ends).any() else np.nan,
-        "price": _holds(told.multiplier_intervals, price).mean(),
+        "reward": _holds(told.reward_intervals, weights[0]),
+        "costs": np.concatenate([*inside, np.full(2 * (len(price) - len(real)), np.nan)]),
+        "price": _holds(told.multiplier_intervals, price),
         "selected": _selected(found, price),
         "dropped": bool((found.multipliers == 0).any()),
         "alarm": alarm if idle else np.nan,
@@ -171,11 +172,11 @@ def draw(cell: Cell, seed: int) -> dict[str, Any]:
     }
 
 
-def _selected(recovery: tacit.Recovery, price: np.ndarray) -> float:
-    """Share of the price intervals of real constraints found by themselves that hold; or NaN."""
+def _selected(recovery: tacit.Recovery, price: np.ndarray) -> np.ndarray:
+    """[K] whether price intervals hold of real constraints found by themselves; NaN of others."""
     found = np.asarray(recovery.identification.active) & (price > 0)
     held = _holds(recovery.identification.multiplier_intervals, price)
-    return float(held[found].mean()) if found.any() else np.nan
+    return np.where(found, held, np.nan)
 
 
 def _holds(ends: np.ndarray, truth: np.ndarray) -> np.ndarray:
@@ -184,10 +185,10 @@ def _holds(ends: np.ndarray, truth: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(ends).any(axis=1), np.nan, held)
 
 
-def share(values: list[float]) -> dict[str, float] | None:
-    """Mean over the draws, and its Monte Carlo error; None where nothing was measured."""
-    kept = np.array(values, float)
-    kept = kept[~np.isnan(kept)]
+def share(draws: list[Any]) -> dict[str, float] | None:
+    """Mean over the draws, each of one number or several, and its Monte Carlo error; or None."""
+    found = [np.asarray(one, float) for one in draws]
+    kept = np.array([np.nanmean(one) for one in found if not np.isnan(one).all()])
     if not len(kept):
         return None
     error = float(kept.std())
@@ -204,47 +205,42 @@ def row(cell: Cell, seconds: float, most: int) -> dict[str, Any]:
     while len(draws) < most and (time.perf_counter() - began < seconds or len(draws) < 10):
         draws.append(draw(cell, len(draws)))
 
-    def all_of(name: str, *, dropped: bool = False) -> list[float]:
+    def all_of(name: str, *, dropped: bool = False) -> list[Any]:
         return [one[name] for one in draws if one["dropped"] or not dropped]
 
+    kinds = {
+        "reward_weights": all_of("reward"),
+        "reward_weights_where_dropped": all_of("reward", dropped=True),
+        "cost_weights": all_of("costs"),
+        "prices": all_of("price"),
+        "prices_where_dropped": all_of("price", dropped=True),
+        SELECTED: all_of("selected"),
+        "false_alarms": all_of("alarm"),
+    }
+    source = ", ".join(str(value) for value in asdict(cell).values())
     return {
         **asdict(cell),
         "draws": len(draws),
-        "reward_weights": share(all_of("reward")),
-        "reward_weights_where_dropped": share(all_of("reward", dropped=True)),
-        "cost_weights": share(all_of("costs")),
-        "prices": share(all_of("price")),
-        "prices_where_dropped": share(all_of("price", dropped=True)),
-        SELECTED: share(all_of("selected")),
-        "false_alarms": share(all_of("alarm")),
+        **{name: share(found) for name, found in kinds.items()},
         "found": share(all_of("found")),
         "count_by_bic": share(all_of("count")),
         "misfit_said": share(all_of("misfit")),
+        "rates": {
+            name: [asdict(rate) for rate in rates_of(source, np.array(found, float))]
+            for name, found in kinds.items()
+            if found
+        },
     }
 
 
-def key(one: dict[str, Any]) -> tuple[Any, ...]:
-    """The cell of a row."""
-    return tuple(one[field.name] for field in fields(Cell))
-
-
-def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Cells significantly below 94 %, and the false alarms of all cells together."""
-    low, high_prices = (
-        [
-            {**{f.name: one[f.name] for f in fields(Cell)}, "number": name, **one[name]}
-            for one in rows
-            for name in names
-            if one.get(name) is not None and one[name]["mean"] + 2.0 * one[name]["error"] < 0.94
-        ]
-        for names in (COVERED, (SELECTED,))
-    )
-    parts = [one for one in rows if one["false_alarms"] is not None]
-    many = sum(one["draws"] for one in parts)
-    alarms = sum(one["false_alarms"]["mean"] * one["draws"] for one in parts) / max(many, 1)
-    error = float(np.sqrt(max(alarms * (1.0 - alarms), 1e-9) / max(many, 1)))
-    told = {"mean": alarms, "error": error, "draws": many}
-    return {"below_94": low, "below_94_where_found": high_prices, "false_alarms": told}
+def verdicts(rows: list[dict[str, Any]]) -> dict[str, Verdict]:
+    """Kind of number -> the verdict over all cells that have any."""
+    found = {}
+    for name in (*COVERED, SELECTED, "false_alarms"):
+        rates = [Rate(**rate) for row in rows for rate in row["rates"].get(name, ())]
+        if any(rate.draws for rate in rates):
+            found[name] = (size_verdict if name == "false_alarms" else coverage_verdict)(rates)
+    return found
 
 
 def main(args: Args) -> None:
@@ -254,17 +250,16 @@ def main(args: Args) -> None:
     for cell in asked:
         rows.append(row(cell, args.seconds / len(asked), args.most))
         print(json.dumps(rows[-1]), flush=True)
-    head = about(["tacit-irl", "numpy", "scipy", "jax", "numba"], load=load)
     settings = {name: getattr(args, name) for name in ("seconds", "most", "cells")}
-    if args.cells == "thin" and args.out.exists():
-        before = json.loads(args.out.read_text())
-        again = {key(one): {**one, "command": head["command"]} for one in rows}
-        rows = [again.pop(key(one), one) for one in before["rows"]] + list(again.values())
-        head = {name: before[name] for name in head}
-        settings = before["settings"]
-    told = summary(rows)
-    print(json.dumps(told), flush=True)
-    written = {**head, "settings": settings, "summary": told, "rows": rows}
+    judged = verdicts(rows)
+    for name, verdict in judged.items():
+        print(f"{name}: {verdict}", flush=True)
+    written = {
+        **about(["tacit-irl", "numpy", "scipy", "jax", "numba"], load=load),
+        "settings": settings,
+        "verdicts": {name: asdict(verdict) for name, verdict in judged.items()},
+        "rows": rows,
+    }
     args.out.write_text(json.dumps(written, indent=1) + "\n")
 
 

@@ -8,7 +8,9 @@ on random worlds, with a constraint and without. For each: how often misfit is s
 part), how often a constraint that does not exist is called active, also among those not flagged,
 and how often 95 % intervals of reward weights hold those of the best approximation, which is the
 fit of very many steps of the same expert, with its Monte Carlo error. Where the dynamics are
-counted, how often only the doubt about them keeps misfit from being said (`not_settled`). The
+counted, how often only the doubt about them keeps misfit from being said (`not_settled`). Verdicts
+by the rule of rates.py: false misfits and false active constraints of the right expert, intervals
+of all. The
 kinds `sticky`, `drifting` and `distracted` were not used while the tests were built. With
 `--counted N` the dynamics are not known but counted from a walk of N random steps, anew for every
 draw; that writes benchmarks/results/misfit-counted.json.
@@ -29,6 +31,7 @@ import numpy as np
 
 import tacit
 from provenance import about
+from rates import Rate, Verdict, coverage_verdict, rates_of, size_verdict
 
 STATES, ACTIONS, DISCOUNT = 12, 4, 0.9
 FRESH = ("sticky", "drifting", "distracted")
@@ -188,9 +191,10 @@ def row(kind: str, constrained: bool, args: Args) -> dict[str, Any]:
             failed[name] = failed.get(name, 0) + 1
         active.append(bool(found.identification.active[0]))
         ends = found.identification.reward_intervals
-        covered.append(np.mean((ends[:, 0] <= best) & (best <= ends[:, 1])))
+        covered.append((ends[:, 0] <= best) & (best <= ends[:, 1]))
         widths.append(float(np.mean(ends[:, 1] - ends[:, 0])))
-    flagged, on = np.array(said), np.array(active)
+    flagged, on, held = np.array(said), np.array(active), np.array(covered)
+    cell = f"{kind}, {'with' if constrained else 'without'} a constraint"
     quiet = int((~flagged).sum())
     return {
         "expert": kind,
@@ -202,10 +206,32 @@ def row(kind: str, constrained: bool, args: Args) -> dict[str, Any]:
         "not_flagged": quiet,
         "active_among_not_flagged": float(on[~flagged].mean()) if quiet else None,
         "not_settled": float(np.mean(hidden)),
-        "coverage_of_best_approximation": float(np.mean(covered)),
-        "coverage_error": float(np.std(covered) / np.sqrt(args.draws)),
+        "coverage_of_best_approximation": float(held.mean()),
+        "coverage_error": float(held.mean(axis=1).std() / np.sqrt(args.draws)),
         "mean_width": float(np.mean(widths)),
         "median_seconds": float(np.median(seconds)),
+        "rates": {
+            "misfit": [asdict(rate) for rate in rates_of(cell, flagged)],
+            "active": [asdict(rate) for rate in rates_of(cell, on)],
+            "intervals": [asdict(rate) for rate in rates_of(cell, held)],
+        },
+    }
+
+
+def verdicts(rows: list[dict[str, Any]]) -> dict[str, Verdict]:
+    """What was promised of the right expert, and of intervals for the best approximation."""
+
+    def rates(name: str, *, kinds: str = "", idle: bool = False) -> list[Rate]:
+        chosen = [row for row in rows if kinds in ("", row["expert"])]
+        chosen = [row for row in chosen if not (idle and row["constraint"])]
+        return [Rate(**rate) for row in chosen for rate in row["rates"][name]]
+
+    return {
+        "false misfits of the right expert": size_verdict(rates("misfit", kinds="right")),
+        "idle constraints of the right expert called active": size_verdict(
+            rates("active", kinds="right", idle=True)
+        ),
+        "intervals for the best approximation": coverage_verdict(rates("intervals")),
     }
 
 
@@ -219,7 +245,12 @@ def main(args: Args) -> None:
     head = about(["tacit-irl", "numpy", "scipy", "jax", "numba"], load=load)
     settings = {name: value for name, value in asdict(args).items() if name != "out"}
     out = args.out.with_stem("misfit-counted") if args.counted else args.out
-    out.write_text(json.dumps({**head, "settings": settings, "rows": rows}, indent=1) + "\n")
+    judged = verdicts(rows)
+    for name, verdict in judged.items():
+        print(f"{name}: {verdict}")
+    told = {name: asdict(verdict) for name, verdict in judged.items()}
+    written = {**head, "settings": settings, "verdicts": told, "rows": rows}
+    out.write_text(json.dumps(written, indent=1) + "\n")
 
 
 if __name__ == "__main__":

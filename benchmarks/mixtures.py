@@ -10,20 +10,22 @@ Where BIC takes one type of two, is that the search or the data? `two_by_truth` 
 which the true coefficients themselves, counted as estimated, have a smaller BIC than one type;
 `search_short` those in which the search ends below their likelihood.
 Diagnoses: how often `checks.diagnose` names the assumption that is wrong, or none where all are
-right. Writes benchmarks/results/mixtures.json.
+right; a verdict by the rule of rates.py on assumptions named where all are right.
+Writes benchmarks/results/mixtures.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 
 import tacit
 from provenance import about
+from rates import rates_of, size_verdict
 
 RESULTS = Path(__file__).parent / "results" / "mixtures.json"
 PACKAGES = ("tacit-irl", "numpy", "scipy", "jax")
@@ -124,6 +126,9 @@ def main() -> None:
     pairs = [two_types(seed) for seed in range(given.draws)]
     picked = [one_type(seed) for seed in range(given.draws)]
     names = {kind: [named(kind, s) for s in range(given.diagnoses)] for kind in KINDS}
+    wrongly = np.array([name != "none" for name in names["right"]])
+    verdict = size_verdict(rates_of("right", wrongly))
+    print(f"named where all are right: {verdict}")
     result = {
         **about(PACKAGES),
         "two_types": {
@@ -139,6 +144,7 @@ def main() -> None:
             ),
         },
         "one_type": {"draws": given.draws, "picked_one": picked.count(1)},
+        "verdict_of_false_names": asdict(verdict),
         "named": {
             kind: {"draws": given.diagnoses, "right": found.count(KINDS[kind]), "all": found}
             for kind, found in names.items()

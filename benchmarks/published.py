@@ -29,13 +29,15 @@ import argparse
 import json
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import tacit
 from provenance import about
+from rates import Rate, size_verdict
 
 RESULTS = Path(__file__).parent / "results" / "published.json"
 PACKAGES = ("tacit-irl", "numpy", "scipy", "jax")
@@ -162,7 +164,7 @@ def safe(
     return rows
 
 
-def tasks() -> dict[str, dict[str, object]]:
+def tasks() -> dict[str, dict[str, Any]]:
     """Regret and safety by change and number of demonstrators."""
     rows = {}
     known = [(change, False, None) for change in ("same", "reward", "dynamics")]
@@ -174,6 +176,8 @@ def tasks() -> dict[str, dict[str, object]]:
             who = f"{many} {'demonstrator' if many == 1 else 'demonstrators'}"
             name = f"{change}, {who}{' seen 200 x 60 steps' if seen else ''}"
             name += f", confidence {sure}" if sure else ""
+            # The tasks of a draw have one safe set: a draw is unsafe where any of them is.
+            unsafe = (table["excess"] > 1e-5).reshape(TASK_DRAWS, -1).any(axis=1)
             rows[name] = {
                 "draws": TASK_DRAWS,
                 "tasks": len(drawn),
@@ -181,6 +185,7 @@ def tasks() -> dict[str, dict[str, object]]:
                 "median_regret": float(np.median(table["regret"])),
                 "mean_share": float(of_draw.mean()),
                 "error_of_share": float(of_draw.std(ddof=1) / np.sqrt(TASK_DRAWS)),
+                "unsafe_draws": int(unsafe.sum()),
                 "unsafe": int((table["excess"] > 1e-5).sum()),
                 "largest_excess": float(table["excess"].max()),
                 "nobody_so_sure": int(table["said"].sum()),
@@ -188,7 +193,16 @@ def tasks() -> dict[str, dict[str, object]]:
     return rows
 
 
-PARTS: dict[str, Callable[[], object]] = {"walls": walls, "prices": prices, "tasks": tasks}
+def safety(rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Verdict on draws that are unsafe although a confidence was asked for."""
+    sure = {name: row for name, row in rows.items() if "confidence" in name}
+    rates = [Rate(name, row["unsafe_draws"], row["draws"], name) for name, row in sure.items()]
+    verdict = size_verdict(rates, 1.0 - SURE)
+    print(f"unsafe where a confidence was asked for: {verdict}")
+    return asdict(verdict)
+
+
+PARTS: dict[str, Callable[[], Any]] = {"walls": walls, "prices": prices, "tasks": tasks}
 
 
 def main() -> None:
@@ -204,6 +218,8 @@ def main() -> None:
         found = PARTS[name]()
         seconds = time.process_time() - start
         kept[name] = about(PACKAGES) | {"processor_seconds": seconds, "rows": found}
+        if name == "tasks":
+            kept[name]["verdict"] = safety(found)
         RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
         print(name, json.dumps(found, indent=1))
 

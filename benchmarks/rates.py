@@ -104,12 +104,12 @@ def rates_of(source: str, happened: np.ndarray, names: Sequence[str] = ()) -> li
     ]
 
 
-def coverage(rates: Iterable[Rate], target: float = 0.95) -> Verdict:
+def coverage_verdict(rates: Iterable[Rate], target: float = 0.95) -> Verdict:
     """Verdict on intervals, which hold the truth in at least the target's share of draws."""
     return verdict(rates, target, "at least")
 
 
-def size(rates: Iterable[Rate], target: float = 0.05) -> Verdict:
+def size_verdict(rates: Iterable[Rate], target: float = 0.05) -> Verdict:
     """Verdict on tests, which err in at most the target's share of draws."""
     return verdict(rates, target, "at most")
 

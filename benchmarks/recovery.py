@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ import numpy as np
 
 import tacit
 from provenance import about
+from rates import coverage_verdict, rates_of, size_verdict
 from tacit.forward.solution import visitation
 from tacit.inverse.noisy.boltzmann import fit
 from tacit.inverse.noisy.inference import advantages, information, inverse_information
@@ -210,7 +211,8 @@ def coverage(args: Args) -> list[dict[str, Any]]:
     )
     found = many(_coverage_one, range(args.replicates), args)
     points, ends = (np.array(part) for part in zip(*found, strict=True))
-    inside = ((ends[:, :, 0] <= true) & (true <= ends[:, :, 1])).mean(axis=0)
+    held = (ends[:, :, 0] <= true) & (true <= ends[:, :, 1])
+    inside = held.mean(axis=0)
 
     # The information of as many steps under the true policy bounds every unbiased estimate.
     fitted = fit(
@@ -234,6 +236,8 @@ def coverage(args: Args) -> list[dict[str, Any]]:
     bound = np.sqrt(np.diagonal(jacobian @ np.linalg.inv(fisher) @ jacobian.T))
     spread = np.sqrt(((points - true) ** 2).mean(axis=0))
     names = [*world.features.reward_names, *world.features.cost_names[0], "multiplier", "budget"]
+    verdict = coverage_verdict(rates_of("coverage", held, names))
+    print(f"coverage: {verdict}")
     return [
         {
             "study": "coverage of nominal 95 % intervals",
@@ -244,7 +248,8 @@ def coverage(args: Args) -> list[dict[str, Any]]:
             "standard_errors_from_0": true[j] / bound[j],
             "coverage": inside[j],
             "error_over_cramer_rao": spread[j] / bound[j],
-            "target": "93 to 97 %, where at least 4 standard errors from 0; error within 15 %",
+            "verdict_over_all_numbers": asdict(verdict),
+            "target": "95 % over all numbers by the rule of rates.py; error within 15 %",
         }
         for j, name in enumerate(names)
     ]
@@ -265,6 +270,8 @@ def _activity_one(number: int, args: Args) -> tuple[bool, bool]:
 def activity(args: Args) -> list[dict[str, Any]]:
     """False alarms and power of the test whether a constraint is active."""
     found = np.array(many(_activity_one, range(args.replicates), args))
+    verdict = size_verdict(rates_of("false alarms", found[:, 0]))
+    print(f"activity: {verdict}")
     return [
         {
             "study": "constraint-activity test at level 5 %",
@@ -272,7 +279,8 @@ def activity(args: Args) -> list[dict[str, Any]]:
             "replicates": args.replicates,
             "false_alarms": found[:, 0].mean(),
             "power": found[:, 1].mean(),
-            "target": "3 to 7 %; >= 95 %",
+            "verdict_of_false_alarms": asdict(verdict),
+            "target": "5 % by the rule of rates.py; power >= 95 %",
         }
     ]
 

@@ -6,7 +6,7 @@
 Random worlds of 12 states, 3 actions and 3 features, 60 trajectories of 50 steps, a fresh draw
 each; the published 6 x 6 grid for weights at 0. Of every draw one number that is asked for: the
 truth, and what is found with its 95 % interval, by a model that is wrong and by the remedy that
-docs/trust.md names.
+docs/trust.md names. A verdict by the rule of rates.py: do the intervals of the remedies hold?
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 
 import tacit
 from provenance import about
+from rates import coverage_verdict, rates_of
 from tacit.inverse.noisy import intervals
 from tacit.show.canvas import (
     FAINT,
@@ -264,10 +265,17 @@ def main() -> None:
             studies[name] = rows
             counts = [sum(holds(row, side) for row in rows) for side in ("before", "after")]
             print(name, counts, "of", len(rows), flush=True)
+        held = {
+            name: np.array([holds(row, "after") for row in rows]) for name, rows in studies.items()
+        }
+        rates = [rate for name, each in held.items() for rate in rates_of(name, each)]
+        verdict = coverage_verdict(rates)
+        print(f"after the remedies: {verdict}")
         if given.only:
             return
         result = {
             **about(PACKAGES),
+            "verdict_after_the_remedies": asdict(verdict),
             "studies": studies,
         }
         RESULTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

@@ -6,19 +6,22 @@
 18 of the 20 reward weights of `tacit.worlds.six_by_six` are 0, and the expert is noisy. Every draw
 simulates N trajectories of 100 steps and recovers reward and prices. Writes
 benchmarks/results/zeros.json: how often the 95 % intervals of the two prices, of the prices over
-the temperature, and of the prices where the temperature is given, hold the truth.
+the temperature, and of the prices where the temperature is given, hold the truth, with a verdict on
+each by the rule of rates.py.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
 import tacit
 from provenance import about
+from rates import coverage_verdict, rates_of
 
 RESULTS = Path(__file__).parent / "results" / "zeros.json"
 PACKAGES = ("tacit-irl", "numpy", "scipy", "jax")
@@ -40,6 +43,7 @@ def main() -> None:
     world, rows = tacit.worlds.six_by_six(), []
     expert = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(temperature=1.0))
     truth = expert.multipliers
+    rates = {name: [] for name in ("prices", "prices over temperature", "temperature given")}
     for size in SIZES:
         prices, stable, points, ratios, given_held, given_points = [], [], [], [], [], []
         for seed in range(given.draws):
@@ -66,9 +70,15 @@ def main() -> None:
         }
         rows.append(row)
         print(json.dumps(row), flush=True)
+        for name, every in zip(rates, (prices, stable, given_held), strict=True):
+            rates[name] += rates_of(f"{size} trajectories", np.array(every))
+    verdicts = {name: coverage_verdict(found) for name, found in rates.items()}
+    for name, verdict in verdicts.items():
+        print(f"{name}: {verdict}")
     result = {
         **about(PACKAGES),
         "truth": truth.tolist(),
+        "verdicts": {name: asdict(verdict) for name, verdict in verdicts.items()},
         "rows": rows,
     }
     RESULTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

@@ -11,6 +11,7 @@ import tacit
 from experts import grid, pairs, policy_of, spread_visits
 from kinds import told
 from oracles import policy_visitation
+from rates import coverage_verdict, rates_of
 from tacit import MDP
 from tacit.inverse.findings import Kind
 
@@ -82,14 +83,14 @@ def test_exact_counts_put_the_top_at_the_truth():
 
 @pytest.mark.study
 def test_the_set_covers():
-    """Of 24 draws the true discount is in the set in about 23; at least 20 (one in 170 less)."""
     mdp, policy = expert(0.8)
-    hits = 0
+    hits = []
     for seed in range(24):
         seen = tacit.simulate(mdp, policy, trajectories=20, steps=60, seed=seed)
         found = profile(seen, (0.7, 0.75, 0.8, 0.85), estimator=tacit.Likelihood())
-        hits += bool(found.inside[found.discounts == 0.8][0])
-    assert hits >= 20
+        hits.append(found.inside[found.discounts == 0.8][0])
+    found = coverage_verdict(rates_of("the true discount", np.array(hits)))
+    assert found.reached, found
 
 
 def test_few_steps_cannot_tell():
