@@ -12,8 +12,8 @@ from rates import coverage_verdict, rates_of
 from tacit import MDP, InvalidModel
 from tacit.checks.reliability import dynamics_uncertainty
 from tacit.data.tally import Scatter
+from tacit.inference.goodness import Chances
 from tacit.inverse.findings import Kind
-from tacit.inverse.noisy.goodness import Chances
 from tacit.inverse.noisy.inference import clusters_of
 
 

@@ -16,9 +16,9 @@ from tacit import Demonstrations, Explanation, Likelihood, Recovery
 from tacit.data import PartitionedDemonstrations, write_partitions
 from tacit.data.tally import Tally
 from tacit.folders.runs import Run
-from tacit.inverse.diagnostics import Part, Worst, combined, holm, worst_action
+from tacit.inference.goodness import FittedChoices, FitTests, Part, Worst, worst_action
+from tacit.inverse.diagnostics import goodness_of, holm, judged
 from tacit.inverse.findings import Kind
-from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.intervals import Landscape, _reach
 from tacit.show.html import render
 from tacit.show.page import recovery_document
@@ -59,10 +59,8 @@ def test_holm_is_the_step_down_of_bonferroni():
 
 def test_a_part_that_could_not_be_tested_does_not_count():
     parts = [Part(name="actions", statistic=3.0, p_value=0.02), Part(name="time", absence="none")]
-    none = np.zeros((0, 0))
-    found = combined(
-        parts, level=0.05, residuals=none, trajectory_residuals=none[0:0, 0:0].ravel(), worst=None
-    )
+    tests = FitTests(parts=parts, residuals=np.zeros((0, 0)), trajectory_residuals=np.zeros(0))
+    found = judged(tests, 0.05)
     assert found.p_value == 0.02
     assert found.failed == ("actions",)
 
@@ -180,9 +178,9 @@ def test_the_worst_action_is_where_most_likelihood_is_lost():
     # its policy but often visited, 600 log(1.2) + 400 log(.8) = 20. The last was never visited.
     counts = np.array([[400.0, 400.0], [10.0, 0.0], [600.0, 400.0], [0.0, 0.0]])
     policy = np.array([[0.5, 0.5], [0.7, 0.3], [0.5, 0.5], [0.1, 0.9]])
-    found = worst_action(counts, policy)
+    found = worst_action(counts, counts.sum(axis=1, keepdims=True) * policy)
     assert found == Worst(state=2, action=0, observed=0.6, expected=0.5)
-    assert worst_action(np.zeros((2, 2)), np.full((2, 2), 0.5)) is None
+    assert worst_action(np.zeros((2, 2)), np.zeros((2, 2))) is None
 
 
 def test_the_worst_action_has_names():
@@ -220,7 +218,7 @@ def test_mean_and_variance_of_the_moments_are_those_of_the_draws():
     # Many short trajectories: enough steps for the moments, few enough for the draws.
     policy = hill_expert(temperature=0.01)[0]
     drawn_law = fitted(walks(policy, many=400, steps=12)).goodness.parts[1]
-    from tacit.inverse.noisy import goodness as module
+    from tacit.inference import goodness as module
 
     before = module.MOST_STEPS
     try:
@@ -437,13 +435,8 @@ def test_the_right_expert_does_not_seem_to_drift_where_its_choices_end_episodes(
 def test_what_is_done_where_is_named_before_what_changes_on_the_way():
     parts = [Part(name="actions", p_value=0.01), Part(name="time", p_value=0.001)]
     worst = Worst(state=3, action=1, observed=0.4, expected=0.04)
-    found = combined(
-        parts,
-        level=0.05,
-        residuals=np.zeros((4, 2)),
-        trajectory_residuals=np.zeros(2),
-        worst=worst,
-    )
+    tables = {"residuals": np.zeros((4, 2)), "trajectory_residuals": np.zeros(2)}
+    found = judged(FitTests(parts=parts, worst=worst, **tables), 0.05)
     assert found.failed == ("time", "actions")
     said = found.sentence()
     assert worst.sentence() in said
@@ -461,9 +454,9 @@ def test_scores_of_states_that_nobody_saw_are_not_asked():
     scores, choices = np.full((1, 3, 2), 0.5), np.full(3, 2)
     scores[:, :, 1] = -0.5
     known = {"counts": counts, "policy": policy, "choices": choices}
-    one = noisy_goodness(seen, scores=scores.copy(), level=0.05, **known)
+    one = goodness_of(seen, FittedChoices(scores=scores.copy(), **known), level=0.05)
     scores[:, 1:] *= 1e200
-    two = noisy_goodness(seen, scores=scores, level=0.05, **known)
+    two = goodness_of(seen, FittedChoices(scores=scores, **known), level=0.05)
     assert [part.p_value for part in one.parts] == [part.p_value for part in two.parts]
     assert np.isfinite(one.p_value)
 

@@ -42,7 +42,7 @@ FILES = (ARRAYS, HISTORY, TRAJECTORIES, EXTRAS)
 # Within the folder of a run that is under way; settings say what its searches depend on.
 CHECKPOINT, SEARCHES, SETTINGS = "checkpoint", "searches.npz", "settings.json"
 # Rooms whose classes a recovery may be made of.
-ROOMS = ("tacit.model.", "tacit.forward.", "tacit.inverse.")
+ROOMS = ("tacit.inference.", "tacit.model.", "tacit.forward.", "tacit.inverse.")
 # What a folder may hold, in words, and what loads it.
 HELD = {
     "Recovery": ("the recovery of one task", "tacit.Recovery.load"),

@@ -9,19 +9,31 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tacit.inference.numerics import gamma_tails, student_tail
+from tacit.inference.goodness import (
+    ACTIONS,
+    NOISE,
+    STEPS,
+    TIME,
+    TRAJECTORIES,
+    FittedChoices,
+    FitTests,
+    Part,
+    Worst,
+    fit_tests,
+    percentage,
+)
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance
 from tacit.inverse.parameters import CONFIDENCE
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
+    from tacit.data.observed import Observed
     from tacit.inverse.sets import ConstraintSet, Selection
 
 # (reward_direction, cost_directions) -> the ends of an interval.
 Answer = Callable[[npt.ArrayLike, Iterable[npt.ArrayLike]], tuple[float, float]]
 
-# The parts of a goodness, and what could mend each.
-ACTIONS, TRAJECTORIES, TIME, STEPS, NOISE = "actions", "trajectories", "time", "steps", "noise"
+# What could mend each part of a goodness.
 MENDS = {
     ACTIONS: (
         "some steps may be lapses, it may plan with another discount, or a feature may be missing"
@@ -34,59 +46,6 @@ MENDS = {
     STEPS: "it errs: `Likelihood` is the estimator for an expert with noise",
     NOISE: "the reward that was given, or its noise, may be another: leave `temperature` out",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """One test of the fit.
-
-    Attributes:
-        name: "actions" (given states), "trajectories" (between them), "time" (within them), "noise"
-            (that was given), or "steps" that no explanation allows.
-        statistic: what is large where the model fails; NaN where it could not be tested.
-        p_value: chance of one this large if the model is right; NaN where there is none.
-        adjusted: the same after Holm's correction for the other parts.
-        method: law of the statistic: "chi-square", "bootstrap", "moments", "exact", or "between
-            episodes" where choices decide how long these last.
-        degrees: of freedom of the chi-square; NaN for other laws.
-        draws: of the bootstrap; 0 for other laws.
-        absence: why it could not be tested; empty where it was.
-    """
-
-    name: str
-    statistic: float = np.nan
-    p_value: float = np.nan
-    adjusted: float = np.nan
-    method: str = ""
-    degrees: float = np.nan
-    draws: int = 0
-    absence: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Worst:
-    """The action by which the model fails most.
-
-    Attributes:
-        state: where.
-        action: which.
-        observed: share of the visits in which it was taken.
-        expected: the share that the model says.
-    """
-
-    state: int
-    action: int
-    observed: float
-    expected: float
-
-    def sentence(self, states: Sequence[str] = (), actions: Sequence[str] = ()) -> str:
-        """It in words, with names where they are given."""
-        where = states[self.state] if states else f"state {self.state}"
-        what = actions[self.action] if actions else f"action {self.action}"
-        return (
-            f"in {where} it takes {what} in {_percent(self.observed)} of visits, the model says "
-            f"{_percent(self.expected)}"
-        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -171,12 +130,12 @@ class Goodness:
                 else "The model fits what was seen: some objective explains every step."
                 if self.share == 0.0
                 else "The model fits what was seen: some objective explains all but "
-                f"{_percent(self.share)} of the steps, which errors may have been."
+                f"{percentage(self.share)} of the steps, which errors may have been."
             )
         said = (
             f"The model does not fit what was seen ({chance(self.p_value)})"
             if noisy
-            else f"The model does not fit: no explanation allows {_percent(self.share)} of the "
+            else f"The model does not fit: no explanation allows {percentage(self.share)} of the "
             "steps"
         )
         # What is done where comes first: it can be looked at, and often explains the others.
@@ -208,67 +167,18 @@ class Goodness:
         return [Finding(said, Kind.MISFIT, **about, number=number)]
 
 
-def worst_action(counts: np.ndarray, policy: np.ndarray) -> Worst | None:
-    """The state whose steps lose most likelihood, and there the action seen most too often."""
-    visits = counts.sum(axis=1)
-    expected = visits[:, None] * policy
-    with np.errstate(divide="ignore", invalid="ignore"):
-        lost = np.where(counts > 0, counts * np.log(counts / np.maximum(expected, 1e-300)), 0.0)
-    state = int(lost.sum(axis=1).argmax())
-    if not visits[state] > 0:
-        return None
-    action = int(np.abs(counts[state] - expected[state]).argmax())
-    taken = float(counts[state, action] / visits[state])
-    return Worst(state=state, action=action, observed=taken, expected=float(policy[state, action]))
-
-
-def drawn_part(name: str, statistic: float, law: np.ndarray) -> Part:
-    """The test of a statistic by its rank among draws of its law."""
-    # Ties by rounding count as at least as large.
-    p = float((1 + (law >= statistic * (1.0 - 1e-12)).sum()) / (1 + len(law)))
-    return Part(name=name, statistic=statistic, p_value=p, method="bootstrap", draws=len(law))
-
-
-def moments_part(name: str, statistic: float, mean: float, variance: float, draws: int) -> Part:
-    """The test by a scaled chi-square law that has this mean and variance."""
-    if not (mean > 0 and variance > 0):
-        return Part(name=name, absence="nothing was left to chance")
-    p = gamma_tail(statistic, mean, variance)
-    return Part(name=name, statistic=statistic, p_value=p, method="moments", draws=draws)
-
-
-def gamma_tail(statistic: float, mean: float, variance: float) -> float:
-    """The chance that a scaled chi-square number of this mean and variance is larger."""
-    return float(gamma_tails(mean**2 / variance, max(statistic, 0.0) * mean / variance)[1])
-
-
-def excess_p(excess: np.ndarray) -> float:
-    """The chance of a mean as large as that of these numbers [E], if their expectation is 0."""
-    many, spread = len(excess), float(excess.std(ddof=1)) if len(excess) > 1 else 0.0
-    if not spread > 0:
-        return np.nan
-    return student_tail(many - 1, float(excess.mean()) / spread * np.sqrt(many))
-
-
 def untested(reason: str) -> Goodness:
     """The `Goodness` where nothing could be tested, and why."""
     return Goodness(residuals=np.zeros((0, 0)), trajectory_residuals=np.zeros(0), absence=reason)
 
 
-def combined(
-    parts: Iterable[Part],
-    *,
-    level: float,
-    residuals: np.ndarray,
-    trajectory_residuals: np.ndarray,
-    worst: Worst | None,
-) -> Goodness:
-    """The `Goodness` of several tests, by Holm's method; the arguments are fields of it."""
-    chosen = list(parts)
-    tested = [part for part in chosen if not np.isnan(part.p_value)]
+def judged(tests: FitTests, level: float) -> Goodness:
+    """The `Goodness` of several tests, by Holm's method."""
+    tested = [part for part in tests.parts if not np.isnan(part.p_value)]
     if not tested:
-        reason = next((part.absence for part in chosen if part.absence), "there is nothing to test")
-        return replace(untested(reason), residuals=residuals, parts=tuple(chosen))
+        absences = [part.absence for part in tests.parts if part.absence]
+        reason = absences[0] if absences else "there is nothing to test"
+        return replace(untested(reason), residuals=tests.residuals, parts=tests.parts)
     adjusted = holm([part.p_value for part in tested])
     told = dict(zip([part.name for part in tested], adjusted.tolist(), strict=True))
     least = min(tested, key=lambda part: part.p_value)
@@ -278,11 +188,25 @@ def combined(
         p_value=p_value,
         adequate=p_value > level,
         level=level,
-        residuals=residuals,
-        trajectory_residuals=trajectory_residuals,
-        parts=tuple(replace(part, adjusted=told.get(part.name, np.nan)) for part in chosen),
-        worst=worst,
+        residuals=tests.residuals,
+        trajectory_residuals=tests.trajectory_residuals,
+        parts=tuple(replace(part, adjusted=told.get(part.name, np.nan)) for part in tests.parts),
+        worst=tests.worst,
     )
+
+
+def goodness_of(
+    demonstrations: Observed,
+    fit: FittedChoices,
+    *,
+    level: float,
+    seed: int = 0,
+    states: int | None = None,
+) -> Goodness:
+    """The `Goodness` of a fitted policy, whose sites are states where nobody says how many are."""
+    usual, states = level if level < 1.0 else LEVEL, states or len(fit.policy)
+    tests = fit_tests(demonstrations, fit, states=states, level=usual, seed=seed)
+    return judged(tests, usual)
 
 
 def holm(p_values: Sequence[float]) -> np.ndarray:
@@ -293,13 +217,6 @@ def holm(p_values: Sequence[float]) -> np.ndarray:
     result = np.empty(len(p))
     result[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
     return result
-
-
-def _percent(share: float) -> str:
-    """A share in words that never rounds one step to nothing."""
-    if 0.0 < share < 0.001:
-        return "less than 0.1 %"
-    return f"{100.0 * share:.2g} %" if share < 0.995 else f"{100.0 * share:.3g} %"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.inverse.diagnostics import NOISE, Part, combined
+from tacit.inference.goodness import NOISE, FitTests, Part
+from tacit.inverse.diagnostics import judged
 from tacit.inverse.findings import Finding, Kind, chance, listed
 from tacit.inverse.optimal.questions import Questions
 
@@ -340,8 +341,13 @@ def with_noise_tested(recovery: Recovery, free: Recovery) -> Recovery:
     gain = max(0.0, 2.0 * (free.log_likelihood - recovery.log_likelihood))
     p, rest = float(chdtrc(1.0, gain)), known.findings[len(old.findings()) :]
     part = Part(name=NOISE, statistic=gain, p_value=p, method="chi-square", degrees=1.0)
-    kept = {n: getattr(old, n) for n in ("level", "residuals", "trajectory_residuals", "worst")}
-    new = combined([*old.parts, part], **kept)
+    tests = FitTests(
+        parts=(*old.parts, part),
+        residuals=old.residuals,
+        trajectory_residuals=old.trajectory_residuals,
+        worst=old.worst,
+    )
+    new = judged(tests, old.level)
     told = replace(known, findings=(*new.findings(), *rest))
     return replace(recovery, goodness=new, identification=told)
 

@@ -15,10 +15,10 @@ import numpy as np
 from tacit.data.observed import Observed
 from tacit.engine.backends import Stepwise, backend_of
 from tacit.engine.soft_search import REST, SHORTEST, Dual, Point, distance, point_at
-from tacit.inverse.diagnostics import Goodness, holm, untested
+from tacit.inference.goodness import FittedChoices
+from tacit.inverse.diagnostics import Goodness, goodness_of, holm, untested
 from tacit.inverse.joint import Link
 from tacit.inverse.noisy.boltzmann import Fit
-from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.steps import Steps
 
@@ -284,12 +284,14 @@ def task_goodness(
     if not alone.whole.converged:
         return [untested("the search did not converge") for _ in seen]
     found = [
-        noisy_goodness(
+        goodness_of(
             observed,
-            counts=steps.counts,
-            policy=part.point.policy,
-            scores=scores[part.free],
-            choices=steps.mdp.available.sum(axis=1),
+            FittedChoices(
+                counts=steps.counts,
+                policy=part.point.policy,
+                scores=scores[part.free],
+                choices=steps.mdp.available.sum(axis=1),
+            ),
             level=level,
             seed=seed,
         )

@@ -8,7 +8,7 @@ is kept place by place, a place being a state with a goal.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,24 +16,14 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Solution, conclude, costs_of
-from tacit.inference.numerics import square_roots
-from tacit.inverse.diagnostics import (
-    ACTIONS,
-    Goodness,
-    Part,
-    combined,
-    drawn_part,
-    moments_part,
-    untested,
-    worst_action,
-)
+from tacit.inference.goodness import FittedChoices
+from tacit.inverse.diagnostics import Goodness, goodness_of, untested
 from tacit.inverse.findings import Finding, Kind, feature_findings, more_data_findings
 from tacit.inverse.joint.flows import method_findings
 from tacit.inverse.joint.maximum import Likelihoods, evidence_of
 from tacit.inverse.joint.trips import Journeys, Trips, at_ends, goal_world, network_ending, trimmed
 from tacit.inverse.noisy.boltzmann import coefficients_of
 from tacit.inverse.noisy.evidence import parameter_findings
-from tacit.inverse.noisy.goodness import DRAWS, MOST_CELLS, noisy_goodness
 from tacit.inverse.noisy.inference import Chosen, delta_method
 from tacit.inverse.noisy.known import Bounds
 from tacit.inverse.noisy.likelihood import Likelihood, constraint_findings, numbers_of
@@ -105,81 +95,30 @@ class Choices:
         flat = self.steps.states.astype(np.int64) * size[1] + self.steps.actions
         return np.bincount(flat, minlength=size[0] * size[1]).reshape(size).astype(float)
 
-    def by_state(self, table: np.ndarray, states: int) -> np.ndarray:
-        """[S, A] sums over the goals of a table [M, A]."""
-        sums = np.zeros((states, table.shape[1]))
-        np.add.at(sums, self.states, table)
-        return sums
-
     def goodness(self, free: np.ndarray, options: Likelihood, *, trips: int) -> Goodness:
         """Whether the model fits: actions at places, between trips, and over time.
 
-        Residuals are by state and action, over all goals.
+        Residuals are by state and action, over all goals. So are the actions tested where a state
+        is on the way to several goals: single places are seldom met.
 
         Args:
             free: [D] bool, the parameters that no bound holds.
             options: level and seed.
             trips: E, how many demonstrations there are, with those left out.
         """
-        counts, states = self.counts, len(self.flows)
-        found = noisy_goodness(
-            self.steps,
-            counts=counts,
+        choices = FittedChoices(
+            counts=self.counts,
             policy=self.policy,
             scores=self.scores[free],
             choices=self.available.sum(axis=1),
-            level=options.level,
-            seed=options.seed,
+            states=self.states,
         )
-        expected = counts.sum(axis=1, keepdims=True) * self.policy
-        parts = found.parts
-        if len(np.unique(self.goals)) > 1 and parts[0].p_value == parts[0].p_value:
-            parts = (self._actions_part(counts, expected, free, options.seed), *parts[1:])
-        taken, expected = self.by_state(counts, states), self.by_state(expected, states)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            residuals = np.where(expected > 0, (taken - expected) / np.sqrt(expected), np.nan)
-            policy = np.nan_to_num(expected / expected.sum(axis=1, keepdims=True))
-        chosen = np.asarray((expected > 0).sum(axis=1) > 1)
-        residuals[~chosen] = np.nan
+        level, states = options.level, len(self.flows)
+        found = goodness_of(self.steps, choices, states=states, level=level, seed=options.seed)
         own = np.full(trips, np.nan)
         if len(found.trajectory_residuals):
             own[self.trips] = found.trajectory_residuals
-        return combined(
-            parts,
-            level=found.level,
-            residuals=residuals,
-            trajectory_residuals=own,
-            worst=None if found.worst is None else worst_action(taken, policy),
-        )
-
-    def _actions_part(
-        self, counts: np.ndarray, expected: np.ndarray, free: np.ndarray, seed: int
-    ) -> Part:
-        """Pearson's test of the actions by state, over all goals: single places are seldom met."""
-        from scipy.sparse import csr_array
-
-        flat = self.scores.reshape(len(self.scores), -1)[free]
-        rows = square_roots((flat * expected.ravel()) @ flat.T)[1] @ flat
-        at = np.unique(self.states, return_inverse=True)[1]
-        visits, many = counts.sum(axis=1).astype(np.int64), expected.size
-        places = csr_array((np.ones(len(at)), (at, np.arange(len(at)))))
-        sums = places @ expected
-        safe = np.where(sums > 0, sums, 1.0)
-
-        def pearson(drawn: np.ndarray) -> float:
-            off = drawn - expected
-            # What a refit would take away, to first order.
-            off = off - expected * (rows.T @ (rows @ off.ravel())).reshape(off.shape)
-            return float(((places @ off) ** 2 / safe).sum())
-
-        chances = self.policy / self.policy.sum(axis=1, keepdims=True)
-        random = np.random.default_rng(seed)
-        draws = int(np.clip(MOST_CELLS // many, 19, DRAWS))
-        law = np.array([pearson(random.multinomial(visits, chances)) for _ in range(draws)])
-        if draws < DRAWS:
-            mean, variance = float(law.mean()), float(law.var(ddof=1))
-            return moments_part(ACTIONS, pearson(counts), mean, variance, draws)
-        return drawn_part(ACTIONS, pearson(counts), law)
+        return replace(found, trajectory_residuals=own)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

@@ -18,7 +18,8 @@ from tacit.data.tally import counts_of
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Status
-from tacit.inverse.diagnostics import untested
+from tacit.inference.goodness import FittedChoices
+from tacit.inverse.diagnostics import goodness_of, untested
 from tacit.inverse.expectations import (
     Expectations,
     Spending,
@@ -46,7 +47,6 @@ from tacit.inverse.noisy.boltzmann import (
     rescued,
 )
 from tacit.inverse.noisy.evidence import Doubt
-from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import (
     advantages,
     described,
@@ -136,15 +136,14 @@ class Convex:
             doubt = None
             if mdp.evidence is not None:
                 doubt = Doubt.of(Steps.of(mdp, space, demonstrations), DRAWS, 0)
-            goodness = noisy_goodness(
-                demonstrations,
+            choices = FittedChoices(
                 counts=counts_of(mdp, demonstrations),
                 policy=point.policy,
                 scores=fitted_scores(fitted, scores),
                 choices=mdp.available.sum(axis=1),
-                level=LEVEL,
                 doubt=None if doubt is None else doubt.policies(fitted),
             )
+            goodness = goodness_of(demonstrations, choices, level=LEVEL)
         visitation = outside_visitation(mdp, visits[:, None] * point.policy)
         gauge = split(space, point.x, space.pull_back(visitation), reaction)
         _, blind = inverse_information(informed(fitted, reaction), fitted.free)
@@ -270,14 +269,13 @@ def known_expert(
     solution = replace(solver, temperature=noise).solve(mdp, objective, throw=False)
     counts = demonstrations.counts(mdp)
     likely, null = action_log_likelihoods(counts, solution.policy, mdp.choices)
-    goodness = noisy_goodness(
-        demonstrations,
+    choices = FittedChoices(
         counts=counts,
         policy=solution.policy,
         scores=np.zeros((0, *counts.shape)),  # nothing was fitted
         choices=mdp.available.sum(axis=1),
-        level=level,
     )
+    goodness = goodness_of(demonstrations, choices, level=level)
     said = (
         *goodness.findings(),
         Finding("Reward weights and temperature were given."),

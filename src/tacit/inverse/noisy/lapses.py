@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tacit.inference.goodness import FittedChoices
 from tacit.inference.numerics import chi_square_tail, root_between
-from tacit.inverse.diagnostics import Goodness, untested
+from tacit.inverse.diagnostics import Goodness, goodness_of, untested
 from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.noisy.activity import Verdict, activity_p_value, holm_levels, judge
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.em import Search
 from tacit.inverse.noisy.evidence import Doubt, evidence_of
-from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.steps import Steps, of_constraints
 from tacit.inverse.parameters import TWO_SIDED
@@ -272,16 +272,14 @@ def _goodness(
     if doubt is not None:  # lapses do not depend on the dynamics
         chosen = (1.0 - full.share) * full.fitted.point.policy / np.maximum(mixed, 1e-300)
         moved = np.log1p(chosen * np.expm1(doubt.policies(full.fitted)))
-    return noisy_goodness(
-        demonstrations,
+    choices = FittedChoices(
         counts=steps.counts,
         policy=mixed * steps.mdp.choices,
         scores=scores[np.append(full.fitted.free, not given)],
         choices=steps.mdp.available.sum(axis=1),
-        level=options.level,
-        seed=options.seed,
         doubt=moved,
     )
+    return goodness_of(demonstrations, choices, level=options.level, seed=options.seed)
 
 
 def _lapses(steps: Steps, how: Search, kept: Lapsed, plain: Fit, given: bool) -> Lapses:

@@ -14,7 +14,8 @@ import numpy as np
 
 from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
-from tacit.inverse.diagnostics import Goodness, untested
+from tacit.inference.goodness import FittedChoices
+from tacit.inverse.diagnostics import Goodness, goodness_of, untested
 from tacit.inverse.expectations import are_weighted, check_task, expectations_from_start, pull_back
 from tacit.inverse.findings import (
     Finding,
@@ -36,7 +37,6 @@ from tacit.inverse.noisy.evidence import (
     method_findings,
     parameter_findings,
 )
-from tacit.inverse.noisy.goodness import noisy_goodness
 from tacit.inverse.noisy.inference import (
     Chosen,
     advantages,
@@ -162,19 +162,17 @@ def _goodness(
     if not fitted.converged or steps.squares is not None:
         weigh = "its tests need counts, and the steps have sampling weights"
         return untested(weigh if fitted.converged else "the search did not converge")
-    tested = partial(
-        noisy_goodness,
-        demonstrations,
+    choices = FittedChoices(
         counts=steps.counts,
         policy=fitted.point.policy,
         scores=fitted_scores(fitted, advantages(steps.mdp, steps.space, fitted)),
         choices=steps.mdp.available.sum(axis=1),
-        level=options.level,
-        seed=options.seed,
     )
-    found = tested(doubt=None if doubt is None else doubt.policies(fitted))
-    hidden = doubt is not None and found.adequate
-    return replace(found, settled=tested().p_value) if hidden else found
+    tested = partial(goodness_of, demonstrations, level=options.level, seed=options.seed)
+    if doubt is None:
+        return tested(choices)
+    found = tested(replace(choices, doubt=doubt.policies(fitted)))
+    return replace(found, settled=tested(choices).p_value) if found.adequate else found
 
 
 def numbers_of(

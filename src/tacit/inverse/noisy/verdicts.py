@@ -22,12 +22,12 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.data.tally import tally_of
 from tacit.errors import InvalidModel
+from tacit.inference.goodness import FittedChoices
 from tacit.inference.numerics import chi_square_tail, simulated_chance
-from tacit.inverse.diagnostics import ACTIONS, Goodness, Part, combined, holm, untested
-from tacit.inverse.findings import LEVEL, NAMED, Finding, Kind, listed
+from tacit.inverse.diagnostics import Goodness, goodness_of, holm, untested
+from tacit.inverse.findings import NAMED, Finding, Kind, listed
 from tacit.inverse.noisy.adjoint import Place, can_write_out
 from tacit.inverse.noisy.boltzmann import Fit, refit
-from tacit.inverse.noisy.goodness import drawn_part, noisy_goodness
 from tacit.inverse.noisy.posterior import Ended, inverse_precision, written_law
 from tacit.inverse.noisy.steps import Steps, of_constraints, priced
 from tacit.inverse.parameters import BLIND, inverse_information
@@ -171,57 +171,26 @@ def goodness_of_many(demonstrations: Observed, ended: Ended, options: Likelihood
         return untested("the search found no maximum")
     if not can_write_out(loss.design):
         return untested(f"the law of a fit of {loss.design.size} features is too large to simulate")
-    scores, _ = written_law(ended)
-    free, choices = fitted.free, np.asarray(loss.mdp.available.sum(axis=1))
-    in_memory = isinstance(demonstrations, Demonstrations)
+    scores, fisher = written_law(ended)
+    free = fitted.free
     mixed = np.random.default_rng(options.seed).standard_normal((DIRECTIONS, int(free.sum())))
-    found = noisy_goodness(
-        demonstrations if in_memory else tally_of(loss.mdp, demonstrations),
-        counts=loss.seen,
-        policy=place.policy,
-        scores=np.tensordot(mixed, scores[free], 1),
-        choices=choices,
-        level=options.level,
-        seed=options.seed,
-    )
-    actions = _actions_part(ended, scores, free, choices, options.seed)
-    return combined(
-        [actions, *(part for part in found.parts if part.name != ACTIONS)],
-        level=options.level if options.level < 1.0 else LEVEL,
-        residuals=found.residuals,
-        trajectory_residuals=found.trajectory_residuals,
-        worst=found.worst,
-    )
-
-
-def _actions_part(
-    ended: Ended, scores: np.ndarray, free: np.ndarray, choices: np.ndarray, seed: int
-) -> Part:
-    """Pearson's test of the actions, its law from draws that are fitted again by one step.
-
-    Under a prior the step is penalised too, and begins with the pull of the prior: what it takes
-    from the fit it takes from the draws as well.
-    """
-    loss, place = ended.loss, ended.descent.place
-    at = np.flatnonzero(loss.visits > 0)
-    visits = loss.visits[at]
-    rank = int(free.sum())
-    if loss.penalty is None and int((choices[at] - 1).clip(0).sum()) <= rank:
-        return Part(name=ACTIONS, absence="there are as many parameters as choices")
-    expected = visits[:, None] * place.policy[at]
-    safe = np.where(expected > 0, np.maximum(expected, 1e-300), 1.0)
-    fisher = written_law(ended)[1]
+    directions = np.zeros((DIRECTIONS, len(free)))
+    directions[:, free] = mixed
     whole = fisher if loss.penalty is None else fisher + loss.penalty.toarray()
     silent = None if loss.mdp.ends.any() else loss.design.constant  # moves no score
-    inverse, _ = inverse_precision(whole, free, silent)
-    noise = _noise(place, loss.visits, np.random.default_rng(seed), DRAWS)
-    steps = (_scored(scores, noise) - loss.pulled(place.x)) @ inverse
-    flat = scores[:, at].reshape(len(scores), -1)
-    moved = expected.ravel() * (steps @ flat)
-    left = noise[:, at].reshape(len(noise), -1) - moved
-    law = (left**2 / safe.ravel()).sum(axis=1)
-    statistic = float(((loss.seen[at] - expected) ** 2 / safe).sum())
-    return replace(drawn_part(ACTIONS, statistic, law), method="bootstrap")
+    choices = FittedChoices(
+        counts=loss.seen,
+        policy=place.policy,
+        scores=scores,
+        choices=np.asarray(loss.mdp.available.sum(axis=1)),
+        covariance=inverse_precision(whole, free, silent)[0],
+        rank=int(free.sum()),
+        pull=None if loss.penalty is None else loss.pulled(place.x),
+        directions=directions,
+    )
+    in_memory = isinstance(demonstrations, Demonstrations)
+    seen = demonstrations if in_memory else tally_of(loss.mdp, demonstrations)
+    return goodness_of(seen, choices, level=options.level, seed=options.seed)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

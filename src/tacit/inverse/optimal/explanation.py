@@ -19,7 +19,8 @@ from tacit.engine.progress import once
 from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.solution import Status
-from tacit.inverse.diagnostics import STEPS, Goodness, Part, Worst
+from tacit.inference.goodness import STEPS, Part, Worst
+from tacit.inverse.diagnostics import Goodness
 from tacit.inverse.expectations import Spending, check_task, expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings, listed
 from tacit.inverse.optimal import Columns, columns_of, cone, shortfall

@@ -1,36 +1,29 @@
-"""The goodness of a noisy expert's fit: its actions, its trajectories, and its time.
+"""Whether a fitted policy fits what was seen: its actions, its trajectories, and its time.
 
-All laws are given the visited states, under which actions are independent draws of the policy.
+All laws are given the visited sites, under which actions are independent draws of the policy.
 Instead of a refit, statistics lose their projection on the score of the fitted parameters: at the
 maximum of the likelihood that projection is 0.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, PartitionedDemonstrations
-from tacit.inference.numerics import ratio_tail, square_roots
-from tacit.inverse.diagnostics import (
-    ACTIONS,
-    TIME,
-    TRAJECTORIES,
-    Goodness,
-    Part,
-    combined,
-    drawn_part,
-    excess_p,
-    gamma_tail,
-    moments_part,
-    worst_action,
-)
-from tacit.inverse.findings import LEVEL
+from tacit.inference.numerics import gamma_tails, ratio_tail, square_roots, student_tail
 from tacit.model.counts import group_sums
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+# The parts of a goodness.
+ACTIONS, TRAJECTORIES, TIME, STEPS, NOISE = "actions", "trajectories", "time", "steps", "noise"
 # Expected number of steps from which a cell is large enough for the chi-square law.
 LARGE = 5.0
 # Least number of draws whose ranks are a p-value; of fewer only the moments are used.
@@ -44,62 +37,166 @@ AT_ONCE = 100_000
 ROUNDING = 1e-9
 
 
-def noisy_goodness(
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One test of the fit.
+
+    Attributes:
+        name: "actions" (given states), "trajectories" (between them), "time" (within them), "noise"
+            (that was given), or "steps" that no explanation allows.
+        statistic: what is large where the model fails; NaN where it could not be tested.
+        p_value: chance of one this large if the model is right; NaN where there is none.
+        adjusted: the same after Holm's correction for the other parts.
+        method: law of the statistic: "chi-square", "bootstrap", "moments", "exact", or "between
+            episodes" where choices decide how long these last.
+        degrees: of freedom of the chi-square; NaN for other laws.
+        draws: of the bootstrap; 0 for other laws.
+        absence: why it could not be tested; empty where it was.
+    """
+
+    name: str
+    statistic: float = np.nan
+    p_value: float = np.nan
+    adjusted: float = np.nan
+    method: str = ""
+    degrees: float = np.nan
+    draws: int = 0
+    absence: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worst:
+    """The action by which the model fails most.
+
+    Attributes:
+        state: where.
+        action: which.
+        observed: share of the visits in which it was taken.
+        expected: the share that the model says.
+    """
+
+    state: int
+    action: int
+    observed: float
+    expected: float
+
+    def sentence(self, states: Sequence[str] = (), actions: Sequence[str] = ()) -> str:
+        """It in words, with names where they are given."""
+        where = states[self.state] if states else f"state {self.state}"
+        what = actions[self.action] if actions else f"action {self.action}"
+        return (
+            f"in {where} it takes {what} in {percentage(self.observed)} of visits, the model says "
+            f"{percentage(self.expected)}"
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FittedChoices:
+    """A fitted policy where actions were chosen.
+
+    A site is a state; of trips it is a state on the way to a goal.
+
+    Attributes:
+        counts: [n, A] how often each action was taken.
+        policy: [n, A] of the fit.
+        scores: [D, n, A] of one step, in the directions in which the fit could move.
+        choices: [n] how many actions can be taken at each site.
+        doubt: [m, n, A] what estimated dynamics may be mistaken by: independent draws of what the
+            logarithm of the policy moves, of which any random mixture is one, too.
+        states: [n] state of each site, whose actions are added up; None where sites are states.
+        covariance: [D, D] inverse information, with that of a prior; None for that of the scores.
+        rank: number of parameters that the covariance fits; None for that of the scores.
+        pull: [D] gradient of a prior at the fit; None without one.
+        directions: [r, D] in which trajectories are compared; None for all.
+    """
+
+    counts: np.ndarray
+    policy: np.ndarray
+    scores: np.ndarray
+    choices: np.ndarray
+    doubt: np.ndarray | None = None
+    states: np.ndarray | None = None
+    covariance: np.ndarray | None = None
+    rank: int | None = None
+    pull: np.ndarray | None = None
+    directions: np.ndarray | None = None
+
+    def by_state(self, table: np.ndarray, states: int) -> np.ndarray:
+        """[S, A] sums over the sites of a table [n, A]."""
+        if self.states is None:
+            return table
+        sums = np.zeros((states, table.shape[1]))
+        np.add.at(sums, self.states, table)
+        return sums
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FitTests:
+    """Tests and residuals of a fitted policy.
+
+    Attributes:
+        parts: the tests.
+        residuals: [S, A] (seen - expected) / sqrt(expected); NaN where nothing was chosen.
+        trajectory_residuals: [E] how far beyond chance each trajectory is from the model, in
+            standard deviations; empty where single trajectories are not known.
+        worst: the action by which the model fails most; None where it is not known.
+    """
+
+    parts: tuple[Part, ...]
+    residuals: np.ndarray
+    trajectory_residuals: np.ndarray
+    worst: Worst | None = None
+
+
+def fit_tests(
     demonstrations: Observed,
+    fit: FittedChoices,
     *,
-    counts: np.ndarray,
-    policy: np.ndarray,
-    scores: np.ndarray,
-    choices: np.ndarray,
+    states: int,
     level: float,
     seed: int = 0,
-    doubt: np.ndarray | None = None,
-) -> Goodness:
-    """The `Goodness` of a fitted policy.
+) -> FitTests:
+    """The `FitTests` of a fitted policy.
 
     Args:
         demonstrations: what was seen.
-        counts: [S, A] how often each action was taken.
-        policy: [S, A] of the fit.
-        scores: [n, S, A] of one step, in the directions in which the fit could move.
-        choices: [S] how many actions can be taken in each state.
-        level: of the test; one that keeps every constraint tests at the usual level.
+        fit: the policy where actions were chosen.
+        states: S.
+        level: of the test.
         seed: of the draws.
-        doubt: [m, S, A] what estimated dynamics may be mistaken by: independent draws of what the
-            logarithm of the policy moves, of which any random mixture is one, too.
     """
-    level = level if level < 1.0 else LEVEL
-    visits = counts.sum(axis=1)
-    flat = scores.reshape(len(scores), policy.size)
-    fisher = (flat * (visits[:, None] * policy).ravel()) @ flat.T
-    half = square_roots(fisher)[1]
-    whitened = (half @ flat).reshape(len(half), *policy.shape)
+    visits = fit.counts.sum(axis=1)
+    flat = fit.scores.reshape(len(fit.scores), fit.policy.size)
+    if fit.directions is not None:
+        flat = fit.directions @ flat
+    half = square_roots((flat * (visits[:, None] * fit.policy).ravel()) @ flat.T)[1]
+    whitened = (half @ flat).reshape(len(half), *fit.policy.shape)
     draws = max(DRAWS, int(np.ceil(10.0 / level)) - 1)
-    seen = visits > 0
-    whitened[:, ~seen] = 0.0  # nothing is asked of them, and scores far away may overflow
-    residuals = np.full(policy.shape, np.nan)
-    expected = visits[seen, None] * policy[seen]
-    residuals[seen] = (counts[seen] - expected) / np.sqrt(np.maximum(expected, 1e-300))
-    residuals[(policy == 0.0) & (counts == 0.0)] = np.nan
-    residuals[choices < 2] = np.nan
+    whitened[:, visits == 0] = 0.0  # nothing is asked of them, and scores far away may overflow
     first, second = np.random.default_rng(seed).spawn(2)
-    actions = _actions_part(
-        counts[seen],
-        Chances(policy[seen], None if doubt is None else doubt[:, seen]),
-        whitened[:, seen],
-        int((choices[seen] - 1).clip(0).sum()),
-        draws,
-        first,
-    )
-    chances = Chances(policy, doubt)
+    actions = _actions_part(fit, whitened, draws, first)
+    chances = Chances(fit.policy, fit.doubt)
     parts, by_trajectory = _trajectory_parts(demonstrations, chances, whitened, draws, second)
-    return combined(
-        [actions, *parts],
-        level=level,
-        residuals=residuals,
+    seen = fit.by_state(fit.counts, states)
+    expected = fit.by_state(visits[:, None] * fit.policy, states)
+    return FitTests(
+        parts=(actions, *parts),
+        residuals=_residuals(fit, seen, expected),
         trajectory_residuals=by_trajectory,
-        worst=worst_action(counts, policy),
+        worst=worst_action(seen, expected),
     )
+
+
+def _residuals(fit: FittedChoices, seen: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """[S, A] (seen - expected) / sqrt(expected); NaN where nothing was chosen."""
+    residuals = (seen - expected) / np.sqrt(np.maximum(expected, 1e-300))
+    residuals[(expected == 0.0) & (seen == 0.0)] = np.nan
+    choices = fit.choices
+    if fit.states is not None:
+        choices = np.zeros(len(seen), int)
+        np.maximum.at(choices, fit.states, fit.choices)
+    residuals[choices < 2] = np.nan
+    return residuals
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,43 +224,62 @@ class Chances:
 
 
 def _actions_part(
-    counts: np.ndarray,
-    given: Chances,
-    whitened: np.ndarray,
-    choices: int,
-    draws: int,
-    random: np.random.Generator,
+    fit: FittedChoices, whitened: np.ndarray, draws: int, random: np.random.Generator
 ) -> Part:
-    """Pearson's test of the actions in the visited states, all arrays being of those alone."""
-    degrees, policy = choices - len(whitened), given.policy
-    if degrees < 1:
+    """Pearson's test of the actions at the visited sites, or by state where those have several."""
+    at = np.flatnonzero(fit.counts.sum(axis=1) > 0)
+    counts, policy, scores = fit.counts[at], fit.policy[at], fit.scores[:, at]
+    covariance, rank = fit.covariance, fit.rank
+    if covariance is None or rank is None:
+        scores, rank = whitened[:, at], len(whitened)
+        covariance = np.eye(rank)
+    degrees = int((fit.choices[at] - 1).clip(0).sum()) - rank
+    if degrees < 1 and fit.pull is None:
         return Part(name=ACTIONS, absence="there are as many parameters as choices")
-    visits = counts.sum(axis=1)
+    visits, cells = counts.sum(axis=1), policy.size
     expected = visits[:, None] * policy
-    safe = np.where(policy > 0, np.maximum(expected, 1e-300), 1.0)
-    rows = whitened.reshape(len(whitened), policy.size)
+    rows = scores.reshape(len(scores), cells)
+    pull = np.zeros(len(rows)) if fit.pull is None else fit.pull
+    places = None if fit.states is None else _sums_by_state(fit.states[at])
+    sums = expected if places is None else places @ expected
+    safe = np.where(sums > 0, np.maximum(sums, 1e-300), 1.0).ravel()
 
     def pearson(drawn: np.ndarray) -> np.ndarray:
-        off = (drawn - expected).reshape(len(drawn), -1)
-        projected = ((off @ rows.T) ** 2).sum(axis=1)
+        off = (drawn - expected).reshape(len(drawn), cells)
+        # What a refit would take away, to first order.
+        off -= expected.ravel() * (((off @ rows.T - pull) @ covariance) @ rows)
+        if places is not None:
+            off = np.stack([(places @ one.reshape(policy.shape)).ravel() for one in off])
         off *= off
-        return off @ (1.0 / safe.ravel()) - projected
+        return off @ (1.0 / safe)
 
     statistic = float(pearson(counts[None])[0])
-    if given.doubt is None and expected[policy > 0].min() >= LARGE:
+    known = fit.doubt is None and places is None and fit.pull is None
+    if known and expected[policy > 0].min() >= LARGE:
         return _chi_square_part(ACTIONS, statistic, degrees)
-    many = int(np.clip(MOST_CELLS // policy.size, 19, draws))
-    at_once, whole = max(1, AT_ONCE // policy.size), visits.astype(np.int64)
+    chances = Chances(policy, None if fit.doubt is None else fit.doubt[:, at])
+    many = int(np.clip(MOST_CELLS // cells, 19, draws))
+    at_once, whole = max(1, AT_ONCE // cells), visits.astype(np.int64)
     law = np.concatenate(
         [
-            pearson(random.multinomial(whole, given.drawn(size, random), size=(size, len(visits))))
+            pearson(random.multinomial(whole, chances.drawn(size, random), (size, len(visits))))
             for size in _blocks(many, at_once)
         ]
     )
-    if many < DRAWS:  # its mean is known exactly, unless the policy is in doubt
-        mean = float(degrees) if given.doubt is None else float(law.mean())
+    if many < DRAWS:  # its mean is known exactly where the law is that of plain counts
+        mean = float(degrees) if known else float(law.mean())
         return moments_part(ACTIONS, statistic, mean, float(((law - mean) ** 2).mean()), many)
     return drawn_part(ACTIONS, statistic, law)
+
+
+def _sums_by_state(states: np.ndarray) -> csr_array | None:
+    """[G, n] whose product with a table adds up the sites of a state; None where all differ."""
+    from scipy.sparse import csr_array
+
+    distinct, own = np.unique(states, return_inverse=True)
+    if len(distinct) == len(states):
+        return None
+    return csr_array((np.ones(len(states)), (own, np.arange(len(states)))))
 
 
 def _blocks(total: int, size: int) -> list[int]:
@@ -376,3 +492,55 @@ def _drawn_laws(
         apart.append(((sums - shares * total[:, :, None]) ** 2).sum(axis=(0, 2)))
         drifted.append(((inverse @ (late - first @ total)) ** 2).sum(axis=0))
     return np.concatenate(apart), np.concatenate(drifted)
+
+
+def worst_action(counts: np.ndarray, expected: np.ndarray) -> Worst | None:
+    """The state whose steps lose most likelihood, and there the action seen most too often.
+
+    Both are tables [S, A]: how often each action was taken, and how often by the model.
+    """
+    visits = counts.sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lost = np.where(counts > 0, counts * np.log(counts / np.maximum(expected, 1e-300)), 0.0)
+    state = int(lost.sum(axis=1).argmax())
+    if not visits[state] > 0:
+        return None
+    action = int(np.abs(counts[state] - expected[state]).argmax())
+    taken = float(counts[state, action] / visits[state])
+    share = float(expected[state, action] / visits[state])
+    return Worst(state=state, action=action, observed=taken, expected=share)
+
+
+def drawn_part(name: str, statistic: float, law: np.ndarray) -> Part:
+    """The test of a statistic by its rank among draws of its law."""
+    # Ties by rounding count as at least as large.
+    p = float((1 + (law >= statistic * (1.0 - 1e-12)).sum()) / (1 + len(law)))
+    return Part(name=name, statistic=statistic, p_value=p, method="bootstrap", draws=len(law))
+
+
+def moments_part(name: str, statistic: float, mean: float, variance: float, draws: int) -> Part:
+    """The test by a scaled chi-square law that has this mean and variance."""
+    if not (mean > 0 and variance > 0):
+        return Part(name=name, absence="nothing was left to chance")
+    p = gamma_tail(statistic, mean, variance)
+    return Part(name=name, statistic=statistic, p_value=p, method="moments", draws=draws)
+
+
+def gamma_tail(statistic: float, mean: float, variance: float) -> float:
+    """The chance that a scaled chi-square number of this mean and variance is larger."""
+    return float(gamma_tails(mean**2 / variance, max(statistic, 0.0) * mean / variance)[1])
+
+
+def excess_p(excess: np.ndarray) -> float:
+    """The chance of a mean as large as that of these numbers [E], if their expectation is 0."""
+    many, spread = len(excess), float(excess.std(ddof=1)) if len(excess) > 1 else 0.0
+    if not spread > 0:
+        return np.nan
+    return student_tail(many - 1, float(excess.mean()) / spread * np.sqrt(many))
+
+
+def percentage(share: float) -> str:
+    """A share in words that never rounds one step to nothing."""
+    if 0.0 < share < 0.001:
+        return "less than 0.1 %"
+    return f"{100.0 * share:.2g} %" if share < 0.995 else f"{100.0 * share:.3g} %"
