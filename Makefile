@@ -1,5 +1,6 @@
 # make demo   reproduces the paper and leaves a report in demo/
 # make test   format, lint, types, tests
+# make test-orders  the tests in one process, in reverse, with JAX first, on 1 and 2 threads
 # make bench  the benchmarks, against the peers, and whether a ratio to one has fallen (an hour)
 # make bench-stale  which result files were measured with other code than there is now
 # make wheel-test  installs the wheel into an empty environment and runs tacit demo
@@ -11,7 +12,7 @@ WORKERS ?= 2
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test wheel-test bench bench-stale docs clean torture
+.PHONY: demo test test-orders wheel-test bench bench-stale docs clean torture
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
 
@@ -41,6 +42,12 @@ test: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal
+
+# What is printed depends on the problem alone: in one process from the last test to the first, and
+# with JAX imported before all else, on one thread and on two.
+test-orders: .venv/installed
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -p no:xdist --reversed
+	OMP_NUM_THREADS=2 $(BIN)/pytest -q -p no:xdist --jax-first
 
 wheel-test: .venv/installed
 	$(BIN)/python tests/wheel.py

@@ -13,10 +13,9 @@ fell.
 The second runs warm solves and recoveries (tacit's own rows of `forward.py --quick`, soft solves,
 what `recovery.py --quick` fits) in two processes that live side by side, one of each checkout, by
 turns: every case of one, then of the other, round after round. It compares seconds of the
-processor, with one thread. A small model is answered by NumPy where JAX is not loaded, so that the
-first answer waits for no compiler; so everything is measured twice, with JAX loaded before and
-without. Ratios are time now / time then: above one is slower. Writes
-benchmarks/results/regression.json.
+processor, with one thread. Everything is measured twice, with JAX loaded before and without: an
+earlier commit may choose its engine by that. Ratios are time now / time then: above one is slower.
+Writes benchmarks/results/regression.json.
 """
 
 from __future__ import annotations

@@ -28,7 +28,19 @@ def chromium() -> str | None:
     return shutil.which("chromium") or shutil.which("chromium-browser")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--reversed", action="store_true", help="the last test first")
+    parser.addoption("--jax-first", action="store_true", help="import JAX before anything else")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--jax-first"):
+        import jax  # noqa: F401
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--reversed"):
+        items.reverse()
     missing = pytest.mark.skip(reason="chromium is not installed")
     for item in items:
         if item.get_closest_marker("browser") and chromium() is None:

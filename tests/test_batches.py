@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tacit
+from tacit.engine.backends import Device
 from tacit.engine.backends.linear_systems import eliminated
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse import lockstep
@@ -103,7 +104,7 @@ def test_experts_without_noise_are_marked_and_held(world, many):
 
 def test_one_accelerated_lockstep_gives_the_same(world, many, monkeypatch):
     alone = tacit.many.recover_many(world.mdp, world.features, many, estimator=tacit.Convex())
-    monkeypatch.setattr(lockstep, "_accelerated", lambda: True)
+    monkeypatch.setattr(lockstep, "this_device", lambda: Device(accelerator=True, memory=2**33))
     together = tacit.many.recover_many(world.mdp, world.features, many, estimator=tacit.Convex())
     # Elimination without pivoting instead of LAPACK: rounding, times the condition of the fit.
     np.testing.assert_allclose(together.parameters, alone.parameters, rtol=1e-6, atol=1e-7)

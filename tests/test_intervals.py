@@ -138,13 +138,15 @@ def numbers(found):
 
 @pytest.mark.xfail(strict=True, reason="many features have a pipeline of their own")
 @pytest.mark.parametrize("free", [False, True])
-@pytest.mark.parametrize("where", ["MANY_FEATURES", "TABLES"])
+@pytest.mark.parametrize(
+    "where", ["inverse.noisy.steps.MANY_FEATURES", "engine.backends.HOST_TABLES"]
+)
 def test_both_sides_of_a_threshold_of_size_say_the_same(where, free, monkeypatch):
     """Within what may move: coefficients 1e-6 errors, interval ends 1e-4 of their width."""
     task = crowd()
     asked = tacit.Likelihood(free_reward=free)
     few = tacit.recover(*task, estimator=asked)
-    monkeypatch.setattr(steps, where, 7)
+    monkeypatch.setattr(f"tacit.{where}", 7)
     many = tacit.recover(*task, estimator=asked)
     errors = np.nanmax(few.parameters.standard_errors)
     assert np.abs(few.parameters.estimates - many.parameters.estimates).max() <= 1e-6 * errors

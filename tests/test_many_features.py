@@ -521,13 +521,13 @@ def test_few_features_of_a_large_world_are_not_written_out(world, monkeypatch):
     features = tacit.Features(np.c_[reward, np.arange(36) % 5])
     rules = tacit.Likelihood(free_reward=True)
     table = rules.fit(mdp, features, seen)
-    monkeypatch.setattr("tacit.inverse.noisy.steps.TABLES", 2 * 36 * 4 - 1)
+    monkeypatch.setattr("tacit.engine.backends.HOST_TABLES", 2 * 36 * 4 - 1)
     monkeypatch.setattr(likelihood, "maximise", None)
     product = rules.fit(mdp, features, seen)
     # Both stop at a gradient of 1e-9 of all that is collected.
     np.testing.assert_allclose(product.reward_weights, table.reward_weights, rtol=1e-6)
     assert product.temperature == pytest.approx(table.temperature, rel=1e-6)
-    monkeypatch.setattr("tacit.inverse.noisy.steps.TABLES", 2 * 36 * 4)
+    monkeypatch.setattr("tacit.engine.backends.HOST_TABLES", 2 * 36 * 4)
     with pytest.raises(TypeError):
         rules.fit(mdp, features, seen)
 

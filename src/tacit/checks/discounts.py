@@ -14,7 +14,7 @@ from tacit.checks.reliability import log_policy, optimal_actions
 from tacit.data.observed import Observed
 from tacit.data.tally import counts_of
 from tacit.errors import InvalidModel
-from tacit.inference.numerics import TIED, first_largest
+from tacit.inference.numerics import coarse, first_largest
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.maximum import Likelihoods
@@ -264,7 +264,7 @@ def _most_moved(recoveries: list[Recovery]) -> tuple[float, str, float, float]:
         if len(known) > 1 and known.shape[1]:
             j = first_largest(np.ptp(known, axis=0))
             low, high = float(known[:, j].min()), float(known[:, j].max())
-            if high - low > (1.0 + TIED) * found[0]:
+            if coarse(high - low) > coarse(found[0]):
                 found = (high - low, names[j], low, high)
     return found
 

@@ -16,7 +16,7 @@ from tacit.checks import numbers_of
 from tacit.data import EPISODES, Units
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.inference.numerics import chi_square_tail
+from tacit.inference.numerics import chi_square_tail, coarse, first_largest
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
 from tacit.inverse.joint.resample import Apart, kept_trips, trips_apart
@@ -107,10 +107,10 @@ class EqualWeightsTest:
             with np.errstate(divide="ignore", invalid="ignore"):  # inf - inf, 0 / 0
                 apart = np.abs(values[:, None] - values)
                 scores = np.nan_to_num(apart / np.hypot(errors[:, None], errors), posinf=0.0)
-            if rows[0][0] == "budget" or scores.max() <= best:
+            if rows[0][0] == "budget" or coarse(scores.max()) <= coarse(best):
                 continue
             best = float(scores.max())
-            pair = np.unravel_index(int(np.argmax(scores)), scores.shape)
+            pair = np.unravel_index(first_largest(scores), scores.shape)
             each = [
                 f"{rows[g][2]:.3g} [{rows[g][3]:.3g}, {rows[g][4]:.3g}] for {self.groups[g]}"
                 for g in sorted(pair)

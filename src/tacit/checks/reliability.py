@@ -22,7 +22,7 @@ from tacit.checks import DynamicsUncertainty, TrajectoryFits
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel, TacitError
 from tacit.forward.solution import priced
-from tacit.inference.numerics import gamma_tails, normal_tail
+from tacit.inference.numerics import first_largest, gamma_tails, normal_tail
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.traveller import Choices, TripsRecovery
 from tacit.inverse.parameters import CONFIDENCE
@@ -377,7 +377,7 @@ def _finding(
     own = np.concatenate([known.reward_standard_errors, *known.cost_standard_errors])
     text = f"The dynamics were estimated; redrawn {draws} times from what is known of them, they "
     if np.isfinite(weights).any():
-        most = int(np.nanargmax(weights))
+        most = first_largest(weights)
         text += f"move the weights by up to {weights[most]:.2g} ({names[most]})"
     else:
         text += "leave the weights unknown"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Optional
 
 from tacit.cli.terminal import Answer, Part, Table, Terminal, finding_data, shown_default
 from tacit.errors import Infeasible, InvalidModel
+from tacit.inference.numerics import largest_first
 
 if TYPE_CHECKING:
     from tacit.checks.prices import PriceCurve
@@ -161,7 +162,7 @@ def _solve_trips(arguments: Solve, problem: Problem) -> Answer:
             )
     answer = reroute(found, mdp=problem.mdp, features=problem.features)
     change = answer.flows - answer.before
-    order = np.argsort(-np.abs(change), axis=None, kind="stable")
+    order = largest_first(np.abs(change))
     used = np.maximum(answer.before, answer.flows).ravel() > 0
     pairs = [divmod(int(i), problem.mdp.actions) for i in order if used[i]]
     heads = ["state", "action", "flow before", "flow after"]

@@ -16,7 +16,13 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, PartitionedDemonstrations
-from tacit.inference.numerics import gamma_tails, ratio_tail, square_roots, student_tail
+from tacit.inference.numerics import (
+    first_largest,
+    gamma_tails,
+    ratio_tail,
+    square_roots,
+    student_tail,
+)
 from tacit.model.counts import group_sums
 
 if TYPE_CHECKING:
@@ -502,10 +508,10 @@ def worst_action(counts: np.ndarray, expected: np.ndarray) -> Worst | None:
     visits = counts.sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         lost = np.where(counts > 0, counts * np.log(counts / np.maximum(expected, 1e-300)), 0.0)
-    state = int(lost.sum(axis=1).argmax())
+    state = first_largest(lost.sum(axis=1))
     if not visits[state] > 0:
         return None
-    action = int(np.abs(counts[state] - expected[state]).argmax())
+    action = first_largest(np.abs(counts[state] - expected[state]))
     taken = float(counts[state, action] / visits[state])
     share = float(expected[state, action] / visits[state])
     return Worst(state=state, action=action, observed=taken, expected=share)

@@ -19,7 +19,7 @@ from tacit.engine.soft_search import BLIND
 MANY_COLUMNS = 16  # beyond, compiled least squares are worth their import
 STEADY = 1e-6  # smallest to largest of a triangle, from which one equation more may be added to it
 ROUNDING = float(np.finfo(float).eps)
-TIED = 1e-6  # difference, as a share, below which numbers are equal: their order decides
+COARSE = 20  # bits of numbers that are put in order: beyond, they are equal
 # Draws of a simulated law, and those where the first do not tell on which side of a level it is.
 DRAWS, MORE_DRAWS = 4000, 64_000
 MANY_TAILS = 2000  # beyond, compiled tails are worth their import
@@ -379,9 +379,19 @@ def first_largest(values: npt.ArrayLike) -> int:
 
     NaN is never it, unless all are.
     """
-    known = np.nan_to_num(np.ravel(values), nan=-np.inf)
-    top = known.max()
-    return int(np.argmax(known >= top - (TIED * abs(top) if np.isfinite(top) else 0.0)))
+    known = coarse(np.ravel(values))
+    return int(np.argmax(np.where(np.isnan(known), -np.inf, known)))
+
+
+def largest_first(values: npt.ArrayLike) -> np.ndarray:
+    """[n] places of the values [...], flat, from the largest on; equal ones keep their order."""
+    return np.argsort(-coarse(np.ravel(values)), kind="stable")
+
+
+def coarse(values: npt.ArrayLike) -> np.ndarray:
+    """[...] the values to a millionth of themselves: what is equal but for rounding is equal."""
+    parts, powers = np.frexp(np.asarray(values, float))
+    return np.ldexp(np.round(parts * 2.0**COARSE), powers - COARSE)
 
 
 def covariance_root(matrix: np.ndarray) -> np.ndarray:

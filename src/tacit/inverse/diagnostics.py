@@ -22,6 +22,7 @@ from tacit.inference.goodness import (
     fit_tests,
     percentage,
 )
+from tacit.inference.numerics import first_largest
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance
 from tacit.inverse.parameters import CONFIDENCE
 from tacit.model.transitions import read_only
@@ -103,7 +104,7 @@ class Goodness:
 
     @property
     def _farthest(self) -> int:
-        return int(np.nanargmax(self.trajectory_residuals))
+        return first_largest(self.trajectory_residuals)
 
     @property
     def failed(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ import numpy as np
 from tacit.data.observed import Observed
 from tacit.data.tally import counts_of
 from tacit.errors import InvalidDemonstrations
+from tacit.inference.numerics import first_largest
 from tacit.inverse.expectations import Blocks, Expectations, moves_of
 from tacit.model.evidence import listed
 from tacit.model.mdp import MDP
@@ -300,8 +301,7 @@ def more_data_findings(
     # From 0 to 1 is all that a weight can be: nothing is told of it, and more of it tells no more.
     told = np.isfinite(width) & ~((ends[:, 0] <= 0.0) & (ends[:, 1] >= 1.0))
     width = np.where(told, width, -1.0)
-    # Two weights that add up to 1 have intervals of one width: rounding must not choose.
-    worst = int(np.argmax(width >= (1.0 - 1e-6) * width.max()))
+    worst = first_largest(width)
     if width[worst] <= 0:
         return []
     # Intervals shrink with the square root of the data: half the width takes four times as much.
@@ -334,16 +334,13 @@ def blind_findings(names_of: Sequence[str], blind: np.ndarray) -> list[Finding]:
 
 def _echelon(rows: np.ndarray) -> np.ndarray:
     """[B, D] rows that span the same directions, each with few entries: two pairs stay pairs."""
-    rows = rows.copy()
-    for done in range(len(rows)):
-        at, pivot = np.unravel_index(np.abs(rows[done:]).argmax(), rows[done:].shape)
-        if abs(rows[done + at, pivot]) < 1e-9:  # the rest depends on what is done
-            return rows[:done]
-        rows[[done, done + at]] = rows[[done + at, done]]
-        rows[done] /= rows[done, pivot]
-        others = np.arange(len(rows)) != done
-        rows[others] -= np.outer(rows[others, pivot], rows[done])
-    return rows
+    _, sizes, rest = np.linalg.svd(rows, full_matrices=False)
+    rest, pivots = rest[sizes > 1e-9], []
+    for _ in range(len(rest)):  # lengths of columns are the same whatever rows span the directions
+        pivots.append(first_largest(np.linalg.norm(rest, axis=0)))
+        own = rest[:, pivots[-1]] / np.linalg.norm(rest[:, pivots[-1]])
+        rest = rest - np.outer(own, own @ rest)
+    return np.linalg.pinv(rows[:, pivots]) @ rows
 
 
 def found_findings(chosen: Chosen) -> list[Finding]:

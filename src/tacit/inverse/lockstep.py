@@ -10,11 +10,9 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from tacit.engine import each, told_of_workers
-from tacit.engine.backends import Array, Backend, compiled_in_double
+from tacit.engine.backends import Array, Backend, compiled_in_double, this_device
 from tacit.engine.soft_search import Dual, loss_at, minimise
 
-# Bytes that one chunk of a batch may take, where the accelerator does not say what it has.
-ROOM = 2**30
 # Problems in one compiled call on a CPU, which does them one after the other.
 AT_ONCE = 256
 
@@ -78,7 +76,7 @@ def search_here(
             parts.append(_search_one(*some_of(backend, problem, start, n), tolerance, max_steps))
             told(n + 1)
         return Found(*(np.stack(field) for field in zip(*parts, strict=True)))
-    together = _accelerated()
+    together = this_device().accelerator
     if together and hasattr(backend, "many"):
         backend = dataclasses.replace(backend, many=True)  # type: ignore[type-var]
     axes = 0 if _is_stack(backend) else None, _axes(problem, _DIMENSIONS), _axes(start, _START)
@@ -157,12 +155,6 @@ def _batched(
 _searched = compiled_in_double(_batched, static=("axes", "chunk", "together"))
 
 
-def _accelerated() -> bool:
-    import jax
-
-    return jax.default_backend() != "cpu"
-
-
 def some_of(
     backend: Backend, problem: Dual, start: Start, rows: Array
 ) -> tuple[Backend, Dual, Start]:
@@ -201,13 +193,10 @@ def _rows_of(fields: Array, axes: tuple, rows: Array) -> Array:
 
 def _fitting(problem: Dual) -> int:
     """How many problems fit into the memory at once."""
-    import jax
-
     size, states, actions = np.shape(problem.tables)[-3:]
     # The elimination holds a few [S, S + D], the derivatives a few [D, S, A].
     bytes_each = 8 * states * (6 * (states + size) + 4 * actions * (size + 1))
-    memory = (jax.devices()[0].memory_stats() or {}).get("bytes_limit", 8 * ROOM)
-    return max(1, int(memory // 8 // bytes_each))
+    return max(1, int(this_device().memory // 8 // bytes_each))
 
 
 # Pieces of a batch for workers: several for each of a few dozen workers' cores.

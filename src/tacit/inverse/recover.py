@@ -13,6 +13,7 @@ from tacit.data.observed import Observed
 from tacit.data.tally import tally_of
 from tacit.engine.progress import Callback, stopped, watching
 from tacit.errors import InvalidModel
+from tacit.inference.numerics import first_largest
 from tacit.inverse.expectations import are_weighted, check_task
 from tacit.inverse.findings import ENOUGH, Finding, Kind, check_possible, single_minded
 from tacit.inverse.recovery import Recovery, delivered, status_of
@@ -276,7 +277,7 @@ def _with_name(recovery: Result, demonstrations: Observed) -> Result:
     far = getattr(goodness, "trajectory_residuals", np.zeros(0))
     if goodness is None or names is None or len(far) != len(names) or not np.isfinite(far).any():
         return recovery
-    told = replace(goodness, farthest=str(names[np.nanargmax(far)]))
+    told = replace(goodness, farthest=str(names[first_largest(far)]))
     return replace(recovery, goodness=told)  # type: ignore[call-arg]
 
 

@@ -15,6 +15,7 @@ from tacit import checks
 from tacit.engine import each
 from tacit.engine.progress import Callback, Event
 from tacit.errors import InvalidModel
+from tacit.inference.numerics import largest_first
 from tacit.inverse.batch import Batch, recover_many
 from tacit.inverse.diagnostics import holm
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
@@ -232,7 +233,7 @@ def differences(
             rows.append(row)
     adjusted = holm([row.p_value for row in rows]).tolist()
     found = [replace(row, adjusted=fair) for row, fair in zip(rows, adjusted, strict=True)]
-    order = sorted(found, key=lambda row: (row.adjusted, row.p_value))
+    order = [found[i] for i in largest_first([-row.p_value for row in found])]
     doubts = [doubt for name, one in recoveries.items() for doubt in _doubts(name, one)]
     doubts = [*_dependence(shared), *doubts]
     return Differences(tuple(recoveries), tuple(order), tuple(unjudged), tuple(doubts))

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 
 from tacit.checks.prices import PriceCurve
 from tacit.folders.runs import plain
+from tacit.inference.numerics import largest_first
 from tacit.show import (
     Block,
     Cells,
@@ -356,7 +357,7 @@ def _play(named: NamedRecovery, sweeps: Mapping[int, Mapping]) -> Play:
         "map": drawable_map(named.layout),
         "states": [named.state(s) for s in range(named.states)],
         "actions": [named.action(a) for a in range(named.actions)],
-        "order": np.argsort(-named.time, kind="stable")[:15].tolist(),
+        "order": largest_first(named.time)[:15].tolist(),
         "sweeps": moved,
     }
     return Play(sliders, data, "Sliders for the budgets need a browser that runs scripts.")

@@ -20,6 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from tacit.files.atomic import harmless
+from tacit.inference.numerics import largest_first
 from tacit.inverse.findings import worst_first
 from tacit.inverse.recovery import Recovery
 from tacit.show import Block, Choice, Details, Document, Gallery, Picture, anchor, free_name
@@ -253,7 +254,7 @@ def _rows(
     names: Sequence[str], weights: np.ndarray, intervals: np.ndarray
 ) -> list[tuple[str, str, str]]:
     """One row of a notebook's table a feature, the heaviest first."""
-    order = np.argsort(-np.abs(weights), kind="stable")
+    order = largest_first(np.abs(weights))
     rows = [
         (names[j], f"{weights[j]:.4g}", _ends(intervals[j])) for j in map(int, order[:ROWS_SHOWN])
     ]

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from matplotlib.axes import Axes
 
+from tacit.inference.numerics import first_largest
 from tacit.model.transitions import Layout
 from tacit.show import Block, Cells, Choice, Details, Gallery, Option, Picture, Selector, anchor
 from tacit.show.arrows import (
@@ -277,7 +278,9 @@ def policy_map(grid: MapGrid, named: NamedRecovery) -> Picture:
         [named.action_shares(chances, most=most) for chances in policy] if grid.has_values else []
     )
     counts = np.bincount(policy.argmax(axis=1), minlength=named.actions)
-    common = ", ".join(f"{named.action(a)} in {counts[a]}" for a in np.argsort(-counts)[:4])
+    common = ", ".join(
+        f"{named.action(a)} in {counts[a]}" for a in np.argsort(-counts, kind="stable")[:4]
+    )
     return _picture(
         grid, "policy", draw, texts, f"Map of the policy. Likeliest action: {common} cells."
     )
@@ -321,7 +324,7 @@ def _shares(layout: Layout) -> list[tuple[float, float]]:
 def _value_words(grid: MapGrid, table: np.ndarray, title: str, unit: str) -> str:
     if not np.isfinite(table).any():
         return f"Map of {title}: not identified."
-    low, high = int(np.nanargmin(table)), int(np.nanargmax(table))
+    low, high = first_largest(-table), first_largest(table)
     name = grid.names.__getitem__ if grid.names else grid.drawn.state_name
     return (
         f"Map of {title}. Lowest {short(table[low])}{unit} at {name(low)}, highest "

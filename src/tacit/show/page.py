@@ -11,6 +11,7 @@ import numpy as np
 from tacit import __version__
 from tacit.folders.runs import Run, plain
 from tacit.forward.solution import Certificate
+from tacit.inference.numerics import largest_first
 from tacit.inverse.findings import worst_first
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.model.transitions import Layout
@@ -120,7 +121,7 @@ def _trip_sections(named: NamedRecovery) -> list[Section]:
     if not isinstance(found, TripsRecovery):
         return []
     goals, trips = np.unique(found.destinations, return_counts=True)
-    order = np.argsort(-trips, kind="stable")[:MOST_TRAJECTORIES]
+    order = largest_first(trips)[:MOST_TRAJECTORIES]
     limits = scale_of(trips.astype(float))
     rows = [
         Row([named.state(goal) if goal >= 0 else "none", Bar(float(trips[i]), limits)])
@@ -135,7 +136,7 @@ def _trip_sections(named: NamedRecovery) -> list[Section]:
 def _flow_table(named: NamedRecovery, found: TripsRecovery) -> Table:
     """What the trips are expected to do, the most frequent first, and where they do otherwise."""
     flows, off = found.flows, found.goodness.residuals
-    order = np.argsort(-flows, axis=None, kind="stable")[:MOST_TRAJECTORIES]
+    order = largest_first(flows)[:MOST_TRAJECTORIES]
     pairs = [divmod(int(i), named.actions) for i in order if flows.flat[i] > 0]
     limits = scale_of(np.r_[0.0, flows.max(initial=0.0)])
     rows = []
@@ -366,8 +367,7 @@ def _slider(named: NamedRecovery, rows: np.ndarray) -> list[Block]:
     stops = np.unique(spread.round().astype(int))
     columns = [Column("Feature"), Column("Part"), Column("Weight", "scale 0 to 1")]
     order = {
-        name: np.argsort(-np.abs(np.nan_to_num(history[name][rows[-1]])), kind="stable")
-        for _, name, _ in groups
+        name: largest_first(np.abs(np.nan_to_num(history[name][rows[-1]]))) for _, name, _ in groups
     }
     options = []
     for index in reversed(range(len(stops))):

@@ -20,6 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tacit.errors import InvalidModel
+from tacit.inference.numerics import largest_first
 from tacit.model.transitions import Layout
 from tacit.show.arrows import draw_policy
 from tacit.show.canvas import (
@@ -137,7 +138,7 @@ def policy(recovery: Recovery, axes: Axes | None = None, *, layout: Layout | Non
         draw_policy(named.policy, axes, layout=named.layout, **hatched)
         axes.set_title("policy")
         return axes
-    order = np.argsort(-named.time, kind="stable")[:MOST_ROWS]
+    order = largest_first(named.time)[:MOST_ROWS]
     axes = row_axes(axes, len(order), [named.state(s) for s in order])
     begun = np.zeros(len(order))
     for a in range(named.actions):
@@ -197,7 +198,7 @@ def residuals(
     if not np.isfinite(table).any():
         reason = recovery.goodness.absence or "no residuals are known"
         raise InvalidModel(f"residuals needs a recovery whose fit was tested; {reason}")
-    order = np.argsort(-np.abs(np.nan_to_num(table)).ravel(), kind="stable")[: MOST_ROWS // 2]
+    order = largest_first(np.abs(np.nan_to_num(table)))[: MOST_ROWS // 2]
     pairs = [divmod(int(at), table.shape[1]) for at in order]
     names = [f"{named.state(s)}: {named.action(a)}" for s, a in pairs]
     axes = row_axes(axes, len(pairs), names)
@@ -320,7 +321,7 @@ def _weight_rows(named: NamedRecovery) -> list[Interval]:
         groups.append((of, names, recovery.cost_weights[k], known.cost_intervals[k]))
     rows = []
     for of, names, found, ends in groups:
-        order = np.argsort(-np.abs(np.nan_to_num(found)), kind="stable")
+        order = largest_first(np.abs(np.nan_to_num(found)))
         for j in order[: MOST_ROWS if np.isfinite(found).all() else 0]:
             low, high = (float(end) for end in ends[j])
             if np.isnan(low):
@@ -365,7 +366,7 @@ def _panel(named: NamedRecovery, axes: Axes | None) -> Axes:
 @styled()
 def _bars(named: NamedRecovery, values: np.ndarray, axes: Axes | None, title: str) -> Axes:
     """The highest and the lowest states as bars."""
-    order = np.argsort(-np.nan_to_num(values, nan=-np.inf), kind="stable")
+    order = largest_first(values)
     if len(order) > MOST_ROWS:
         order = np.concatenate([order[: MOST_ROWS - 6], order[-6:]])
         title += f" ({len(order)} of {len(values)} states)"

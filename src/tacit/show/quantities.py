@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from tacit.inference.numerics import largest_first
 from tacit.inverse.findings import Kind
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.recovery import Recovery
@@ -151,7 +152,7 @@ class NamedRecovery:
 
     def action_shares(self, chances: np.ndarray, *, most: int = 3) -> str:
         """The likeliest actions in words, with their shares."""
-        order = [a for a in np.argsort(-chances, kind="stable")[:most] if chances[a] >= 0.01]
+        order = [a for a in largest_first(chances)[:most] if chances[a] >= 0.01]
         if not order or chances[order[0]] > 0.995:
             return self.action(order[0]) if order else "–"
         return ", ".join(f"{self.action(a)} {100 * chances[a]:.0f}\u00a0%" for a in order)
@@ -175,7 +176,7 @@ def state_bars(named: NamedRecovery) -> Choice:
 
 
 def _bars(named: NamedRecovery, name: str, values: np.ndarray, unit: str) -> Table:
-    order = np.argsort(-values, kind="stable")
+    order = largest_first(values)
     cut = len(order) - MOST_BARS
     shown = order if cut <= 0 else np.concatenate([order[: MOST_BARS - 5], order[-5:]])
     limits = scale_of(values)
@@ -186,7 +187,7 @@ def _bars(named: NamedRecovery, name: str, values: np.ndarray, unit: str) -> Tab
 
 def state_table(named: NamedRecovery) -> Table:
     """Every state with what it earns, costs and what is done there; the most visited first."""
-    order = np.argsort(-named.time, kind="stable")[:MOST_LISTED]
+    order = largest_first(named.time)[:MOST_LISTED]
     known = [k for k in range(named.constraints) if named.identified[k]]
     scales = [scale_of(100.0 * named.time), scale_of(named.reward)]
     scales += [scale_of(named.costs[k]) for k in known]
@@ -212,7 +213,7 @@ def state_choice(named: NamedRecovery) -> list[Block]:
     """One state at a time, the most visited first: what is done, what it earns and costs."""
     if named.actions < 2 or named.actions > MOST_CHOSEN:
         return []
-    order = np.argsort(-named.time, kind="stable")[:MOST_CHOSEN]
+    order = largest_first(named.time)[:MOST_CHOSEN]
     objective = named.recovery.objective
     known = [k for k in range(named.constraints) if named.identified[k]]
     columns = [Column("Action"), Column("Chance", "%")]
@@ -275,7 +276,7 @@ def weight_tables(named: NamedRecovery) -> list[Block]:
 def _weights(
     caption: str, names: Sequence[str], weights: np.ndarray, ends: np.ndarray, note: str
 ) -> Table:
-    order = np.argsort(-np.abs(weights), kind="stable")[:MOST_FEATURES]
+    order = largest_first(np.abs(weights))[:MOST_FEATURES]
     limits = _shared_scale(np.append(weights, 1.0), ends)
     if len(weights) == 1 and ends[0, 0] == ends[0, 1]:  # the gauge alone says that it is 1
         ends = np.full((1, 2), np.nan)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tacit.inference.numerics import first_largest, largest_first
 from tacit.inverse.findings import OPEN, WARNINGS, Finding, Kind, chance, worst_first
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.recovery import Recovery, RecoveryStatus
@@ -158,7 +159,7 @@ def _refuses(named: NamedRecovery, k: int) -> Headline:
         which = _joined([f"**{names[j]}**" for j in untold[:NAMED]])
         texts.append(f"Whether it avoids {which} cannot be told.")
     costs = named.costs[k]
-    worst = [s for s in np.argsort(-costs, kind="stable")[:NAMED] if costs[s] > 0]
+    worst = [s for s in largest_first(costs)[:NAMED] if costs[s] > 0]
     places = _joined([f"{named.state(s)} at {short(costs[s])}" for s in worst])
     detail = f"What a step costs, where it costs most: {places}. " if worst else ""
     detail += _ranges(named, names, weights, ends)
@@ -323,7 +324,7 @@ def capital(sentence: str) -> str:
 
 def _listed(verb: str, names: Sequence[str], weights: np.ndarray) -> str:
     """The heaviest features as one sentence."""
-    order = [j for j in np.argsort(-weights, kind="stable") if weights[j] > LITTLE]
+    order = [j for j in largest_first(weights) if weights[j] > LITTLE]
     if not order:
         return f"{verb} nothing in particular."
     first = f"{verb} **{names[order[0]]}**"
@@ -344,7 +345,7 @@ def _ranges(
     named: NamedRecovery, names: Sequence[str], weights: np.ndarray, intervals: np.ndarray
 ) -> str:
     """The intervals of the heaviest features, in words."""
-    order = np.argsort(-np.abs(weights), kind="stable")[:NAMED]
+    order = largest_first(np.abs(weights))[:NAMED]
     if len(weights) == 1:
         return ""  # of one weight the gauge alone says that it is 1
     parts = [
@@ -362,7 +363,7 @@ def _interval_kind(named: NamedRecovery) -> str:
 
 def _loose(intervals: np.ndarray, weights: np.ndarray) -> bool:
     """Whether the interval of the heaviest weight is too wide to speak of shares."""
-    low, high = intervals[int(np.abs(weights).argmax())]
+    low, high = intervals[first_largest(np.abs(weights))]
     return bool(high - low > LOOSE)
 
 

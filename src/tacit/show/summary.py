@@ -11,6 +11,7 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.files.atomic import Page
+from tacit.inference.numerics import largest_first
 from tacit.inverse.findings import Kind, worst_first
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.model.mdp import MDP
@@ -198,7 +199,7 @@ def coefficient_table(recovery: Recovery | JointRecovery) -> list[str]:
     level = f"{100 * found.confidence:g} % interval"
     heads = ("coefficient", "estimate", "std err", "z", "P>|z|", level)
     # The heaviest, in the order of the model.
-    shown = np.sort(np.argsort(-np.abs(found.estimates), kind="stable")[:SHOWN])
+    shown = np.sort(largest_first(np.abs(found.estimates))[:SHOWN])
     whole = found.estimates if found.unrestricted is None else found.unrestricted
     # What was left out stands at 0: z and P of another number, that of the fit with all, mislead.
     out = (found.estimates == 0.0) & (whole != 0.0)
@@ -279,7 +280,7 @@ def _constraint(recovery: Recovery, k: int, weights: np.ndarray) -> list[str]:
 
 def _features(names: Sequence[str], weights: np.ndarray, intervals: np.ndarray) -> list[str]:
     """One line a feature, the heaviest first."""
-    order = np.argsort(-np.abs(weights), kind="stable")
+    order = largest_first(np.abs(weights))
     width = max((len(names[j]) for j in order[:SHOWN]), default=0)
     lines = [
         f"  {names[j]:<{width}}  {weights[j]:8.4f}{_interval(intervals[j])}" for j in order[:SHOWN]

@@ -1,10 +1,11 @@
 """Engines that hold a model: dense and direct when small, successor lists when large.
 
-Small models live in NumPy, where nobody waits for a compiler, or in JAX, where it was loaded before
-and is faster; batches of them live in JAX. Large ones live on an accelerator in JAX, on a CPU
-in compiled loops, or split over many devices. Nothing else in the library knows which. Those on
-NumPy arrays are here, with soft values on any, and how functions of a backend are run: traced by
-JAX or step by step, and rows of a large model side by side on all cores.
+Small models live in NumPy, where nobody waits for a compiler; batches of them live in JAX. Large
+ones live on an accelerator in JAX, on a CPU in compiled loops, or split over many devices. Sizes
+and devices alone decide, in `engine_of`, never what happens to be loaded: a number must not depend
+on what was imported. Those on NumPy arrays are here, with soft values on any, and how functions of
+a backend are run: traced by JAX or step by step, and rows of a large model side by side on all
+cores.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -37,6 +38,68 @@ BLOCK = 2**15
 INEXACT = 0.1
 # Up to this many states one dense factorisation beats any number of sparse products.
 DENSE_LIMIT = 256
+# Features as tables [D, S, A] that are searched with their curvature are at most this many numbers
+# on a CPU, 320 MB; a search holds so many times their bytes, which an accelerator must have free.
+HOST_TABLES, TABLE_COPIES = 40_000_000, 16
+# Bytes of an accelerator that does not say what it has.
+UNKNOWN_MEMORY = 2**33
+
+
+class Engine(Enum):
+    """What holds a model and solves its systems."""
+
+    DIRECT = auto()  # NumPy, by elimination
+    DENSE = auto()  # JAX, by elimination, many problems at once
+    HOST = auto()  # compiled loops on the cores
+    LISTS = auto()  # JAX on an accelerator
+    SPLIT = auto()  # JAX on many devices
+
+
+class Device(NamedTuple):
+    """What JAX computes on.
+
+    Attributes:
+        accelerator: whether it is more than the cores.
+        memory: its bytes.
+    """
+
+    accelerator: bool
+    memory: int
+
+
+def this_device() -> Device:
+    """The `Device` of this process."""
+    import jax
+
+    stats = jax.devices()[0].memory_stats() or {}
+    return Device(jax.default_backend() != "cpu", stats.get("bytes_limit", UNKNOWN_MEMORY))
+
+
+def engine_of(
+    states: int, *, whole: bool = False, split: bool = False, device: Device | None = None
+) -> Engine:
+    """The engine for a model of this size.
+
+    Args:
+        states: S.
+        whole: for a batch of problems, which is split by problems.
+        split: over many devices, where it is large.
+        device: what JAX computes on; None asks it, for a large model only.
+    """
+    if states <= DENSE_LIMIT:
+        return Engine.DENSE if whole else Engine.DIRECT
+    if split:
+        return Engine.SPLIT
+    device = this_device() if device is None else device
+    return Engine.LISTS if device.accelerator else Engine.HOST
+
+
+def tables_fit(entries: int, device: Device | None = None) -> bool:
+    """Whether tables of so many numbers are searched with their curvature, on this device."""
+    if entries <= HOST_TABLES:
+        return True
+    device = this_device() if device is None else device
+    return device.accelerator and 8 * TABLE_COPIES * entries <= device.memory
 
 
 def backend_of(mdp: MDP, *, whole: bool = False) -> Backend:
@@ -54,36 +117,28 @@ def backend_of(mdp: MDP, *, whole: bool = False) -> Backend:
     return kept
 
 
-@functools.cache
-def compiler_is_there() -> bool:
-    """Whether JAX was loaded before the first model asked.
-
-    Then nobody waits for it, and many small fits are several times as fast. It is decided once a
-    process, so that what comes later in a run does not depend on what came before.
-    """
-    return "jax" in sys.modules
-
-
 def _build(mdp: MDP, mesh: Mesh | None, whole: bool) -> Backend:
-    if mdp.states <= DENSE_LIMIT and not whole and not compiler_is_there():
+    # Undiscounted systems need elimination to fall back on, which no split model has.
+    engine = engine_of(mdp.states, whole=whole, split=mesh is not None and mdp.discount < 1.0)
+    if engine is Engine.DIRECT:
         return Direct(mdp)
-    import jax
-
+    if engine is Engine.HOST:
+        return Host(mdp)
     from tacit.engine.backends.device import dense, sparse
 
-    if mdp.states <= DENSE_LIMIT:
+    if engine is Engine.DENSE:
         return dense(mdp)
-    # Undiscounted systems need elimination to fall back on, which no split model has.
-    if mesh is not None and mdp.discount < 1.0:
-        from tacit.engine.backends.sharded import sharded_backend
+    if engine is Engine.LISTS:
+        return sparse(mdp)
+    from tacit.engine.backends.sharded import sharded_backend
 
-        return sharded_backend(mdp, mesh)
-    return Host(mdp) if jax.default_backend() == "cpu" else sparse(mdp)
+    assert mesh is not None
+    return sharded_backend(mdp, mesh)
 
 
 def policy_visits(mdp: MDP, policy: np.ndarray) -> np.ndarray:
     """[S] discounted visits of a policy [S, A] from where the model starts."""
-    if mdp.states <= DENSE_LIMIT and not compiler_is_there():  # held as one dense array anyway
+    if mdp.states <= DENSE_LIMIT:  # held as one dense array anyway
         side = Side(mdp.initial, None, transposed=True)
         found = backend_of(mdp).solve(policy, mdp.discount, side)
     else:

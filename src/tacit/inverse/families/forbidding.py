@@ -14,6 +14,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import SoftDual
+from tacit.inference.numerics import largest_first
 from tacit.inverse.candidates import Candidate
 from tacit.inverse.doubts import about
 from tacit.inverse.expectations import check_task
@@ -178,7 +179,7 @@ class PosteriorConstraints:
         assert isinstance(demonstrations, Demonstrations)
         found, clean, alone = search.candidates, search.seen, features.reward_alone
         shares, penalty, kept, losses = self.sample(mdp, alone, demonstrations, found)
-        chosen = [k for k in np.argsort(-shares, kind="stable").tolist() if shares[k] > 0.5]
+        chosen = [k for k in largest_first(shares).tolist() if shares[k] > 0.5]
         # A world without what was done now and then is none that the demonstrations are from.
         hard: list[int] = []
         for k in chosen:

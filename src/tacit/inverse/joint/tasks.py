@@ -14,7 +14,7 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel, NotConverged
-from tacit.inference.numerics import DRAWS
+from tacit.inference.numerics import DRAWS, largest_first
 from tacit.inverse.expectations import check_task
 from tacit.inverse.joint import Link, Tie, link
 from tacit.inverse.joint.inference import agreement_p_value, directions
@@ -203,7 +203,7 @@ def _together(
             shape = shape.without(1 + k, idle) if idle else shape
         return shape
 
-    joint = _best(stack, alone, shaped(ties), np.argsort(-clarity.sum(axis=0)).tolist()[:STARTS])
+    joint = _best(stack, alone, shaped(ties), largest_first(clarity.sum(axis=0)).tolist()[:STARTS])
     steered = [(k, (e,)) for k in constraints for e in every if joint.link.steering(1 + k, e).any()]
     needed, chances = _pruned(likelihood, stack, joint, steered)
     sizes = np.full(restrained.shape, np.nan)

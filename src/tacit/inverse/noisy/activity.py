@@ -129,8 +129,9 @@ def judge(
     for one in sets:
         close[list(one.members)] |= bool(at_level(one.p_value, own))
         others = [[j for j in every if j not in (*kept, k)] for k in one.members]
-        losses = [without(other).loss for other in others]
-        kept.append(one.members[int(np.argmin(losses))])
+        losses = np.array([without(other).loss for other in others])
+        near = losses.min() + ROUNDING * np.abs(losses.min())  # of copies the first
+        kept.append(one.members[int(np.argmax(losses <= near))])
     found = without([k for k in every if k not in kept]).fitted
     return found, Verdict(
         unadjusted=alone,
@@ -163,7 +164,7 @@ def selection_of(
                 break
             lost[k] = without([*gone, k]).loss
             best = min(best, lost[k])
-        gone.append(min(rest, key=lost.__getitem__))
+        gone.append(next(k for k in rest if lost[k] <= best + ROUNDING * abs(best)))
         rest.remove(gone[-1])
         path.append((tuple(rest), without(gone)))
     path.reverse()

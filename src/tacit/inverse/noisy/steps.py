@@ -21,6 +21,7 @@ import numpy as np
 
 from tacit.data.observed import Observed
 from tacit.data.tally import Tally, tally_of
+from tacit.engine.backends import tables_fit
 from tacit.inference.numerics import Approach, square_roots
 from tacit.inverse.expectations import random_loss, squares_of
 from tacit.inverse.noisy import STIFF
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
 
 # More parameters than this have no curvature [D, D] made of D solves on every step.
 MANY_FEATURES = 200
-# Features as tables [D, S, A] are at most this many numbers, 320 MB: a search by D solves a step
-# holds half a dozen of them.
-TABLES = 40_000_000
 
 # Ridge of the fit that a search begins from where it may matter.
 ROUGH = 1e-4
@@ -354,7 +352,7 @@ def _span(mdp: MDP, columns: np.ndarray) -> np.ndarray:
 def are_many(mdp: MDP, features: Features) -> bool:
     """Whether there are more features than are fitted with their curvature [D, D]."""
     count = sum(features.sizes)
-    return count > MANY_FEATURES or count * mdp.states * mdp.actions > TABLES
+    return count > MANY_FEATURES or not tables_fit(count * mdp.states * mdp.actions)
 
 
 def priced(blocks: Sequence[slice], lower: np.ndarray) -> tuple[int, ...]:

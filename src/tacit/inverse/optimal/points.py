@@ -14,6 +14,7 @@ import numpy as np
 
 from tacit.forward.policies import Column, Unbounded, best_column
 from tacit.forward.solution import visitation
+from tacit.inference.numerics import largest_first
 from tacit.inverse.findings import Finding, Kind, listed
 from tacit.inverse.optimal import (
     Columns,
@@ -264,7 +265,7 @@ def point_findings(point: Point, visited: int) -> list[Finding]:
 
 def misfit_findings(by_state: np.ndarray, wrong: float, forgone: float) -> list[Finding]:
     """That the expert errs, how much and where; `by_state` [S] is NaN where it was not."""
-    worst = np.argsort(-np.nan_to_num(by_state, nan=-1.0), kind="stable").tolist()
+    worst = largest_first(np.nan_to_num(by_state, nan=-1.0)).tolist()
     named = [f"state {s} ({by_state[s]:.3g})" for s in worst[:NAMED] if by_state[s] > 0]
     text = (
         "Imperfect expert: no objective makes every demonstrated action optimal. The one given is "
