@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tacit.checks.prices import BudgetSweep, PriceCurve, budget_sweep, price_curve
     from tacit.checks.reliability import dynamics_uncertainty, trajectory_fits
     from tacit.checks.response import Response, elasticities, reroute
+    from tacit.checks.untaken import UntakenActions, untaken_actions
     from tacit.inverse.bootstrap import posterior
     from tacit.inverse.doubts import Posterior
     from tacit.inverse.joint.goals import link_size
@@ -46,6 +47,7 @@ __all__ = [
     "ResolutionCheck",
     "Response",
     "TrajectoryFits",
+    "UntakenActions",
     "budget_sweep",
     "diagnose",
     "discount_profile",
@@ -60,6 +62,7 @@ __all__ = [
     "resolution_check",
     "score",
     "trajectory_fits",
+    "untaken_actions",
 ]
 
 _HOME, __getattr__ = names_on_demand(__name__)

@@ -15,6 +15,7 @@ import numpy as np
 
 from tacit.checks import Alternative, Diagnosis, Together
 from tacit.checks.groups import degrees_of_freedom
+from tacit.checks.untaken import untaken_by
 from tacit.data.demonstrations import Demonstrations
 from tacit.engine.progress import unwatched
 from tacit.errors import InvalidModel
@@ -46,6 +47,7 @@ from tacit.model.transitions import Layout
 COMPARED = 1e-2
 # What assumptions are given up for, where two of them are fitted together.
 LAPSES, DISCOUNT, MARK = "lapses", "another discount", "a feature more"
+UNTAKEN = "untaken actions closed"
 NOISE_BY_GROUP, BY_GROUP = "a noise by group", "weights by group"
 # Marks of states and actions in the place of a missing feature, at most.
 MARKS = 3
@@ -111,7 +113,7 @@ def diagnose(
         seen = Trajectories.of(mdp, coordinates(mdp, features), demonstrations)
         base = seen.whole.fit(replace(options, max_steps=300))
         at = Setting(seen, options, base, features, demonstrations, layout or Layout(), seed)
-        asked = (_lapses, _discount, _marks, _groups, _trajectories)
+        asked = (_lapses, _discount, _marks, _untaken, _groups, _trajectories)
         found = [one for ask in asked for one in ask(at)]
         steps = demonstrations.steps
         told = _diagnosis(float(base.point.loss), steps, (one[:-1] for one in found))
@@ -152,7 +154,7 @@ def _together(
     told: Diagnosis, at: Setting, inside: Mapping[str, Setting | None]
 ) -> Together | None:
     """The two alternatives that gain most, in one fit: the best of the ways to fit it there are."""
-    every, single = told.contradicted, (LAPSES, DISCOUNT, MARK)
+    every, single = told.contradicted, (LAPSES, DISCOUNT, MARK, UNTAKEN)
     who = bool(every) and every[0].alternative not in single
     rest = [row for row in every[1:] if not who or row.alternative in single]
     for other in rest:
@@ -211,7 +213,13 @@ def _likely(alternative: str, at: Setting) -> float:
     if alternative == LAPSES:
         climbed = lapses.climb(at.seen.whole, at.options, at.base, 0.1, tolerance=COMPARED)
         return climbed.log_likelihood
-    asked = {DISCOUNT: _discount, MARK: _marks, NOISE_BY_GROUP: _groups, BY_GROUP: _groups}
+    asked = {
+        DISCOUNT: _discount,
+        MARK: _marks,
+        UNTAKEN: _untaken,
+        NOISE_BY_GROUP: _groups,
+        BY_GROUP: _groups,
+    }
     found = asked.get(alternative, _trajectories)(at)
     return next((one[3] for one in found if one[1] == alternative), -np.inf)
 
@@ -275,6 +283,28 @@ def _marks(at: Setting) -> Iterator[Found]:
         f"marks of {listed(each)}",
         f"A feature that tells {listed(names)} from the rest would mend most: add one.",
         world,
+    )
+
+
+def _untaken(at: Setting) -> Iterator[Found]:
+    whole = at.seen.whole
+    found = untaken_by(at.base.point.policy, whole.counts, whole.mdp)
+    if not found.pairs.any():
+        return
+    closed = found.close(whole.mdp)
+    seen = Trajectories.of(closed, coordinates(closed, at.features), at.demonstrations)
+    base = seen.whole.fit(at.options, near=at.base)
+    many, gain = int(found.pairs.sum()), float(at.base.point.loss) - float(base.point.loss)
+    worth = f"{gain / found.observed_steps:.2g} nats a step"
+    yield (
+        "every action is available that is said to be",
+        UNTAKEN,
+        many,
+        -float(base.point.loss),
+        None,
+        f"{many} pairs closed ({found.names(at.layout)}), {worth}",
+        "If these actions are not there, recover with --close-untaken, or say so in `available`.",
+        at._replace(seen=seen, base=base),
     )
 
 

@@ -214,6 +214,33 @@ def further_results(
     return {name: once(name, lambda name=name: compute(name)) for name in asked}
 
 
+def without_untaken(arguments: Recover, problem: Problem, estimator: Estimator | None) -> Problem:
+    """The problem without the actions that nobody took and that a first fit expects."""
+    from tacit.checks.untaken import untaken_actions
+    from tacit.engine.progress import unwatched
+    from tacit.inverse.findings import Finding, Kind
+    from tacit.inverse.recover import recover
+
+    if arguments.mixed or problem.goal:
+        raise InvalidModel("--close-untaken is for demonstrators of one type, and not for trips")
+    seen = problem.demonstrations
+    assert seen is not None
+    with unwatched():
+        fit = {"allow_impossible": True, "dynamics_draws": 0, "throw": False}
+        first = recover(problem.mdp, problem.features, seen, estimator=estimator, **fit)
+        found = untaken_actions(problem.mdp, seen, first)
+    many, worth = int(found.pairs.sum()), found.gain / found.observed_steps
+    said = (
+        f"{many} pairs of state and action that were never taken are closed, as --close-untaken "
+        f"asks ({found.names(problem.layout)}): worth {worth:.2g} nats a step by the fit before. "
+        "They were chosen by the same demonstrations: tests and intervals do not count that."
+        if many
+        else "--close-untaken closed nothing: no action was left untaken that the fit expects."
+    )
+    notes = (*problem.notes, Finding(said, Kind.ASSUMED, number=float(many)))
+    return replace(problem, mdp=found.close(problem.mdp), notes=notes)
+
+
 def of_group(arguments: Recover, seen: Demonstrations, only: str) -> Demonstrations:
     """The episodes of the one group that was asked for."""
     groups = group_names(arguments, seen)
@@ -262,6 +289,8 @@ def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
     estimator = arguments.make_estimator()
     if problem.coefficients:
         estimator = with_coefficients(arguments, problem, estimator)
+    if arguments.close_untaken:
+        problem = without_untaken(arguments, problem, estimator)
     if arguments.share != "none":
         check_folder(arguments.out / SHARED)
         if not isinstance(estimator, Likelihood | None):

@@ -17,6 +17,7 @@ from tacit.cli.questions import (
     recover_groups,
     with_coefficients,
     with_moved_budgets,
+    without_untaken,
 )
 from tacit.cli.terminal import Answer, Terminal, command_line, finding_data, shown_default
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
@@ -97,6 +98,8 @@ class Recover:
     """also give the objective that keeps within every budget the demonstrations leave possible"""
     allow_impossible: bool = False
     """let observed moves of probability 0 pass, with a finding, instead of refusing them"""
+    close_untaken: bool = False
+    """close the actions that nobody took although a first fit expects them, and fit again"""
     free_reward: bool = False
     """likelihood, convex, explanation, reward-only, mixture: let reward weights be negative"""
     level: Annotated[Optional[float], shown_default("0.05")] = None
@@ -193,6 +196,8 @@ class Recover:
         self._check_moves(problem, seen)
         if self.asks:
             check_answerable(self, problem, seen)
+        if self.close_untaken:
+            problem = without_untaken(self, problem, estimator)
         hashes = data_hashes(problem.mdp, problem.features, seen)
         if self.belief is not None:
             hashes["belief"] = digest((self.belief.read_text(encoding="utf-8"),))
@@ -284,8 +289,10 @@ def _fit(
     hashes: dict[str, str],
 ) -> Run:
     """The run: the recovery, and every question asked about it."""
+    from tacit.checks.untaken import untaken_actions
     from tacit.folders.reading import availability
     from tacit.folders.runs import Run
+    from tacit.inverse.expectations import are_weighted
     from tacit.show.summary import summary_of
 
     fit = fit_types if arguments.mixed else _fit_one
@@ -293,7 +300,8 @@ def _fit(
     who = {"episode": number if seen.names is None else seen.names[number]}
     if seen.individuals is not None:
         who["individual"] = seen.individuals[number]
-    notes = [*problem.notes, *availability(problem.mdp, problem.layout, arguments.problem)]
+    source = None if arguments.close_untaken else arguments.problem
+    notes = [*problem.notes, *availability(problem.mdp, problem.layout, source)]
     notes += [] if estimator is None else taken_notes(arguments, estimator)
     if seen.groups is not None:
         who["group"] = seen.groups[number]
@@ -305,6 +313,9 @@ def _fit(
             )
     asked = {"problem": arguments.problem, "out": arguments.out, "command": arguments.command}
     found, extras = cast("Recovery", recovery), {}
+    noisy = not (arguments.mixed or problem.goal) and found.temperature > 0
+    if noisy and not arguments.close_untaken and not are_weighted(seen):
+        notes += untaken_actions(problem.mdp, seen, found).findings(problem.layout)
     if arguments.asks:
         extras = further_results(arguments, problem, seen, found, estimator)
     return Run(

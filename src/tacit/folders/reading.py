@@ -347,17 +347,18 @@ def naming_states(
         ) from None
 
 
-def availability(mdp: MDP, layout: Layout, folder: Path) -> tuple[Finding, ...]:
+def availability(mdp: MDP, layout: Layout, folder: Path | None) -> tuple[Finding, ...]:
     """How many actions are not available and which states are ends, as findings; none if all are.
 
     Args:
         mdp: that was read.
         layout: how states and actions are called.
-        folder: from which it was read.
+        folder: from which it was read; None where that does not say all of it.
     """
     found = []
     pairs = np.argwhere(~mdp.available & ~mdp.ends[:, None])
-    why = " (no row in transitions.csv)" if (folder / "transitions.csv").exists() else ""
+    told = folder is not None and (folder / "transitions.csv").exists()
+    why = " (no row in transitions.csv)" if told else ""
     if len(pairs):
         names = [
             f"{layout.action_name(a)} in {layout.state_name(s)}" for s, a in pairs[: NAMED + 1]
