@@ -12,15 +12,18 @@ import pytest
 
 import tacit
 from house import house
+from tacit.engine import backends
 from tacit.engine.backends import (
     DENSE_LIMIT,
     HOST_TABLES,
     TABLE_COPIES,
     Device,
     Engine,
+    Host,
     engine_of,
     tables_fit,
 )
+from tacit.engine.backends.device import Sparse
 from tacit.inference.numerics import coarse, first_largest, largest_first
 from test_docs import skeleton
 
@@ -57,6 +60,27 @@ def test_a_million_states_and_twenty_features_stay_on_the_accelerator():
     most = GPU.memory // (8 * TABLE_COPIES)
     assert tables_fit(most, GPU)
     assert not tables_fit(most + 1, GPU)
+
+
+def test_an_accelerator_finds_what_the_cores_find(monkeypatch):
+    """JAX on the cores stands in for one."""
+    world = tacit.worlds.hill_grid(seed=0, size=17)
+    mdp, noisy = world.mdp, tacit.SoftDual(temperature=0.0025)
+    policy = tacit.solve(mdp, world.truth, solver=noisy).policy
+    seen = tacit.simulate(mdp, policy, trajectories=60, steps=100, seed=1)
+    found = []
+    for device, engine in ((CPU, Host), (GPU, Sparse)):
+        monkeypatch.setattr(backends, "this_device", lambda device=device: device)
+        again = tacit.MDP(mdp.transitions, mdp.initial, mdp.discount)
+        assert isinstance(backends.backend_of(again), engine)
+        one = tacit.recover(again, world.features, seen, estimator=tacit.Likelihood(), throw=False)
+        found.append((backends.policy_visits(again, policy), one))
+    (host, fit), (other, same) = found
+    assert host.sum() == pytest.approx(1.0 / (1.0 - mdp.discount), rel=1e-12)
+    np.testing.assert_allclose(host, other, rtol=0, atol=1e-12 * host.sum())
+    assert skeleton(fit.summary()) == skeleton(same.summary())
+    # Where a search ends is left open by 1e-9 of the steps.
+    np.testing.assert_allclose(fit.parameters.intervals, same.parameters.intervals, rtol=1e-6)
 
 
 def test_what_rounding_tells_apart_keeps_its_order():

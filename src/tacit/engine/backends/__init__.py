@@ -138,9 +138,12 @@ def _build(mdp: MDP, mesh: Mesh | None, whole: bool) -> Backend:
 
 def policy_visits(mdp: MDP, policy: np.ndarray) -> np.ndarray:
     """[S] discounted visits of a policy [S, A] from where the model starts."""
-    if mdp.states <= DENSE_LIMIT:  # held as one dense array anyway
+    engine = engine_of(mdp.states, split=MESH.get() is not None)
+    if engine is Engine.DIRECT:  # held as one dense array anyway
         side = Side(mdp.initial, None, transposed=True)
         found = backend_of(mdp).solve(policy, mdp.discount, side)
+    elif engine is Engine.LISTS and mdp.discount < 1.0:
+        found = _visits(backend_of(mdp), policy, mdp.discount, mdp.initial)
     else:
         found = chain_solve(mdp, *policy_chain(mdp, policy), mdp.initial, transposed=True)
     return np.maximum(found, 0.0)
@@ -368,6 +371,13 @@ def compiled_in_double(
             return jax.tree.map(np.asarray, traced()(backend, *arguments, **keywords))
 
     return call  # pyright: ignore[reportReturnType]
+
+
+@compiled_in_double
+def _visits(backend: Backend, policy: Array, discount: Array, start: Array) -> Array:
+    """[S] discounted visits of a policy [S, A] from a start [S], to rounding."""
+    target = 1e-14 * backend.arrays.abs(start).sum() / backend.leak(discount)
+    return backend.solve(policy, discount, Side(start, target, transposed=True))
 
 
 def threads_allowed() -> int:
