@@ -612,8 +612,8 @@ def estimated_dynamics() -> Any:
         for prior, unvisited in ((Prior(2.0, "all"), "prior"), (Prior(1.0, "stay"), "stay"))
     ]
     estimator = tacit.Likelihood()
-    doubt = dynamics_uncertainty(mdp, features, walks, estimator=estimator, draws=4)
-    return [mdp, others, doubt]
+    moved = dynamics_uncertainty(mdp, features, walks, estimator=estimator, draws=4)
+    return [mdp, others, moved]
 
 
 @case

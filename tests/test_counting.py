@@ -127,7 +127,7 @@ def test_the_sentences_name_what_was_assumed():
         "3 of 6 pairs of state and action were never seen (go in garden, go in cellar and",
         "No step out of cellar was seen: taken to stay for ever",
         "100% of the observed steps lie in pairs seen fewer than 5 times",
-        "tacit.checks.dynamics_uncertainty widen them",
+        "intervals and tests of Likelihood count what is not known of these",
     ):
         assert part in text, text
     known = MDP(np.eye(2)[:, None, :], [1, 0], 0.5)

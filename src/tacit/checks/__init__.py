@@ -316,11 +316,10 @@ def _percent(share: float) -> str:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DynamicsUncertainty:
-    """What doubt about the dynamics does to a recovery.
+    """How far a recovery moves as the counted dynamics are redrawn.
 
     Attributes:
-        recovery: the recovery, its intervals and standard errors widened and the finding added.
-        plain: the same before: as if the estimated dynamics were the true ones.
+        recovery: the recovery in the dynamics as estimated.
         reward_deviations: [D] how far each reward weight moves with the dynamics, root mean square.
         cost_deviations: one [D_k] per constraint, over the draws in which it is active.
         multiplier_deviations: [K].
@@ -328,11 +327,9 @@ class DynamicsUncertainty:
         active_share: [K] share of the draws in which each constraint is active.
         draws: number of draws that were recovered.
         failed: number of draws without an answer.
-        finding: what it comes to.
     """
 
     recovery: Recovery
-    plain: Recovery
     reward_deviations: np.ndarray
     cost_deviations: tuple[np.ndarray, ...]
     multiplier_deviations: np.ndarray
@@ -340,4 +337,3 @@ class DynamicsUncertainty:
     active_share: np.ndarray
     draws: int
     failed: int
-    finding: Finding

@@ -349,8 +349,7 @@ def check_trips(arguments: Recover, problem: Problem) -> None:
 
 def check_types(arguments: Recover, problem: Problem) -> None:
     """Raises where something is asked that types of demonstrators do not answer."""
-    names = (*QUESTIONS, "dynamics_draws")
-    asked = {f"--{name.replace('_', '-')}": getattr(arguments, name) for name in names}
+    asked = {f"--{name.replace('_', '-')}": getattr(arguments, name) for name in QUESTIONS}
     asked['trips (goal = "last")'] = problem.goal
     if refused := [option for option, given in asked.items() if given]:
         raise InvalidModel(

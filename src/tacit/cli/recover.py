@@ -20,7 +20,7 @@ from tacit.cli.questions import (
     without_untaken,
 )
 from tacit.cli.terminal import Answer, Terminal, command_line, finding_data, shown_default
-from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
+from tacit.errors import InvalidDemonstrations, InvalidModel
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from tacit.inverse.recover import Estimator
     from tacit.inverse.recovery import Recovery
 
-# Draws of estimated transitions, and the number of state-action pairs up to which they cost little.
-DRAWS, SMALL = 20, 5000
 # Options that are handed to the estimator, where it has them.
 OPTIONS = (
     "types", "free_reward", "level", "ridge", "prior", "tolerance", "max_steps", "starts",
@@ -74,10 +72,6 @@ class Recover:
     """further discounts under which to recover, to see how the answer changes"""
     bootstrap: int = 0
     """resamples of trajectories, or individuals, for the intervals; 0 keeps the estimator's"""
-    dynamics_draws: Annotated[
-        Optional[int], shown_default(f"{DRAWS} up to {SMALL} state-action pairs, else 0")
-    ] = None
-    """redraws of estimated transitions, which widen the intervals"""
     groups: bool = False
     """test whether the groups of the demonstrations share their weights"""
     by: Annotated[Optional[Literal["group"]], shown_default("all together")] = None
@@ -166,7 +160,7 @@ class Recover:
             raise InvalidModel(
                 f"bootstrap works with likelihood or convex; the estimator is {self.estimator}"
             )
-        for name in ("seed", "bootstrap", "dynamics_draws"):
+        for name in ("seed", "bootstrap"):
             if (getattr(self, name) or 0) < 0:
                 raise InvalidModel(f"{name} must be at least 0; got {getattr(self, name)}")
 
@@ -344,44 +338,13 @@ def _fit_one(
     if trips is not None:
         recovery = recover(trips, **options, throw=False)
     else:
-        # Moves were refused already, by name, where they are not allowed; doubt about dynamics is
-        # counted below, with all that it changes.
-        known = {"allow_impossible": True, "dynamics_draws": 0, "throw": False}
-        recovery = recover(problem.mdp, problem.features, seen, **options, **known)
-        recovery = _widen_intervals(arguments, problem, seen, recovery, estimator)
+        # Moves were refused already, by name, where they are not allowed.
+        world = problem.mdp, problem.features, seen
+        recovery = recover(*world, **options, allow_impossible=True, throw=False)
     fits = trajectory_fits(recovery, seen, mdp=problem.mdp)
     ends = {} if trips is None else ends_of(problem.layout, trips, fits.episode)
     told = {name: one for name, one in vars(fits).items() if name not in ("episode", "names")}
     return recovery, fits.episode, {**ends, **told}
-
-
-def _widen_intervals(
-    arguments: Recover,
-    problem: Problem,
-    seen: Demonstrations,
-    recovery: Recovery,
-    estimator: Estimator | None,
-) -> Recovery:
-    """The recovery, its intervals widened by the doubt about transitions that were estimated."""
-    mdp, draws = problem.mdp, arguments.dynamics_draws
-    if draws is None:
-        draws = DRAWS if mdp.states * mdp.actions <= SMALL else 0
-    if mdp.evidence is None or draws == 0:
-        return recovery
-    from tacit.checks.reliability import dynamics_uncertainty
-    from tacit.engine.progress import unwatched
-    from tacit.inverse.findings import Finding, Kind
-
-    asked = {"estimator": estimator, "recovery": recovery, "draws": max(draws, 2)}
-    try:
-        with unwatched():
-            world = mdp, problem.features, seen
-            return dynamics_uncertainty(*world, **asked, seed=arguments.seed).recovery
-    except TacitError as error:
-        known = recovery.identification
-        said = f"The intervals take the estimated transitions for known: {error}."
-        findings = (Finding(said, Kind.ERRORS), *known.findings)
-        return replace(recovery, identification=replace(known, findings=findings))
 
 
 def _answer(arguments: Recover, run: Run, report: object) -> Answer:

@@ -293,8 +293,9 @@ def _wanted_of(found: Parameters) -> Wanted:
         "gradient": (found.gradient, (fitted,)),
         "freedom": (found.free, (fitted,)),
     }
-    for name in ("information", "outer", "scatter"):
-        wanted[name] = (getattr(found, name), (fitted, fitted))
+    for name in ("information", "outer", "scatter", "dynamics"):
+        if name != "dynamics" or found.dynamics is not None:
+            wanted[name] = (getattr(found, name), (fitted, fitted))
     for name in ("estimates", "lower", "limits", "unrestricted", "upper"):
         array = getattr(found, name)
         if array is not None or name not in ("unrestricted", "upper"):

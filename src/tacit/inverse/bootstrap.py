@@ -137,6 +137,8 @@ def widened(recovery: Answer, batch: Batch, units: Units) -> Answer:
     if (many := len(units)) < FEW:
         said += f" With {many} {units.called} they are too narrow: resampling cannot invent more."
     known = recovery.identification
+    if known.dynamics is not None:
+        said += " They take the counted dynamics for known, which the estimator's do not."
     parts = zip(batch.cost_weights, known.cost_intervals, strict=True)
     found = {
         "reward_intervals": intervals(batch.reward_weights, known.reward_intervals),

@@ -220,6 +220,25 @@ def holm(p_values: Sequence[float]) -> np.ndarray:
     return result
 
 
+@dataclass(frozen=True, kw_only=True)
+class CountedDynamics:
+    """What it does to errors that the dynamics were counted.
+
+    Attributes:
+        growth: by what standard errors of the fitted numbers grow, in the median.
+        attenuation: by about what all coefficients are too small, as errors of the dynamics blur
+            what the expert reacts to; 1 to 2. Errors have it in them, estimates do not.
+        bias: the largest that makes, in standard errors.
+        unseen: share of steps from the states of the demonstrations that lead to states never seen
+            to follow there, by Good and Turing. No interval knows of them.
+    """
+
+    growth: float
+    attenuation: float
+    bias: float
+    unseen: float
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Identification:
     """How well each number of a recovery is known. NaN where the estimator cannot tell.
@@ -244,8 +263,8 @@ class Identification:
         selection: how many constraints the data ask for; None where that was not asked.
         at_level: [K] bool, whether the p-value is so near to what decides that the draws of its law
             do not tell on which side it is.
-        dynamics_draws: draws of estimated dynamics that errors, intervals and tests count; 0 where
-            they take the dynamics for known.
+        dynamics: what counted dynamics add to errors, intervals and tests; None where these take
+            the dynamics for known.
     """
 
     reward_intervals: np.ndarray
@@ -265,7 +284,7 @@ class Identification:
     sets: tuple[ConstraintSet, ...] = ()
     selection: Selection | None = None
     at_level: npt.ArrayLike = ()
-    dynamics_draws: int = 0
+    dynamics: CountedDynamics | None = None
 
     def __post_init__(self) -> None:
         for name in ("reward_intervals", "multiplier_intervals", "budget_intervals"):

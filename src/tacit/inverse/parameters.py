@@ -80,6 +80,10 @@ class Parameters:
             clustered errors are no less than Fisher's: if they seem to be, that is chance. Not
             where the model of one task does not fit.
         weighted: whether steps have sampling weights, so that information is no variance.
+        dynamics: [n, n] what counted dynamics add to the scatter of scores; None where they are
+            known.
+        attenuation: by what coefficients are too small as the dynamics were counted: errors are
+            larger by that.
     """
 
     names: tuple[str, ...]
@@ -101,6 +105,8 @@ class Parameters:
     upper: np.ndarray | None = None
     floored: bool = True
     weighted: bool = False
+    dynamics: np.ndarray | None = None
+    attenuation: float = 1.0
 
     def __post_init__(self) -> None:
         if self.errors not in KINDS:
@@ -271,6 +277,7 @@ class Parameters:
             information=self.information[inner],
             outer=self.outer[inner],
             scatter=self.scatter[inner],
+            dynamics=None if self.dynamics is None else self.dynamics[inner],
             gradient=self.gradient[kept],
             free=self.free[kept],
         )
@@ -322,11 +329,11 @@ class Parameters:
         """[n, n] covariance of the fitted numbers, the free ones moving, and [B, n] blind ones."""
         if self.reason or np.isnan(self.information).any():
             return np.full(self.information.shape, np.nan), np.zeros((0, len(self.free)))
-        if self.errors == "outer":
-            return inverse_information(self.outer, free)
-        inverse, blind = inverse_information(self.information, free)
+        bread = self.outer if self.errors == "outer" else self.information
+        inverse, blind = inverse_information(bread, free)
+        scatter = bread
         if self.errors == "sandwich":
-            inverse = inverse @ self.outer @ inverse
+            scatter = self.outer
         if self.errors == "clustered":
             many = float(self.trajectories)
             scatter = self.scatter * (many / (many - 1.0))
@@ -334,8 +341,9 @@ class Parameters:
                 scatter = at_least(self.information, scatter)
             elif many < 2 * free.sum() + 2:  # so few leave directions without any scatter
                 scatter = at_least(self.outer, scatter)
-            inverse = inverse @ scatter @ inverse
-        return inverse, blind
+        if self.dynamics is not None:
+            scatter = self.attenuation**2 * scatter + self.dynamics
+        return inverse if scatter is bread else inverse @ scatter @ inverse, blind
 
     def _step_inside(self, j: int, *, hold: bool = False) -> tuple[float, float]:
         """One Newton step of a coefficient off its bound, all free ones adapting, and its error.

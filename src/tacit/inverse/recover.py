@@ -104,7 +104,6 @@ def recover(
     estimator: Estimator | None = None,
     bootstrap: int = 0,
     seed: int = 0,
-    dynamics_draws: int | None = None,
     callbacks: Sequence[Callback] = (),
     allow_impossible: bool = False,
     throw: bool = True,
@@ -167,7 +166,6 @@ def recover(
     share_reward: bool = False,
     bootstrap: int = 0,
     seed: int = 0,
-    dynamics_draws: int | None = None,
     callbacks: Sequence[Callback] = (),
     allow_impossible: bool = False,
     throw: bool = True,
@@ -189,8 +187,6 @@ def recover(
         bootstrap: how many times to resample the trajectories for the intervals; 0 keeps those of
             the estimator.
         seed: of the resampling, and of the estimator where it is picked.
-        dynamics_draws: draws of dynamics that were estimated, which errors, intervals and tests of
-            a noisy expert then count; None for the estimator's own number, 0 takes them for known.
         callbacks: called with a `tacit.progress.Event` on every step; one that returns True or
             raises `tacit.progress.StopEarly` ends the search, and the recovery says so.
         allow_impossible: let moves pass to which a known world gives probability 0, as a finding;
@@ -255,12 +251,10 @@ def recover(
             estimator, reason = choose(mdp, features, demonstrations)
             estimator = replace(estimator, seed=seed) if hasattr(estimator, "seed") else estimator
             findings.append(reason)
-        if dynamics_draws is not None and hasattr(estimator, "dynamics_draws"):
-            estimator = replace(estimator, dynamics_draws=dynamics_draws)
         # Asked not to throw: after an early stop there is more to be said first.
         recovery = estimator.fit(mdp, features, demonstrations, throw=False)
         recovery = _with_name(recovery, demonstrations)
-        if mdp.evidence is not None and dynamics_draws is None:
+        if mdp.evidence is not None:
             findings += _dynamics_findings(recovery)
         recovery = delivered(_say_if_stopped(_say_first(recovery, findings)), throw)
         if bootstrap == 0:
@@ -284,11 +278,11 @@ def _with_name(recovery: Result, demonstrations: Observed) -> Result:
 def _dynamics_findings(recovery: Recovery) -> list[Finding]:
     """That an answer takes estimated dynamics for known, if it does."""
     known = getattr(recovery, "identification", None)
-    if known is None or known.dynamics_draws:
+    if known is None or known.dynamics is not None:
         return []
     said = (
-        "The dynamics were estimated, and this answer takes them for known: "
-        "tacit.checks.dynamics_uncertainty counts the doubt about them."
+        "The dynamics were counted, and this answer takes them for known: "
+        "tacit.checks.dynamics_uncertainty says how far it moves with them."
     )
     return [Finding(said, Kind.ERRORS, number=0.0)]
 

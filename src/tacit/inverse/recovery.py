@@ -357,13 +357,12 @@ def warned(recovery: Recovery) -> Recovery:
 def _sign_findings(recovery: Recovery) -> list[Finding]:
     """Which features of the reward are avoided, by the scores at the bound 0 and Holm's method."""
     found, names = recovery.parameters, recovery.reward_names
-    doubt = ", the dynamics taken for known" if recovery.identification.dynamics_draws else ""
     # On a bound a p-value is that of a coefficient above 0: near 1 where it would be below.
     below = np.where((found.estimates == 0.0) & (found.lower == 0.0), 1.0 - found.p_values, np.nan)
     held, findings = np.flatnonzero(np.isfinite(below[: len(names)])), []
     for j, p in zip(held.tolist(), holm(below[held].tolist()).tolist(), strict=True):
         said = (
-            f"The demonstrations move away from more of {names[j]} ({chance(p)}{doubt}), whose "
+            f"The demonstrations move away from more of {names[j]} ({chance(p)}), whose "
             "weight may not be negative here: turn the sign of its column, or use "
             "free_reward=True (--estimator likelihood --free-reward)."
         )

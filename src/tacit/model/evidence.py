@@ -221,8 +221,8 @@ class Evidence:
                 "(harmonic mean)."
             )
         found.append(
-            "Intervals that take these transitions for known are too narrow: `tacit recover` "
-            "(--dynamics-draws) and tacit.checks.dynamics_uncertainty widen them."
+            "Errors, intervals and tests of Likelihood count what is not known of these "
+            "transitions; other estimators take them for known."
         )
         if self.deterministic and self.prior.strength > 0:
             found.append(

@@ -7,7 +7,7 @@ joint, reward-only and constraint-only recovery can be compared on the same demo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -48,14 +48,12 @@ class RewardOnly:
         free_reward: let reward weights take either sign.
         tolerance: projected gradient to reach, relative to its scale.
         max_steps: most evaluations of the loss.
-        dynamics_draws: of estimated dynamics, which errors and tests then count; 0 for none.
     """
 
     matching: bool = False
     free_reward: bool = False
     tolerance: float = 1e-9
     max_steps: int = 300
-    dynamics_draws: int = field(default=20, repr=False, kw_only=True)
 
     def fit(
         self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
@@ -65,8 +63,6 @@ class RewardOnly:
         alone = features.reward_alone
         method = Convex if self.matching else Likelihood
         estimator = method(self.free_reward, tolerance=self.tolerance, max_steps=self.max_steps)
-        if isinstance(estimator, Likelihood):
-            estimator = replace(estimator, dynamics_draws=self.dynamics_draws)
         found = estimator.fit(mdp, alone, demonstrations, throw=False)
         empty = [np.full(table.shape[-1], np.nan) for table in features.costs]
         known = found.identification
@@ -86,7 +82,7 @@ class RewardOnly:
                 reward_standard_errors=known.reward_standard_errors,
                 # Constraints that were left out have no price: directions of theirs add nothing.
                 answer=known.answer,
-                dynamics_draws=known.dynamics_draws,
+                dynamics=known.dynamics,
                 findings=told_after_fit(found, left_out(features)),
             ),
             estimator=repr(self),
@@ -113,7 +109,6 @@ class ConstraintOnly:
         tolerance: projected gradient to reach, relative to its scale.
         max_steps: most evaluations of the loss.
         seed: of the simulated laws.
-        dynamics_draws: of estimated dynamics, which errors and tests then count; 0 for none.
     """
 
     reward_weights: Sequence[float]
@@ -123,7 +118,6 @@ class ConstraintOnly:
     tolerance: float = 1e-9
     max_steps: int = 300
     seed: int = 0
-    dynamics_draws: int = field(default=20, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -147,7 +141,6 @@ class ConstraintOnly:
             tolerance=self.tolerance,
             max_steps=self.max_steps,
             seed=self.seed,
-            dynamics_draws=self.dynamics_draws,
         )
         options.check()
         scale = None if self.temperature is None else norm / self.temperature

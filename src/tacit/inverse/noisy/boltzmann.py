@@ -370,6 +370,8 @@ def coefficients_of(
         upper=upper,
         floored=not evidence.robust,
         weighted=steps.squares is not None,
+        dynamics=None if evidence.noise is None else evidence.noise.added(),
+        attenuation=1.0 if evidence.noise is None else evidence.noise.attenuation,
     )
 
 

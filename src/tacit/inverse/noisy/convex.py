@@ -18,6 +18,7 @@ from tacit.data.tally import counts_of
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Status
+from tacit.inference.counted_rows import CountedRows
 from tacit.inference.goodness import FittedChoices
 from tacit.inverse.diagnostics import goodness_of, untested
 from tacit.inverse.expectations import (
@@ -46,7 +47,7 @@ from tacit.inverse.noisy.boltzmann import (
     over_an_episode,
     rescued,
 )
-from tacit.inverse.noisy.evidence import Doubt
+from tacit.inverse.noisy.counted import policy_noise
 from tacit.inverse.noisy.inference import (
     advantages,
     described,
@@ -56,7 +57,7 @@ from tacit.inverse.noisy.inference import (
     split,
 )
 from tacit.inverse.noisy.known import border_findings, check_temperature, norm_findings, within_norm
-from tacit.inverse.noisy.steps import Coordinates, Steps, coordinates
+from tacit.inverse.noisy.steps import Coordinates, coordinates
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import (
     History,
@@ -72,8 +73,6 @@ from tacit.model.objective import Features
 
 # Loss (nats an episode) that doubling all parameters must cost, or the expert looks deterministic.
 VISIBLE = 1e-6
-# Of estimated dynamics, in the test of the fit.
-DRAWS = 20
 
 
 @dataclass(frozen=True)
@@ -133,15 +132,13 @@ class Convex:
         reaction = information(scores, point.policy, visits)
         goodness = untested("there are no demonstrations, only expectations")
         if demonstrations is not None:
-            doubt = None
-            if mdp.evidence is not None:
-                doubt = Doubt.of(Steps.of(mdp, space, demonstrations), DRAWS, 0)
+            rows, chain = CountedRows.of(mdp), (point.policy, point.values)
             choices = FittedChoices(
                 counts=counts_of(mdp, demonstrations),
                 policy=point.policy,
                 scores=fitted_scores(fitted, scores),
                 choices=mdp.available.sum(axis=1),
-                doubt=None if doubt is None else doubt.policies(fitted),
+                doubt=None if rows is None else policy_noise(rows, *chain),
             )
             goodness = goodness_of(demonstrations, choices, level=LEVEL)
         visitation = outside_visitation(mdp, visits[:, None] * point.policy)

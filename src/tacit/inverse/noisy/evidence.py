@@ -1,24 +1,21 @@
-"""What the steps say about the parameters of one fit of a noisy expert.
-
-Where the dynamics were estimated, the scores of a fit are taken in worlds drawn from what is known
-of them: how far they move adds to what the scores of the steps scatter.
-"""
+"""What the steps say about the parameters of one fit of a noisy expert."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from tacit.data.observed import Observed
-from tacit.engine.backends import backend_of
-from tacit.engine.soft_search import point_at, restricted
 from tacit.forward.solution import visitation
+from tacit.inference.counted_rows import CountedRows
+from tacit.inverse.diagnostics import CountedDynamics
 from tacit.inverse.expectations import Expectations, Spending, pull_back
 from tacit.inverse.findings import Finding, Kind, blind_findings
 from tacit.inverse.noisy import Split, weight_findings
 from tacit.inverse.noisy.boltzmann import LARGEST, RESCUE, Fit, loss_of, refit, rescued, silent
+from tacit.inverse.noisy.counted import DynamicsNoise, dynamics_findings, dynamics_noise
 from tacit.inverse.noisy.inference import (
     Errors,
     advantages,
@@ -30,7 +27,7 @@ from tacit.inverse.noisy.inference import (
 )
 from tacit.inverse.noisy.known import border_findings
 from tacit.inverse.noisy.steps import Coordinates, Steps, curvature
-from tacit.inverse.parameters import CONFIDENCE, ONE_SIDED, TWO_SIDED, inverse_information
+from tacit.inverse.parameters import ONE_SIDED, inverse_information
 from tacit.model.mdp import MDP, outside_policy
 from tacit.model.objective import Features
 
@@ -40,74 +37,6 @@ VISIBLE = 1e-3
 SUSPICIOUS = 3.0
 # Likelihood (nats) that may be lost on the way to infinity.
 FLAT = 0.01
-
-
-@dataclass(frozen=True, eq=False)
-class Doubt:
-    """What is not known about estimated dynamics, as worlds drawn from what is.
-
-    Attributes:
-        steps: the steps in the world as it was estimated.
-        worlds: the drawn ones.
-    """
-
-    steps: Steps
-    worlds: tuple[MDP, ...]
-
-    @classmethod
-    def of(cls, steps: Steps, draws: int, seed: int) -> Doubt | None:
-        """So many draws of the dynamics; None where they are known, or no draws were asked for."""
-        mdp, rng = steps.mdp, np.random.default_rng(seed)
-        if mdp.evidence is None or draws == 0:
-            return None
-        rows = [mdp.evidence.draw(mdp.transitions, rng) for _ in range(draws)]
-        worlds = [MDP(one, mdp.initial, mdp.discount, available=mdp.available) for one in rows]
-        return cls(steps, tuple(worlds))
-
-    def scatter(self, fitted: Fit) -> np.ndarray:
-        """[D, D] how the gradient of the loss at a fit scatters with the dynamics.
-
-        About the gradient in the world as estimated, not about the mean: draws that all move it one
-        way show a bias. Few draws count as Student's law has it.
-        """
-        problem, point = fitted.problem, fitted.point
-        moved = []
-        for world in self.worlds:
-            start = self.steps.visits - world.discount * world.inflow(self.steps.counts)
-            dual = problem._replace(start=start)
-            here = point_at(backend_of(world), dual, point.x, point.values, fitted.tolerance)
-            apart = np.asarray(here.gradient) - point.gradient
-            if np.isfinite(apart).all():
-                moved.append(apart)
-        many = len(moved)
-        if many < 2:
-            return np.zeros((len(point.x), len(point.x)))
-        table = np.stack(moved)
-        return _few(many) * (table.T @ table) / many
-
-    def policies(self, fitted: Fit) -> np.ndarray:
-        """[m, S, A] how the logarithm of a fitted policy moves with the dynamics, draw by draw."""
-        point, problem = fitted.point, fitted.problem
-        alone = restricted(problem, point.x, np.zeros(len(point.x), bool))
-        moved = []
-        for world in self.worlds:
-            here = point_at(backend_of(world), alone, point.x[:0], point.values, fitted.tolerance)
-            if np.isfinite(float(here.loss)):
-                policy = np.maximum(np.asarray(here.policy), 1e-300)
-                there = (point.policy > 0) & (policy > 1e-300)
-                apart = np.log(policy) - np.log(np.maximum(point.policy, 1e-300))
-                moved.append(np.where(there, apart, 0.0))
-        if len(moved) < 2:
-            return np.zeros((0, *point.policy.shape))
-        return np.sqrt(_few(len(moved))) * np.stack(moved)
-
-
-def _few(draws: int) -> float:
-    """How much more so many draws count: as Student's law has it, and the estimate is one more."""
-    from scipy.stats import t
-
-    inflation = (float(t.ppf(0.5 + 0.5 * CONFIDENCE, draws - 1)) / TWO_SIDED) ** 2
-    return inflation * (1.0 + 1.0 / draws)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -128,8 +57,9 @@ class Evidence:
         boundless: whether the likelihood has no maximum, so that a ridge was taken.
         robust: whether the model does not fit, so that errors are about its best approximation and
             `fisher` is the curvature of the loss.
-        draws: of estimated dynamics that the errors count.
-        growth: how many times as large they make the errors of the parameters, in the median.
+        noise: what counted dynamics add, which errors and intervals have in them; None where the
+            dynamics are known, or nothing is known of the errors.
+        dynamics: how much that is.
     """
 
     asked: Fit
@@ -144,8 +74,8 @@ class Evidence:
     limits: np.ndarray
     boundless: bool
     robust: bool = False
-    draws: int = 0
-    growth: float = 1.0
+    noise: DynamicsNoise | None = None
+    dynamics: CountedDynamics | None = None
 
     @property
     def absence(self) -> str:
@@ -153,6 +83,34 @@ class Evidence:
         if self.boundless:
             return "the likelihood has no maximum: there are no standard errors"
         return "" if self.fitted.converged else "the search did not converge: there are none"
+
+    @property
+    def with_sums(self) -> np.ndarray:
+        """[2 D, 2 D] covariance of the parameters, and of the sums of features at fixed ones."""
+        own = self.found.covariance
+        whole = np.zeros((2 * len(own), 2 * len(own)))
+        whole[: len(own), : len(own)] = own
+        if self.noise is not None:
+            inverse = inverse_information(self.fisher, self.free)[0]
+            across = inverse @ self.noise.across
+            whole[: len(own), len(own) :], whole[len(own) :, : len(own)] = across, across.T
+            whole[len(own) :, len(own) :] = self.noise.sums
+        return whole
+
+    def budget_stretch(self, space: Coordinates) -> np.ndarray:
+        """[K] by what errors of budgets grow as counted dynamics move what is spent, too."""
+        stretch, size = np.ones(space.constraints), space.size
+        if self.noise is None:
+            return stretch
+        for k, block in enumerate(space.blocks[1:]):
+            row = np.concatenate(
+                [self.gauge.jacobian[size + space.constraints + k], np.zeros(size)]
+            )
+            alone = float(row @ self.with_sums @ row)
+            row[size:][block] = -self.gauge.cost_weights[k] * space.scales[block]
+            if alone > 0:
+                stretch[k] = np.sqrt(max(float(row @ self.with_sums @ row) / alone, 0.0))
+        return stretch
 
     def spending(
         self, space: Coordinates, features: Features, seen: Expectations | None
@@ -164,13 +122,14 @@ class Evidence:
         """
         if self.absence:
             return Spending.of_data(features, seen)
-        spread, theta = self.found.covariance, self.fitted.point.x / space.scales
+        theta, spread = self.fitted.point.x / space.scales, self.with_sums
         means, errors, prices, covariances = [], [], [], []
         for block, mean in zip(
             space.blocks[1:], pull_back(features, self.reached)[1:], strict=True
         ):
-            slopes = -self.reaction[block] * space.scales[block][:, None]
-            own = np.eye(space.size)[block] / space.scales
+            sums = -np.eye(space.size)[block] * space.scales
+            slopes = np.concatenate([sums @ self.reaction, sums], axis=1)
+            own = np.eye(2 * space.size)[: space.size][block] / np.tile(space.scales, 2)
             rows = np.concatenate([own, (theta[block] @ slopes + mean @ own)[None]])
             means.append(mean)
             errors.append(np.sqrt(np.maximum(np.diagonal(slopes @ spread @ slopes.T), 0.0)))
@@ -192,7 +151,8 @@ def evidence_of(
     max_steps: int,
     *,
     robust: bool = False,
-    doubt: Doubt | None = None,
+    rows: CountedRows | None = None,
+    seed: int = 0,
 ) -> Evidence:
     """The `Evidence` of a fit, made finite by a ridge where it is not.
 
@@ -202,7 +162,8 @@ def evidence_of(
         kept: the fit.
         max_steps: most evaluations of the loss, where a ridge is needed.
         robust: whether the model does not fit.
-        doubt: about the dynamics, where they were estimated.
+        rows: of counted dynamics; None where they are known.
+        seed: of worlds that are drawn from what is known of them.
     """
     mdp, space = steps.mdp, steps.space
     fitted, boundless = rescued(mdp, kept, VISIBLE, max_steps)
@@ -222,10 +183,12 @@ def evidence_of(
     reaction = information(scores, policy, reached.sum(axis=1))
     squares = steps.counts if steps.squares is None else steps.squares
     found = errors(sure, free, scores, demonstrations, squares if robust else None)
-    growth = 1.0
-    if doubt is not None:
-        scatter = (fisher if found.scatter is None else found.scatter) + doubt.scatter(fitted)
-        found, growth = _doubted(found, scatter, inverse_information(sure, free)[0])
+    noise = dynamics = None
+    if rows is not None and fitted.converged and not boundless:
+        asked = {"scores": scores, "bread": sure, "free": free, "reached": reached.sum(axis=1)}
+        noise = dynamics_noise(rows, steps, fitted, **asked, seed=seed)
+        plain, found = found, noise.on(found, fisher, inverse_information(sure, free)[0])
+        dynamics = noise.summary(rows, steps.visits, plain, found)
     return Evidence(
         asked=kept,
         fitted=fitted,
@@ -239,8 +202,8 @@ def evidence_of(
         limits=limits,
         boundless=boundless,
         robust=robust,
-        draws=0 if doubt is None else len(doubt.worlds),
-        growth=growth,
+        noise=noise,
+        dynamics=dynamics,
     )
 
 
@@ -297,15 +260,6 @@ def bisected(fails: Callable[[float], bool], high: float, steps: int) -> float:
     return high
 
 
-def _doubted(found: Errors, scatter: np.ndarray, inverse: np.ndarray) -> tuple[Errors, float]:
-    """The errors with this scatter of the scores, which counts the dynamics; how much they grow."""
-    covariance = inverse @ scatter @ inverse
-    before, after = np.diagonal(found.covariance), np.diagonal(covariance)
-    known = before > 0
-    growth = float(np.median(np.sqrt(after[known] / before[known]))) if known.any() else 1.0
-    return replace(found, scatter=scatter, covariance=covariance), growth
-
-
 def parameter_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
     """Costs without an upper limit, and what the demonstrations say nothing about."""
     names, limits, findings = steps.space.names, evidence.limits, []
@@ -358,12 +312,6 @@ def method_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
         why = why if steps.squares is None else "since weights are no counts"
         said = f"Standard errors and intervals are {kind} ones, {why}; they treat {taken}."
     findings.append(Finding(said, Kind.ERRORS))
-    if evidence.draws:
-        said = (
-            f"The dynamics were estimated: {evidence.draws} draws from what is known of them are "
-            "counted in intervals, standard errors and tests of constraints, whose errors are "
-            f"{evidence.growth:.2g} times as large by it (median), and in the tests of the fit. "
-            "Those of the coefficients take the dynamics for known."
-        )
-        findings.append(Finding(said, Kind.ERRORS, number=float(evidence.draws)))
+    if evidence.dynamics is not None:
+        findings += dynamics_findings(evidence.dynamics)
     return findings

@@ -16,7 +16,7 @@ from functools import cache, partial
 import numpy as np
 
 from tacit.inference.numerics import least_squares, root_between, square_roots
-from tacit.inverse.diagnostics import Answer, Identification
+from tacit.inverse.diagnostics import Answer, CountedDynamics, Identification
 from tacit.inverse.findings import Finding
 from tacit.inverse.noisy import MANY, STIFF, Split, refined_ends
 from tacit.inverse.noisy.activity import Verdict
@@ -73,7 +73,7 @@ class Numbers:
         findings: Iterable[Finding],
         verdict: Verdict | None,
         answer: Answer | None = None,
-        dynamics_draws: int = 0,
+        dynamics: CountedDynamics | None = None,
     ) -> Identification:
         """The `Identification` of these numbers; no verdict where the search did not converge."""
         told = Verdict.of(np.zeros(0)) if verdict is None else verdict
@@ -99,7 +99,7 @@ class Numbers:
             sets=told.sets,
             selection=told.selection,
             at_level=() if told.at_level is None else told.at_level,
-            dynamics_draws=dynamics_draws,
+            dynamics=dynamics,
         )
 
 
@@ -113,6 +113,7 @@ def intervals(
     *,
     chosen: Chosen | None = None,
     loose: np.ndarray | None = None,
+    stretch: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """[D + K + K, 2] intervals of weights, multipliers and budgets, and [D + K + K] their errors.
 
@@ -126,9 +127,12 @@ def intervals(
         chosen: which constraints are reported, where that was decided by the same data.
         loose: [D] bool, the parameters that no bound holds for certain, where the model does not
             fit; None where it does.
+        stretch: [K] by what errors of budgets grow as what is spent moves by itself, too.
     """
     size, count = space.size, space.constraints
+    stretch = np.ones(count) if stretch is None else stretch
     spread = row_errors(gauge.jacobian, found.covariance, found.blind)
+    spread[size + count :] *= stretch
     ends = np.full((size + 2 * count, 2), np.nan)
     mute = silent(fisher, fitted.problem.information.sum())
     sure = informed(fitted, fisher)
@@ -161,7 +165,7 @@ def intervals(
             if not mute[block].all():
                 ends[size + k] = _hull(_price_ends(one, gauge, k, reach) for one in own)
         if np.isfinite(gauge.budgets[k]):
-            each = (_budget_ends(one, gauge, fitted, space, k) for one in own)
+            each = (_budget_ends(one, gauge, fitted, space, k, stretch[k]) for one in own)
             ends[size + count + k] = _hull(each)
         if chosen is not None and chosen.barely_found(k) and block.stop - block.start > 1:
             ends[block] = np.where(np.isnan(ends[block]), np.nan, [0.0, 1.0])
@@ -258,7 +262,7 @@ def _price_ends(around: Landscape, gauge: Split, k: int, reach: float) -> tuple[
 
 
 def _budget_ends(
-    around: Landscape, gauge: Split, fitted: Fit, space: Coordinates, k: int
+    around: Landscape, gauge: Split, fitted: Fit, space: Coordinates, k: int, stretch: float
 ) -> tuple[float, float]:
     """A budget is a ratio too, its numerator linear only nearly: theta . expectations(theta)."""
     block = space.blocks[1 + k]
@@ -275,14 +279,15 @@ def _budget_ends(
     best = (float(top @ around.best) + constant) / below if below > 0 else budget
     costs = -space.tables[block] * space.scales[block][:, None, None]
     if fitted.problem.discount == 1.0:
-        far = -np.inf if costs.min() < 0 else 0.0, np.inf if costs.max() > 0 else 0.0
-        return _reach(rise, budget, best, far, cut)
-    # What any policy can spend, with weights that sum to 1.
-    costs = costs / (1.0 - fitted.problem.discount)
-    nothing = [0.0] if space.ending else []
-    least = min(float(costs.min()), budget, *nothing)
-    most = max(float(costs.max()), budget, *nothing)
-    return _reach(rise, budget, best, (least, most), cut)
+        limits = -np.inf if costs.min() < 0 else 0.0, np.inf if costs.max() > 0 else 0.0
+    else:  # what any policy can spend, with weights that sum to 1
+        costs = costs / (1.0 - fitted.problem.discount)
+        nothing = [0.0] if space.ending else []
+        least = min(float(costs.min()), budget, *nothing)
+        limits = least, max(float(costs.max()), budget, *nothing)
+    low, high = _reach(rise, budget, best, limits, cut)
+    low, high = (budget + stretch * (end - budget) for end in (low, high))
+    return max(low, limits[0]), min(high, limits[1])
 
 
 def _reach(

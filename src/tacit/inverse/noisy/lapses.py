@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tacit.inference.counted_rows import CountedRows
 from tacit.inference.goodness import FittedChoices
 from tacit.inference.numerics import chi_square_tail, root_between
 from tacit.inverse.diagnostics import Goodness, goodness_of, untested
 from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.noisy.activity import Verdict, activity_p_value, holm_levels, judge
 from tacit.inverse.noisy.boltzmann import Fit
+from tacit.inverse.noisy.counted import policy_noise
 from tacit.inverse.noisy.em import Search
-from tacit.inverse.noisy.evidence import Doubt, evidence_of
+from tacit.inverse.noisy.evidence import evidence_of
 from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.steps import Steps, of_constraints
 from tacit.inverse.parameters import TWO_SIDED
@@ -267,11 +269,10 @@ def _goodness(
     if not full.converged:
         return untested("the search did not converge")
     scores, mixed = observed_scores(steps, full)
-    doubt = Doubt.of(steps, options.dynamics_draws, options.seed)
-    moved = None
-    if doubt is not None:  # lapses do not depend on the dynamics
-        chosen = (1.0 - full.share) * full.fitted.point.policy / np.maximum(mixed, 1e-300)
-        moved = np.log1p(chosen * np.expm1(doubt.policies(full.fitted)))
+    rows, moved, point = CountedRows.of(steps.mdp), None, full.fitted.point
+    if rows is not None:  # lapses do not depend on the dynamics
+        chosen = (1.0 - full.share) * point.policy / np.maximum(mixed, 1e-300)
+        moved = np.log1p(chosen * np.expm1(policy_noise(rows, point.policy, point.values)))
     choices = FittedChoices(
         counts=steps.counts,
         policy=mixed * steps.mdp.choices,

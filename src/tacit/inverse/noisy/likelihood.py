@@ -14,6 +14,7 @@ import numpy as np
 
 from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
+from tacit.inference.counted_rows import CountedRows
 from tacit.inference.goodness import FittedChoices
 from tacit.inverse.diagnostics import Goodness, goodness_of, untested
 from tacit.inverse.expectations import are_weighted, check_task, expectations_from_start, pull_back
@@ -30,8 +31,8 @@ from tacit.inverse.findings import (
 from tacit.inverse.noisy import MANY, check_plain
 from tacit.inverse.noisy.activity import Verdict, active_constraints, verdict_findings
 from tacit.inverse.noisy.boltzmann import Fit, coefficients_of, expert_of, refit, silent
+from tacit.inverse.noisy.counted import dynamics_noise, policy_noise
 from tacit.inverse.noisy.evidence import (
-    Doubt,
     Evidence,
     evidence_of,
     method_findings,
@@ -44,6 +45,7 @@ from tacit.inverse.noisy.inference import (
     described,
     fitted_scores,
     information,
+    informed,
     score_scatter,
 )
 from tacit.inverse.noisy.intervals import Numbers, intervals, landscape
@@ -58,7 +60,13 @@ from tacit.inverse.noisy.known import (
 )
 from tacit.inverse.noisy.lapses import maximise_with_lapses
 from tacit.inverse.noisy.penalised import maximise_many
-from tacit.inverse.noisy.steps import Steps, are_many, coordinates, name_coefficients
+from tacit.inverse.noisy.steps import (
+    Steps,
+    are_many,
+    coordinates,
+    curvature,
+    name_coefficients,
+)
 from tacit.inverse.noisy.verdicts import check_sparse, select
 from tacit.inverse.recovery import (
     History,
@@ -91,7 +99,7 @@ def report(
     """
     mdp, space, weigh = steps.mdp, steps.space, steps.squares is not None
     evidence = wide
-    if kept is not wide.asked:
+    if kept is not wide.asked:  # its errors are those of the fit with all
         evidence = evidence_of(demonstrations, steps, kept, estimator.max_steps, robust=wide.robust)
     gauge, fitted, limits = evidence.gauge, evidence.fitted, evidence.limits
     chosen = Chosen.of(verdict.p_values, gauge.multipliers, estimator.level)
@@ -135,7 +143,7 @@ def report(
             space,
             findings=findings,
             verdict=verdict if wide.asked.converged else None,
-            dynamics_draws=wide.draws,
+            dynamics=wide.dynamics,
             answer=None
             if wide.absence
             else delta_method(
@@ -155,7 +163,7 @@ def _goodness(
     demonstrations: Observed,
     steps: Steps,
     evidence: Evidence,
-    doubt: Doubt | None,
+    rows: CountedRows | None,
 ) -> Goodness:
     """Whether the model fits, at the fit with every constraint."""
     fitted = evidence.fitted
@@ -169,9 +177,10 @@ def _goodness(
         choices=steps.mdp.available.sum(axis=1),
     )
     tested = partial(goodness_of, demonstrations, level=options.level, seed=options.seed)
-    if doubt is None:
+    if rows is None:
         return tested(choices)
-    found = tested(replace(choices, doubt=doubt.policies(fitted)))
+    doubt = policy_noise(rows, fitted.point.policy, fitted.point.values)
+    found = tested(replace(choices, doubt=doubt))
     return replace(found, settled=tested(choices).p_value) if found.adequate else found
 
 
@@ -189,7 +198,8 @@ def numbers_of(
     """
     e, space = evidence, steps.space
     about = (space, e.fitted, e.gauge, e.found, e.fisher, e.limits)
-    ends, spread = intervals(*about, chosen=chosen, loose=e.free if e.robust else None)
+    loose = e.free if e.robust else None
+    ends, spread = intervals(*about, chosen=chosen, loose=loose, stretch=e.budget_stretch(space))
     mute = silent(e.fisher, e.fitted.problem.information.sum())
     mute &= e.fitted.problem.upper > e.fitted.problem.lower
     if mute.any():
@@ -248,8 +258,6 @@ class Likelihood:
         max_steps: most evaluations of the loss.
         seed: of the simulated laws.
         lapses: let a share of the steps be random: True to estimate it, or the share itself.
-        dynamics_draws: of estimated dynamics, which errors, intervals and tests then count; 0 takes
-            the dynamics for known.
         prior: `tacit.features.Ridge` or `Smooth`, where features are very many; `Sparse`, where few
             of them matter; None for none.
         temperature: the expert's noise where it is known, in units of reward weights that sum to 1:
@@ -268,7 +276,6 @@ class Likelihood:
     max_steps: int = 300
     seed: int = 0
     lapses: bool | float = field(default=False, repr=False)
-    dynamics_draws: int = field(default=20, repr=False)
     prior: Ridge | Smooth | Sparse | None = field(default=None, repr=False)
     temperature: float | None = field(default=None, repr=False)
     bounds: Mapping[Label, Range] = field(default_factory=dict, repr=False, hash=False)
@@ -282,9 +289,6 @@ class Likelihood:
                 "level must be in (0, 1], tolerance positive, max_steps at least 1; "
                 f"got {self.level}, {self.tolerance}, {self.max_steps}"
             )
-        draws = self.dynamics_draws
-        if isinstance(draws, bool) or not isinstance(draws, int) or draws < 0 or draws == 1:
-            raise InvalidModel(f"dynamics_draws must be 0, or 2 or more; got {draws!r:.60}")
         if not isinstance(self.lapses, bool) and not 0.0 < self.lapses < 1.0:
             raise InvalidModel(
                 f"lapses must be True, False or a share in (0, 1); got {self.lapses!r:.60}"
@@ -335,12 +339,13 @@ def maximise(
         lower, upper = full.problem.lower.copy(), full.problem.upper.copy()
         lower[0] = upper[0] = first * steps.space.scales[0]
         full = refit(mdp, full, max_steps=options.max_steps, lower=lower, upper=upper)
-    doubt = Doubt.of(steps, options.dynamics_draws, options.seed)
-    wide = evidence_of(demonstrations, steps, full, options.max_steps, doubt=doubt)
-    goodness = _goodness(options, demonstrations, steps, wide, doubt)
+    rows = CountedRows.of(mdp)
+    asked = partial(evidence_of, demonstrations, steps, full, options.max_steps)
+    wide = asked(rows=rows, seed=options.seed)
+    goodness = _goodness(options, demonstrations, steps, wide, rows)
     robust = not goodness.adequate or are_weighted(demonstrations)
     if robust:
-        wide = evidence_of(demonstrations, steps, full, options.max_steps, robust=True, doubt=doubt)
+        wide = asked(robust=True, rows=rows, seed=options.seed)
 
     def settled(less: Fit, scores: np.ndarray) -> np.ndarray:
         if robust:
@@ -350,7 +355,11 @@ def maximise(
 
     def scatter_of(less: Fit, scores: np.ndarray) -> np.ndarray:
         found = settled(less, scores)
-        return found if doubt is None else found + doubt.scatter(less)
+        if rows is None:
+            return found
+        bread = curvature(steps, less, scores) if robust else settled(less, scores)
+        about = {"scores": scores, "bread": informed(less, bread), "free": less.free}
+        return dynamics_noise(rows, steps, less, **about, seed=options.seed).total(found)
 
     kept, verdict = active_constraints(
         steps,
@@ -358,8 +367,8 @@ def maximise(
         level=options.level,
         max_steps=options.max_steps,
         seed=options.seed,
-        scatter=scatter_of if robust or doubt is not None else None,
-        settled=settled if doubt is not None else None,
+        scatter=scatter_of if robust or rows is not None else None,
+        settled=settled if rows is not None else None,
         robust=robust,
     )
     asked = (options, features, demonstrations, steps)
