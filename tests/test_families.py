@@ -9,7 +9,6 @@ from scipy.optimize import linprog, minimize
 
 import tacit
 from tacit.forward.solution import visitation
-from tacit.inverse.candidates import candidates_of
 from tacit.inverse.expectations import pull_back
 from tacit.inverse.families.answers import seen_expectations
 from tacit.inverse.families.experts import Trips, trajectory_partition
@@ -20,6 +19,7 @@ from tacit.inverse.families.margins import (
     planning_loss,
 )
 from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.forbidden.candidates import candidates_of
 from tacit.worlds.published import COLOURS
 
 families = tacit.families

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tacit.forward.solve import solve
     from tacit.inverse import families as families
     from tacit.inverse.findings import Finding, Kind
-    from tacit.inverse.forbidden import Forbidden
+    from tacit.inverse.forbidden.estimator import Forbidden
     from tacit.inverse.joint.recovery import JointRecovery
     from tacit.inverse.joint.tasks import Task
     from tacit.inverse.joint.trips import Trips

@@ -3,35 +3,25 @@
 A policy that spends f [D] of the features of a constraint keeps a row (w, b) [D + 1] where
 w . f <= b. One that keeps several rows keeps all their mixtures: a set of rows is kept where the
 corners of a polytope around it are, or where the row that f breaks most is none that it breaks.
-What is forbidden, or may be, is said here, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.inference.goodness import NOISE, FitTests, Part
-from tacit.inverse.diagnostics import judged
-from tacit.inverse.findings import Finding, Kind, chance, listed
+from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.optimal.questions import Questions
 
 if TYPE_CHECKING:
     from tacit.engine.sampler import Chains
-    from tacit.inverse.candidates import Candidate
-    from tacit.inverse.recovery import Recovery
-    from tacit.inverse.sets import HardConstraint
 
 # Most features of a constraint for which all corners of a box are listed; beyond, its lower ends
 # alone make a simplex, with one corner a feature.
 FEW = 5
-
-# Hard constraints named in the sentence on what is undecided.
-SAID = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,104 +283,3 @@ def truncated(
             x[j] = max(x[j], lower[j])
         draws[max(i, 0)] = x
     return draws
-
-
-def about(one: Candidate | HardConstraint) -> dict[str, int | str]:
-    """The fields of a finding about something that is, or may be, forbidden."""
-    if isinstance(one.index, tuple):
-        return {"state": one.index[0], "action": one.index[1]}
-    return {one.kind: one.index} if one.kind in ("state", "action") else {"feature": one.name}
-
-
-def forbidden_findings(forbidden: Sequence[HardConstraint]) -> list[Finding]:
-    """One finding for each thing that is forbidden."""
-    findings, several = [], sum(bool(one.rival) for one in forbidden) > 1
-    for one in forbidden:
-        said = f"{one.name} is forbidden: no demonstration takes it "
-        said += f"({chance(one.p_value)} if it were allowed)."
-        if one.rival:
-            also = " (or with the other rivals in theirs)" * several
-            said += f" Or {one.rival} is, in its place{also}, which would explain it as well."
-        said = said[0].upper() + said[1:]
-        findings.append(Finding(said, Kind.FORBIDDEN, **about(one), number=one.p_value))
-    return findings
-
-
-def twin_findings(twins: Sequence[tuple[str, str]]) -> list[Finding]:
-    """One for each pair of names that would take away the same."""
-    said = "Whether {} or {} is forbidden makes no difference here."
-    return [Finding(said.format(*two), Kind.NOT_IDENTIFIED, feature=two[1]) for two in twins]
-
-
-def tested_finding(count: int, level: float, guessed: bool) -> Finding:
-    """How so many candidates were tested, the demonstrator known or guessed."""
-    said = (
-        f"{count} candidates were tested together at the level {level:g}, each given "
-        "what was found before it, and given any one other in its place"
-    )
-    if guessed:
-        said += "; p-values take the recovered reward and noise for the true ones"
-    return Finding(f"{said}.", Kind.ERRORS, number=count)
-
-
-def with_noise_tested(recovery: Recovery, free: Recovery) -> Recovery:
-    """The recovery of a given noise, its goodness with a test against one of a free noise."""
-    from scipy.special import chdtrc
-
-    old, known = recovery.goodness, recovery.identification
-    gain = max(0.0, 2.0 * (free.log_likelihood - recovery.log_likelihood))
-    p, rest = float(chdtrc(1.0, gain)), known.findings[len(old.findings()) :]
-    part = Part(name=NOISE, statistic=gain, p_value=p, method="chi-square", degrees=1.0)
-    tests = FitTests(
-        parts=(*old.parts, part),
-        residuals=old.residuals,
-        trajectory_residuals=old.trajectory_residuals,
-        worst=old.worst,
-    )
-    new = judged(tests, old.level)
-    told = replace(known, findings=(*new.findings(), *rest))
-    return replace(recovery, goodness=new, identification=told)
-
-
-def undecided_findings(undecided: Sequence[HardConstraint], assured: float) -> list[Finding]:
-    """What may be forbidden or not: each with a rival by itself, the others in one sentence.
-
-    Args:
-        undecided: the most suspicious first.
-        assured: share of simulated cases in which so many more demonstrations decide.
-    """
-    findings, names = [], {one.name: one.rival for one in undecided}
-    order = list(names)
-    # Of two that are each other's rivals each would be no chance if both were allowed.
-    both = {name for name, rival in names.items() if rival and names.get(rival) == name}
-    again = {name for name in both if order.index(names[name]) < order.index(name)}
-    for one in [one for one in undecided if one.rival and one.name not in again][:SAID]:
-        said = f"Whether {one.name} or {one.rival} is forbidden cannot be told"
-        if one.name in both:
-            said = f"{one.name} or {one.rival} is forbidden, and which of them cannot be told"
-        said = (
-            f"{said[0].upper()}{said[1:]}: if {one.rival} is, chance may explain that no "
-            f"demonstration takes {one.name} ({chance(one.p_value)}); {_wait(one.more)}."
-        )
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED, **about(one), number=one.p_value))
-    plain = [one for one in undecided if not one.rival]
-    if plain:
-        named = [f"{one.name} ({chance(one.p_value)}; {_wait(one.more)})" for one in plain[:SAID]]
-        named += [f"{len(plain) - SAID} more"] if len(plain) > SAID else []
-        verb = "is" if len(plain) == 1 else "are"
-        said = (
-            f"Whether {listed(named)} {verb} forbidden cannot be told: the demonstrator would "
-            "hardly have gone there anyway."
-        )
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED, number=len(plain)))
-    if any(np.isfinite(one.more) for one in undecided):
-        said = (
-            "So many more demonstrations, simulated from the fitted model, decide in "
-            f"{assured:.0%} of cases."
-        )
-        findings.append(Finding(said, number=assured))
-    return findings
-
-
-def _wait(more: float) -> str:
-    return f"{more:.0f} more demonstrations would tell" if np.isfinite(more) else "none would tell"

@@ -199,8 +199,10 @@ class Recovery(Saved):
             `solution` is that of the other steps.
         forbidden: what the demonstrator never does although its reward would have it done.
         undecided: what no demonstration does, and may or may not be forbidden.
-        available: [S, A] bool, the actions of the world without what is forbidden, that of
-            `solution`; None where no hard constraint was sought.
+        simplest: the fewest hard constraints that explain the demonstrations, by p-values that
+            take all else for allowed; not named at any level.
+        available: [S, A] bool, the actions of the world without what is forbidden and without the
+            simplest explanation, that of `solution`; None where no hard constraint was sought.
         spending: what the demonstrator spends of each cost feature; None where that is not known.
     """
 
@@ -226,6 +228,7 @@ class Recovery(Saved):
     lapses: Lapses | None = None
     forbidden: tuple[HardConstraint, ...] = ()
     undecided: tuple[HardConstraint, ...] = ()
+    simplest: tuple[HardConstraint, ...] = ()
     available: np.ndarray | None = None
     spending: Spending | None = None
 

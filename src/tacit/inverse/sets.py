@@ -301,9 +301,15 @@ class HardConstraint:
         kind: "state", "action", "pair", "feature" or "group".
         index: its number; of a pair (state, action); of a feature among reward and cost features.
         name: what it is called.
-        p_value: of "it is allowed"; NaN where that was not tested.
-        more: demonstrations that would decide it; 0 where it is decided, infinite where none would.
-        rival: name of what may be forbidden in its place; "" for nothing.
+        p_value: of "it is allowed", if nothing else were forbidden but what is named and the
+            simplest explanation; NaN where that was not tested.
+        allowed: posterior chance that it is allowed, whatever else may be forbidden; NaN where sets
+            were not sought.
+        strict: of a name, whether its p-value is small whatever else is forbidden.
+        more: about how many more demonstrations would name it if it is forbidden; 0 where it is
+            named, infinite where none would.
+        rival: name of the other of a pair of which one is forbidden; "" where it is in none.
+        neither: posterior chance that neither of the pair is forbidden; NaN where it is in none.
         states: those that it forbids to be in; empty where it is about actions.
     """
 
@@ -311,8 +317,11 @@ class HardConstraint:
     index: int | tuple[int, int]
     name: str
     p_value: float = np.nan
+    allowed: float = np.nan
+    strict: bool = False
     more: float = np.nan
     rival: str = ""
+    neither: float = np.nan
     states: tuple[int, ...] = ()
 
 

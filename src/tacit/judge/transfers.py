@@ -25,7 +25,7 @@ from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 
 if TYPE_CHECKING:
-    from tacit.inverse.forbidden import Forbidden
+    from tacit.inverse.forbidden.estimator import Forbidden
 
 SAFE = 1e-3  # a violation that counts as none
 LEAST = 0.1  # share of a budget that is the least unit of a violation

@@ -163,24 +163,31 @@ def forbidden_blocks(named: NamedRecovery) -> list[Block]:
     blocks: list[Block] = []
     suspicion = np.full(named.states, np.nan)
     for one, verdict in reversed(found):  # the least suspicious first: others overwrite it
-        p = one.p_value if np.isfinite(one.p_value) else 0.5
-        suspicion[list(one.states)] = 1.0 if verdict == "forbidden" else min(1.0 - p, 0.99)
+        allowed = one.allowed if np.isfinite(one.allowed) else 0.5
+        suspicion[list(one.states)] = 1.0 if verdict == "forbidden" else min(1.0 - allowed, 0.99)
     if named.layout.is_map and np.isfinite(suspicion).any():
-        bar = "1 where forbidden, else 1 - p-value"
+        bar = "1 where forbidden, else the posterior chance"
         grid = MapGrid.of(named)
         picture = value_map(
             grid, suspicion, "forbidden", colours=COST_MAP, limits=(0.0, 1.0), bar=bar
         )
         blocks.append(Gallery([picture]))
-    rows = []
+    rows, simplest = [], {one.name for one in named.recovery.simplest}
     for one, verdict in found[:MOST_LISTED]:
         wait = "–" if np.isnan(one.more) else short(one.more) if one.more < np.inf else "never"
-        p = short(one.p_value) if np.isfinite(one.p_value) else "–"
-        rows.append(Row([one.name, one.kind, verdict, p, wait, one.rival or "–"]))
+        p, allowed = (
+            short(number) if np.isfinite(number) else "–" for number in (one.p_value, one.allowed)
+        )
+        marks = ["yes" if mark else "–" for mark in (one.strict, one.name in simplest)]
+        cells = [one.name, one.kind, verdict, allowed, *marks, p, wait, one.rival or "–"]
+        rows.append(Row(cells))
     columns = [Column("What"), Column("Kind"), Column("Verdict")]
-    columns += [Column("p-value", "of: it is allowed")]
-    columns += [Column("More", "demonstrations that would tell")]
-    columns += [Column("Rival", "may be forbidden in its place")]
+    columns += [Column("Allowed", "posterior chance")]
+    columns += [Column("Strict", "whatever else is forbidden")]
+    columns += [Column("Simplest", "part of the simplest explanation, which has no error rate")]
+    columns += [Column("p-value", "of: it is allowed, if nothing else were than was found")]
+    columns += [Column("More", "demonstrations that would tell, about")]
+    columns += [Column("Or", "one of the two is forbidden")]
     note = f"The {MOST_LISTED} first of {len(found)}." if len(found) > MOST_LISTED else ""
     caption = "Forbidden and undecided"
     return [*blocks, Table(caption, columns, rows, note, searchable=True, sortable=True)]

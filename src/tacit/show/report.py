@@ -242,12 +242,11 @@ def by_name(recovery: Recovery, layout: Layout) -> Recovery:
     In its records and in the sentences made of them; what a finding is about stays in numbers.
     """
     recovery = _misfit_by_name(recovery, layout)
-    old = (*recovery.forbidden, *recovery.undecided)
+    old = (*recovery.forbidden, *recovery.undecided, *recovery.simplest)
     kinds = {one.kind for one in old}
     if not kinds & {"state", "action", "pair"}:
         return recovery
-    from tacit.inverse.candidates import ASSURED
-    from tacit.inverse.doubts import forbidden_findings, twin_findings, undecided_findings
+    from tacit.inverse.forbidden.sentences import record_findings
 
     states, actions = recovery.solution.policy.shape
     names = {f"state {s}": layout.state_name(s) for s in range(states)}
@@ -259,25 +258,19 @@ def by_name(recovery: Recovery, layout: Layout) -> Recovery:
             for a in range(actions)
         }
     names |= {one.name: one.name for one in old if one.kind in ("group", "feature")}
-    forbidden, undecided = (
-        tuple(
+    parts = {name: getattr(recovery, name) for name in ("forbidden", "undecided", "simplest")}
+    named = {
+        name: tuple(
             replace(one, name=names.get(one.name, one.name), rival=names.get(one.rival, one.rival))
             for one in part
         )
-        for part in (recovery.forbidden, recovery.undecided)
-    )
-    known = recovery.identification
-    before = [*forbidden_findings(recovery.forbidden)]
-    before += undecided_findings(recovery.undecided, ASSURED)
-    after = [*forbidden_findings(forbidden), *undecided_findings(undecided, ASSURED)]
-    told = dict(zip(before, after, strict=True))
-    twins = {one.about.feature or "" for one in known.findings} & names.keys()
-    for one, two in ((one.name, two) for one in recovery.forbidden for two in sorted(twins)):
-        (plain,), (named,) = twin_findings([(one, two)]), twin_findings([(names[one], names[two])])
-        told[plain] = named
+        for name, part in parts.items()
+    }
+    plain, spoken = record_findings(**parts), record_findings(**named)
+    told, known = dict(zip(plain, spoken, strict=True)), recovery.identification
     said = (Finding(told.get(one, one), one.kind, **vars(one.about)) for one in known.findings)
     changed = replace(known, findings=tuple(said))
-    return replace(recovery, forbidden=forbidden, undecided=undecided, identification=changed)
+    return replace(recovery, identification=changed, **named)
 
 
 def _misfit_by_name(recovery: Recovery, layout: Layout) -> Recovery:
@@ -293,13 +286,15 @@ def _misfit_by_name(recovery: Recovery, layout: Layout) -> Recovery:
 
 
 def _never(named: NamedRecovery) -> Headline:
-    """What is forbidden, the surest first, and what may be in the place of some of it."""
+    """What is forbidden, the surest first, and the pairs of which one is."""
     found = named.recovery.forbidden
-    surest = sorted(found, key=lambda one: one.p_value if np.isfinite(one.p_value) else 1.0)
+    surest = sorted(found, key=lambda one: one.allowed if np.isfinite(one.allowed) else 1.0)
     parts = [f"**{one.name}**" for one in surest[:NAMED]]
     parts += [f"{len(found) - NAMED} more"] if len(found) > NAMED else []
-    pairs = [f"{one.name} or {one.rival}" for one in found if one.rival]
-    detail = f"Which of two cannot be told: {'; '.join(pairs[:NAMED])}." if pairs else ""
+    pairs = {frozenset((one.name, one.rival)) for one in named.recovery.undecided if one.rival}
+    listed = sorted(" or ".join(sorted(pair)) for pair in pairs)
+    detail = f"And of each pair one, which cannot be told: {'; '.join(listed[:NAMED])}."
+    detail = detail if listed else ""
     return Headline(f"It never takes {_joined(parts)}.", "What it refuses", detail=detail)
 
 

@@ -37,7 +37,7 @@ LIKELIHOODS = ("log_likelihood", "null_log_likelihood", "aic", "bic")
 
 def with_names(recovery: Recovery, layout: Layout) -> Recovery:
     """The recovery, what is forbidden or undecided, if anything, by the layout's names."""
-    if not getattr(recovery, "forbidden", ()) and not getattr(recovery, "undecided", ()):
+    if not any(getattr(recovery, part, ()) for part in ("forbidden", "undecided", "simplest")):
         return recovery
     from tacit.show.report import by_name
 

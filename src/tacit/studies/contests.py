@@ -26,8 +26,8 @@ from tacit.files.columns import did_you_mean
 from tacit.forward.simulation import simulate
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solve import solve
-from tacit.inverse.candidates import candidates_of
-from tacit.inverse.forbidden import Forbidden
+from tacit.inverse.forbidden.candidates import candidates_of
+from tacit.inverse.forbidden.estimator import Forbidden
 from tacit.inverse.recover import Estimator, recover
 from tacit.judge.transfers import Contest, Judge, Place, decidable, limited
 from tacit.model.ends import close, uniform_policy

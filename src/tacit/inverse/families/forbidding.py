@@ -15,12 +15,12 @@ from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import SoftDual
 from tacit.inference.numerics import largest_first
-from tacit.inverse.candidates import Candidate
-from tacit.inverse.doubts import about
 from tacit.inverse.expectations import check_task
 from tacit.inverse.families.answers import check_options, known_weights
 from tacit.inverse.families.baselines import told_after_fit
 from tacit.inverse.findings import Finding, Kind, listed
+from tacit.inverse.forbidden.candidates import Candidate
+from tacit.inverse.forbidden.sentences import about
 from tacit.inverse.recovery import History, Recovery, delivered
 from tacit.model.ends import close
 from tacit.model.mdp import MDP
@@ -28,7 +28,8 @@ from tacit.model.objective import Features, Objective
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
-    from tacit.inverse.forbidden import Forbidden, Selection
+    from tacit.inverse.forbidden.estimator import Forbidden
+    from tacit.inverse.forbidden.selection import Selection
 
 Groups = Mapping[str, Sequence[int] | Sequence[tuple[int, int]]]
 
@@ -47,7 +48,7 @@ class LikeliestConstraints:
     Known weakness: no error rate. A drop per demonstration of .1 is chance where there are few of
     them: on the published grid 31 % of what is found from one demonstration is wrong. Supersets and
     gateways of what is forbidden drop at least as much, so that they are found first. `Forbidden`
-    has p-values instead.
+    names at a level instead.
 
     Attributes:
         reward_weights: [D] known weights of the reward features, of any size.
@@ -296,7 +297,7 @@ def _marked(mdp: MDP, one: Candidate) -> np.ndarray:
 
 def _settle(method: LikeliestConstraints | PosteriorConstraints) -> Forbidden:
     """The estimator that is told the same: it checks what both are told, and makes it plain."""
-    from tacit.inverse.forbidden import Forbidden
+    from tacit.inverse.forbidden.estimator import Forbidden
 
     if method.temperature is None or method.reward_weights is None:
         raise InvalidModel("reward_weights and temperature must be known; got None")

@@ -12,13 +12,13 @@ exp(-gain in log-likelihood) by forbidding C.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
-from tacit.forward.simulation import Avoiding, Seen, fewest, simulate
+from tacit.forward.simulation import Seen
 from tacit.inverse.sets import HardConstraint
 from tacit.model.ends import Closure, close
 from tacit.model.mdp import MDP
@@ -29,13 +29,6 @@ KINDS = ("states", "actions", "features", "pairs")
 VALUES = 6
 # Shares of the pairs below and above which the level sets of a feature lie.
 SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
-
-# Share of simulated cases in which so many demonstrations decide.
-ASSURED = 0.9
-# Trajectories simulated for that, the most steps of a complete one, and the simulated cases.
-POOL, STEPS, CASES = 400, 2000, 200
-# Log-chances below which nothing is told apart.
-NEVER, ROUNDING = -1e6, 1e-9
 
 # A named group: states, or pairs of state and action.
 Members = tuple[int, ...] | tuple[tuple[int, int], ...]
@@ -225,159 +218,3 @@ def check_left(
             f"there must be something that no demonstration takes; all {len(found)} candidates "
             'are: add others ("pairs", or groups), or nothing can be forbidden here'
         )
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class World:
-    """One world without the chosen candidates, and what it says of all.
-
-    Attributes:
-        mdp: the world, with the mask.
-        policy: [S, A] what the demonstrator would do there, 0 in the rows of ends.
-        own: what is gone in it.
-        closure: what would be gone without each candidate, too.
-        logs: [K] log p-values of "this candidate is allowed", given that the chosen are not.
-        broken: [K] bool, whether a demonstration contradicts the candidate.
-        idle: [K] bool, whether nothing more is gone without the candidate.
-    """
-
-    mdp: MDP
-    policy: np.ndarray
-    own: Closure
-    closure: Closure
-    logs: np.ndarray
-    broken: np.ndarray
-    idle: np.ndarray
-
-    def tested(self, level: float) -> np.ndarray:
-        """[K] bool, the candidates whose p-values, the smallest first, add up to at most level."""
-        order = np.argsort(self.logs, kind="stable")
-        tested = np.zeros(len(order), bool)
-        tested[order] = np.cumsum(np.exp(self.logs[order])) <= level
-        return tested & (self.logs < 0.0)
-
-    def avoiding(self) -> Avoiding:
-        """What a demonstrator of this world must not touch to avoid each candidate."""
-        return Avoiding(self.mdp, self.policy, self.closure.removed, self.closure.dead)
-
-
-@dataclass(frozen=True, eq=False)
-class Rival:
-    """How a candidate looks where another one may be forbidden in its place.
-
-    Attributes:
-        log: its largest log p-value.
-        rival: number of the other one; None where there is none.
-        given: what is forbidden there, the rival included.
-    """
-
-    log: float = -np.inf
-    rival: int | None = None
-    given: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a selection ended with.
-
-    Attributes:
-        chosen: what is forbidden.
-        rivals: of each of these what may be forbidden in its place; None for nothing.
-        dropped: what looked forbidden and has a rival.
-    """
-
-    chosen: list[int]
-    rivals: list[int | None]
-    dropped: list[int]
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Forecast:
-    """Trajectories simulated from the model that was fitted, like those that were seen.
-
-    They start as the world has it, or as was seen where the world does not allow that, and are cut
-    off where those that were seen are.
-
-    Attributes:
-        world: without what was found.
-        pool: the simulated trajectories.
-        kind: [N] kind of each of them.
-        logs: [C, K] log-chances of one trajectory of each kind to avoid each candidate.
-        kinds: [2, C] first state and steps of each kind, as in `Seen`.
-    """
-
-    world: World
-    pool: Demonstrations
-    kind: np.ndarray
-    logs: np.ndarray
-    kinds: np.ndarray
-
-    @classmethod
-    def of(cls, world: World, seen: Seen) -> Forecast:
-        """The forecast of a world after what was seen."""
-        mdp, cut = world.mdp, np.repeat(seen.lengths, seen.many)
-        cut = cut[cut > 0]
-        initial = np.where(mdp.ends | world.own.dead[:, 0], 0.0, mdp.initial)
-        if not initial[seen.starts].all():
-            initial = np.bincount(seen.starts, seen.many, minlength=mdp.states)
-        pool = simulate(
-            replace(mdp, initial=initial / initial.sum()),
-            world.policy,
-            trajectories=POOL,
-            steps=int(cut.max(initial=0)) or STEPS,
-        )
-        lengths = np.zeros(POOL, np.int64)
-        if len(cut):
-            limits = np.random.default_rng(0).choice(cut, POOL)
-            lengths = np.where(pool.ended & (pool.lengths <= limits), 0, limits)
-        starts = pool.states[pool.offsets[:-1]].astype(np.int64)
-        kinds, kind = np.unique(np.stack([starts, lengths]), axis=1, return_inverse=True)
-        logs = world.avoiding().logs(kinds[0], kinds[1])
-        return cls(world=world, pool=pool, kind=kind.ravel(), logs=logs, kinds=kinds)
-
-    def shares(self, k: int) -> np.ndarray:
-        """[C] of each kind where candidate k is forbidden."""
-        pool, closure = self.pool, self.world.closure
-        pairs = pool.states.astype(np.int64) * closure.removed.shape[0] // len(closure.dead)
-        touched = closure.removed[pairs + pool.actions, k] | closure.dead[pool.states, k]
-        avoids = 1.0 - np.logical_or.reduceat(touched, pool.offsets[:-1])
-        # Where it is forbidden trajectories begin as often in each state, and avoid it.
-        start = self.kinds[0][self.kind]
-        kept = np.bincount(start, avoids)[start]
-        weights = np.divide(
-            avoids * np.bincount(start)[start], kept, out=np.ones(len(kept)), where=kept > 0
-        )
-        return np.bincount(self.kind, weights, minlength=self.kinds.shape[1]) / weights.sum()
-
-    def needed(self, k: int, level: float, instead: tuple[float, Avoiding] | None = None) -> float:
-        """More demonstrations that would decide on candidate k in `ASSURED` of simulated cases.
-
-        Infinite where none would.
-
-        Args:
-            k: number of the candidate, which is forbidden there.
-            level: of the tests.
-            instead: what its log p-value is too large by where a rival is forbidden in its place,
-                and what avoids it there.
-        """
-        shares, world = self.shares(k), np.maximum(self.world.logs, NEVER)
-        logs = np.maximum(self.logs, NEVER)
-        own = None if instead is None else instead[1].logs(self.kinds[0], self.kinds[1])[:, 0]
-
-        def decided(counts: np.ndarray) -> np.ndarray:
-            """[...] bool, after further trajectories [..., C] of each kind."""
-            totals = world + counts @ logs
-            before = totals <= totals[..., [k]] + ROUNDING
-            enough = np.where(before, np.exp(totals), 0.0).sum(axis=-1) <= level
-            if instead is None or own is None:
-                return enough
-            return enough & (instead[0] + counts @ np.maximum(own, NEVER) <= 0.0)
-
-        def often(n: int) -> bool:
-            drawn = np.random.default_rng(n).multinomial(n, shares, size=CASES)
-            return decided(drawn).mean() >= ASSURED
-
-        usual = fewest(lambda n: bool(decided(n * shares)))
-        if np.count_nonzero(shares) == 1 or usual == np.inf:
-            return usual
-        return fewest(often, int(usual))
