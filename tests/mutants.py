@@ -652,6 +652,21 @@ MUTANTS = (
         ("np.cumsum(np.exp(self.logs[order])) <= level", "np.exp(self.logs[order]) <= level"),
     ),
     mutant(
+        "forbidden: every name at the level of one",
+        "forbidden",
+        ("np.cumsum(chances[order]) <= level", "chances[order] <= level"),
+    ),
+    mutant(
+        "forbidden: an update of the inverse with the wrong sign",
+        "forbidden",
+        ("np.outer(factor * begun, ended)", "np.outer(-factor * begun, ended)"),
+    ),
+    mutant(
+        "forbidden: what is held by another is no question",
+        "forbidden",
+        ("np.where(idle[~wide], 0.0, out)", "out"),
+    ),
+    mutant(
         "ingest: gaps in time are no gaps",
         "ingest sources",
         ("(owner[1:] != owner[:-1]) | (tick[1:] != tick[:-1] + 1)", "owner[1:] != owner[:-1]"),
