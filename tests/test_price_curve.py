@@ -193,39 +193,3 @@ def test_what_makes_no_curve_is_refused():
     two = Objective(world.truth.reward, np.stack([world.truth.costs[0]] * 2), [1.0, 1e-6])
     with pytest.raises(tacit.Infeasible):
         price_curve(world.mdp, two)
-
-
-def test_a_sweep_says_what_is_done_and_why():
-    world = grid()
-    sweep = tacit.checks.budget_sweep(world.mdp, world.truth, points=4)
-    # At the least cost, a corner, every price from some one on will do.
-    assert_allclose(sweep.prices[1:, 0], sweep.curve.multipliers[1:], atol=1e-6)
-    reward, costs = world.truth.tables(world.mdp)
-    for policy, visits, prices, worth, burden in zip(
-        sweep.policies, sweep.visits, sweep.prices, sweep.worth, sweep.burden, strict=True
-    ):
-        assert_allclose(visits.sum(), 1.0)
-        # An advantage is 0 on average, and its sum over the visits is a difference of values.
-        for gain in (worth, burden):
-            assert_allclose((policy * gain).sum(axis=1), 0.0, atol=1e-9)
-        uniform = np.full_like(policy, 1 / policy.shape[1])
-        elsewhere = oracles.policy_visitation(world.mdp, uniform)
-        here = oracles.policy_visitation(world.mdp, policy)
-        for gain, table in ((worth, reward), (burden, np.tensordot(prices, costs, 1))):
-            assert_allclose((elsewhere * gain).sum(), ((elsewhere - here) * table).sum(), atol=1e-8)
-        # No action that is taken is worse than another, its cost at its price.
-        net = worth - burden
-        best = net.max(axis=1, keepdims=True)
-        assert_allclose((policy * visits[:, None] * (best - net)).sum(), 0.0, atol=1e-6)
-
-
-def test_ends_pay_in_the_worth_of_what_leads_there():
-    # One step, left or right, each to an end of its own; the right one pays 1.
-    moves = np.zeros((3, 2, 3))
-    moves[0, 0, 1] = moves[0, 1, 2] = 1.0
-    available = np.array([[True, True], [False, False], [False, False]])
-    mdp = tacit.MDP(moves, [1.0, 0.0, 0.0], 1.0, available=available)
-    truth = Objective([0.0, 0.0, 1.0], [[0.0, 0.0, 1.0]], [0.5])
-    sweep = tacit.checks.budget_sweep(mdp, truth, points=2)
-    assert_allclose(sweep.policies[-1, 0], [0.0, 1.0])
-    assert_allclose(sweep.worth[-1, 0], [-1.0, 0.0])

@@ -35,7 +35,7 @@ from tacit.show.arrows import LEAST_SHARE, draw_policy, indifferent
 from tacit.show.canvas import PAINTED, axes_at, new_figure
 from tacit.show.checks import check_sections
 from tacit.show.differences import comparison_document
-from tacit.show.grid import drawable_map, extent, map_names, outlines
+from tacit.show.grid import extent, map_names, outlines
 from tacit.show.html import LARGEST, render
 from tacit.show.maps import MapGrid, action_maps, policy_map, value_map
 from tacit.show.page import recovery_document
@@ -78,8 +78,8 @@ def grid() -> Run:
     seen = tacit.simulate(world.mdp, policy, trajectories=30, steps=60, seed=0)
     rules = tacit.Alternating(starts=2, max_steps=30)
     run = run_of(world.mdp, world.features, seen, world.layout, rules)
-    sweep = tacit.checks.budget_sweep(world.mdp, run.recovery.objective, points=5)
-    return replace(run, extras={"budgets": {"0": plain(sweep, arrays=True)}})
+    curve = tacit.checks.price_curve(world.mdp, run.recovery.objective, points=5)
+    return replace(run, extras={"prices": {"0": plain(curve, arrays=True)}})
 
 
 def synthetic(states: int, layout: Layout, *, constraints: int = 1, actions: int = 4) -> Run:
@@ -823,46 +823,14 @@ def test_a_slider_goes_through_the_iterations(chrome, pages):
     assert page.evaluate(caption).startswith("Iteration 1 of")
 
 
-@pytest.mark.browser
-def test_a_budget_can_be_moved_and_a_constraint_taken_away(chrome, pages, grid):
-    page = chrome.open(pages["grid"], width=1280)
-    sweep = grid.extras["budgets"]["0"]
-    play = "document.querySelector('.play')"
-    told = f"{play}.querySelector('output').textContent"
-    arrows = f"[...{play}.querySelectorAll('.arrow')].map(g => g.innerHTML).join()"
-    as_recovered = page.evaluate(told), page.evaluate(arrows)
-    page.evaluate(f"{play}.querySelector('input[type=range]').focus()")
-    page.press("Home", code=36)
-    assert page.evaluate(told).startswith(f"budget {short(float(sweep['curve']['budgets'][0]))}, ")
-    least = page.evaluate(arrows)
-    page.evaluate(f"{play}.querySelector('input[type=checkbox]').click()")
-    price = short(float(sweep["curve"]["multipliers"][-1]))
-    assert f"price {price}, " in page.evaluate(told)
-    assert page.evaluate(arrows) != least
-    page.evaluate(f"{play}.querySelector('button').click()")
-    assert (page.evaluate(told), page.evaluate(arrows)) == as_recovered
-    # Every cell says why: pointed at, or reached with the arrow keys.
-    page.point(".play svg", across=0.1, down=0.1)
-    why = page.evaluate(f"{play}.querySelector('.why').textContent")
-    assert why.startswith("(0, 0), ")
-    assert "(earns" in why
-    page.evaluate(f"{play}.querySelector('svg').focus()")
-    page.press("ArrowDown", code=40)
-    assert page.evaluate(f"{play}.querySelector('.why').textContent").startswith("(1, 0), ")
-    assert page.complaints == []
-
-
-def test_what_may_be_played_with_are_the_numbers_of_the_sweep(grid):
+def test_the_page_shows_the_price_curve_of_a_budget(grid):
     section = next(s for s in recovery_document(grid).sections if s.title == "Under other budgets")
-    play = section.blocks[0]
-    sweep = grid.extras["budgets"]["0"]
-    [(_, now, texts)] = play.sliders
-    assert len(texts) == len(sweep["policies"]) == 5
-    budgets = np.asarray(sweep["curve"]["budgets"])
-    assert budgets[now] == grid.recovery.budgets[0]  # it begins where it was recovered
-    point = play.data["sweeps"][0]["points"][2]
-    assert np.array(point["policy"]) == pytest.approx(1000 * sweep["policies"][2].ravel(), abs=0.5)
-    assert np.array(point["visits"]) == pytest.approx(10_000 * sweep["visits"][2], abs=0.5)
+    [gallery] = section.blocks
+    [picture] = gallery.blocks
+    prices = grid.extras["prices"]["0"]["multipliers"]
+    assert picture.name == "price-0"
+    assert short(float(np.max(prices))) in picture.alt
+    assert short(float(np.min(prices))) in picture.alt
 
 
 def test_the_page_of_one_group_says_which(rooms):
@@ -881,33 +849,6 @@ def test_a_private_page_tells_no_state_no_episode_and_no_path(rooms):
     assert [name for name in names if escape(name) in shared] == []
     for name in rooms.recovery.reward_names:  # what was found is still there
         assert escape(name) in shared
-
-
-def test_maps_for_scripts_are_where_the_states_lie():
-    grid = drawable_map(Layout(2, 3, directions=((0, 1), (-1, 0), (0, 0))))
-    assert grid["frame"] == [0, 0, 3, 2]
-    assert (len(grid["areas"]), grid["middles"][4]) == (6, [1.5, 1.5])
-    assert grid["ways"] == [[[1, 0], [0, -1], [0, 0]]]  # to the right, up, and staying
-    # Three hexagons: the second to the right of the first, the third below between them.
-    side, low = 10.0, -10.0 * np.sqrt(0.75)
-    hexes = Layout(
-        centres=((0.0, 0.0), (side, 0.0), (side / 2, low)),
-        hexagon=side,
-        leads=((1, 2, 0), (-1, 2, 1), (1, -1, 2)),
-    )
-    found = drawable_map(hexes)
-    middles, ways = np.array(found["middles"]), np.array(found["ways"])
-    np.testing.assert_allclose(middles[1] - middles[0], [1, 0], atol=2e-3)
-    np.testing.assert_allclose(ways[0], [[1, 0], [0.5, np.sqrt(0.75)], [0, 0]], atol=2e-3)
-    np.testing.assert_allclose(ways[1][0], 0, atol=0)  # not available
-    for area, middle in zip(found["areas"], middles, strict=True):
-        radii = np.linalg.norm(np.array(area) - middle, axis=1)
-        np.testing.assert_allclose(radii, np.full(6, 1 / np.sqrt(3)), atol=2e-3)
-    left, top, width, height = found["frame"]
-    corners = np.concatenate(found["areas"])
-    assert (corners >= [left - 1e-3, top - 1e-3]).all()
-    assert (corners <= [left + width + 1e-3, top + height + 1e-3]).all()
-    assert drawable_map(Layout(2, 3)) is drawable_map(Layout()) is None
 
 
 def test_rows_and_columns_are_called_as_in_the_names_of_cells():

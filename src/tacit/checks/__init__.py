@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from tacit.checks.groups import EqualWeightsTest, equal_weights_test
     from tacit.checks.held_out import Holdout, Prediction, holdout, score
-    from tacit.checks.prices import BudgetSweep, PriceCurve, budget_sweep, price_curve
+    from tacit.checks.prices import PriceCurve, price_curve
     from tacit.checks.reliability import dynamics_uncertainty, trajectory_fits
     from tacit.checks.response import Response, elasticities, reroute
     from tacit.checks.untaken import UntakenActions, untaken_actions
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Alternative",
-    "BudgetSweep",
     "Diagnosis",
     "DiscountProfile",
     "DynamicsUncertainty",

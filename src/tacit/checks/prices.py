@@ -15,7 +15,6 @@ import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
-from tacit.forward.policies import policy_values
 from tacit.forward.solution import Certificate, Solution, Status, entropy, priced, stationary_policy
 from tacit.forward.solve import Solver, solve
 from tacit.inverse.findings import Finding, Kind
@@ -155,62 +154,6 @@ def price_curve(
     if through is not None and budgets[0] < through < budgets[-1]:
         budgets[np.abs(budgets - through).argmin()] = through
     return _measured(mdp, objective, constraint, budgets, chosen, free, corners)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class BudgetSweep:
-    """What is done as one budget moves, everything else being as it was recovered.
-
-    Attributes:
-        curve: value and price at each of P budgets; at the last the budget no longer matters.
-        policies: [P, S, A] what is done.
-        visits: [P, S] share of the discounted time in each state.
-        prices: [P, K] of every budget.
-        worth: [P, S, A] reward to come after an action, beyond that of the policy there.
-        burden: [P, S, A] cost to come after it, each constraint at its price, beyond the same.
-    """
-
-    curve: PriceCurve
-    policies: np.ndarray
-    visits: np.ndarray
-    prices: np.ndarray
-    worth: np.ndarray
-    burden: np.ndarray
-
-
-def budget_sweep(
-    mdp: MDP,
-    objective: Objective,
-    *,
-    constraint: int = 0,
-    points: int = 21,
-    solver: Solver | None = None,
-) -> BudgetSweep:
-    """The `BudgetSweep` of one budget; arguments as those of `price_curve`."""
-    chosen = ColumnGeneration() if solver is None else solver
-    asked = {"constraint": constraint, "points": points, "solver": chosen}
-    curve = price_curve(mdp, objective, **asked, through=float(objective.budgets[constraint]))
-    reward, costs = objective.tables(mdp)
-    rows = []
-    for budget in curve.budgets:
-        asked = _with_budget(objective, constraint, float(budget))
-        found = chosen.solve(mdp, asked, throw=False)
-        visits = found.visitation.sum(axis=1)
-        burden = np.tensordot(found.multipliers, costs, 1) if len(costs) else np.zeros_like(reward)
-        gains = (_advantages(mdp, found.policy, table) for table in (reward, burden))
-        rows.append((found.policy, visits / (visits.sum() or 1.0), found.multipliers, *gains))
-    policies, visits, prices, worth, burden = (np.array(part) for part in zip(*rows, strict=True))
-    return BudgetSweep(
-        curve=curve, policies=policies, visits=visits, prices=prices, worth=worth, burden=burden
-    )
-
-
-def _advantages(mdp: MDP, policy: np.ndarray, table: np.ndarray) -> np.ndarray:
-    """[S, A] what an action collects of the table, less what the policy does there."""
-    gain = np.where(mdp.ends, table[:, 0], (policy * table).sum(axis=1))  # an end pays as well
-    values = policy_values(mdp, policy, gain)
-    found = table + mdp.discount * mdp.expected_next(values) - values[:, None]
-    return np.where(mdp.choices, found, 0.0)
 
 
 def _measured(

@@ -1,6 +1,6 @@
 """What `tacit recover` asks beside the fit: doubt about dynamics, holdout, discounts, groups.
 
-And what is done as budgets move, for the page.
+And the prices of other budgets, for the page.
 """
 
 from __future__ import annotations
@@ -33,10 +33,8 @@ Method = Literal[
 ]  # fmt: skip
 # Options of `tacit recover` that ask for more than a fit.
 QUESTIONS = ("bootstrap", "holdout", "discount_grid", "groups", "diagnose", "belief", "cautious")
-# Numbers that a page to play with may hold, and budgets that are tried at most and at least.
-MOST_PLAYED, POINTS = 60_000, (21, 11, 7)
-# Pairs of state and action up to which budgets are tried.
-FEW_PAIRS = 5000
+# Budgets that are tried beside the recovered one, in worlds of so many pairs of state and action.
+POINTS, MOST_PAIRS = 21, 5000
 # The page beside the runs of the groups, which compares them.
 COMPARED = "compare"
 
@@ -338,53 +336,31 @@ def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
     return Answer(parts, data, 3 if wrong else 0, wrong[:1])
 
 
-def swept_budgets(problem: Problem, recovery: Recovery) -> dict[int, int]:
-    """Constraint -> budgets to try, of those that hold the demonstrator back; few in large worlds.
+def with_price_curves(problem: Problem, run: Run) -> Run:
+    """The run with the price curve of every budget that holds the demonstrator back.
 
-    Nothing where the world is too large, no cost is known, or every goal has a policy of its own.
+    None where the world is too large, no cost is known, or every goal has a policy of its own.
     """
     import numpy as np
 
-    if recovery.solution is None:
-        return {}
-    mdp = problem.mdp
-    known = [
-        k
-        for k, weights in enumerate(recovery.cost_weights)
-        if np.isfinite(weights).all() and recovery.multipliers[k] > 0
-    ]
-    numbers = mdp.states * (3 * mdp.actions + 1) * max(1, len(known))
-    points = next((n for n in POINTS if n * numbers <= MOST_PLAYED), 0)
-    small = mdp.states * mdp.actions <= FEW_PAIRS
-    return dict.fromkeys(known, points) if points and small else {}
-
-
-def with_moved_budgets(problem: Problem, run: Run) -> Run:
-    """The run with what is done as budgets move, for a page to play with, where that is known."""
-    from tacit.engine.progress import once, unwatched
+    from tacit.checks import price_curve
+    from tacit.engine.progress import unwatched
     from tacit.folders.runs import plain
-
-    swept = swept_budgets(problem, run.recovery)
-
-    def compute() -> object:
-        with unwatched():
-            return plain(budget_sweeps(problem, run.recovery, swept), arrays=True)
-
-    if not swept:
-        return run
-    return replace(run, extras={**run.extras, "budgets": once("budgets", compute)})
-
-
-def budget_sweeps(problem: Problem, recovery: Recovery, swept: dict[int, int]) -> dict[str, object]:
-    """Constraint, as text -> what is done as its budget moves."""
-    from tacit.checks import budget_sweep
     from tacit.forward.column_generation import ColumnGeneration
     from tacit.forward.soft_dual import SoftDual
 
+    recovery, mdp = run.recovery, problem.mdp
+    if recovery.solution is None or mdp.states * mdp.actions > MOST_PAIRS:
+        return run
     noise = recovery.solution.temperature
     solver = SoftDual(temperature=noise) if noise > 0 else ColumnGeneration()
-    mdp, objective = problem.mdp, recovery.objective
-    return {
-        str(k): budget_sweep(mdp, objective, constraint=k, points=points, solver=solver)
-        for k, points in swept.items()
-    }
+    curves = {}
+    with unwatched():
+        for k, (weights, price) in enumerate(
+            zip(recovery.cost_weights, recovery.multipliers, strict=True)
+        ):
+            if price > 0 and np.isfinite(weights).all():
+                budget = float(recovery.objective.budgets[k])
+                asked = {"constraint": k, "points": POINTS, "solver": solver}
+                curves[str(k)] = price_curve(mdp, recovery.objective, **asked, through=budget)
+    return replace(run, extras={**run.extras, "prices": plain(curves, arrays=True)})

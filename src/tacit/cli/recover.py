@@ -16,7 +16,7 @@ from tacit.cli.questions import (
     of_group,
     recover_groups,
     with_coefficients,
-    with_moved_budgets,
+    with_price_curves,
     without_untaken,
 )
 from tacit.cli.terminal import Answer, Terminal, command_line, finding_data, shown_default
@@ -169,7 +169,7 @@ class Recover:
 
         Exit code 3 where it did not converge or, if that is asked, where the model does not fit.
         """
-        from tacit.cli.run import Report
+        from tacit.cli.run import write_report
         from tacit.engine.progress import watching
         from tacit.files.arrays import digest
         from tacit.folders.runs import Run, claimed, data_hashes, identity
@@ -212,9 +212,9 @@ class Recover:
                     if terminal.show is not None:  # the answer first: pages and their figures wait
                         terminal.show(run_parts(run))
                     if not self.mixed and (run.recovery.multipliers > 0).any():
-                        run = with_moved_budgets(problem, run)
+                        run = with_price_curves(problem, run)
                 claim.finish(run)
-            report = None if self.no_report else Report(self.out).run(terminal).data["report"]
+            report = None if self.no_report else write_report(run, self.out).data["report"]
         answer = _answer(self, run, report)
         told = terminal.show is not None and not claim.done
         return replace(answer, parts=answer.parts[-1:]) if told else answer

@@ -53,35 +53,44 @@ class Report:
 
     def run(self, terminal: Terminal) -> Answer:
         """Writes the page of a run, and says where."""
-        from tacit.files.atomic import check_folder, write_bytes
         from tacit.folders.runs import Run
-        from tacit.show import figure_files
-        from tacit.show.html import render
-        from tacit.show.page import recovery_document
-        from tacit.show.summary import holds_several
 
         out = self.folder / PAGE if self.out is None else self.out
         _check_name(out, given=self.out is not None)
         run = Run.load(self.folder, several=True)
-        make = recovery_document
-        if holds_several(run):
-            from tacit.show.several import several_document as make
-        page = render(document := make(run, private=self.private)).encode()
-        figures = figure_files(document) if self.out is None and not self.private else {}
-        check_folder(self.folder / FIGURES)
-        if figures:
-            (self.folder / FIGURES).mkdir(exist_ok=True)
-        for name, image in figures.items():
-            write_bytes(self.folder / FIGURES / name, image)
-        write_bytes(out, page)  # last: a page says that its figures are there
-        saved = f", {len(figures)} figures in {self.folder / FIGURES}" if figures else ""
-        data = {
-            "report": str(out),
-            "bytes": len(page),
-            "figures": [str(self.folder / FIGURES / name) for name in figures],
-            "findings": [headline_data(one) for one in document.headlines],
-        }
-        return Answer([f"{out} ({len(page) / 1000:.0f} kB){saved}"], data)
+        return write_report(run, self.folder, out=self.out, private=self.private)
+
+
+def write_report(
+    run: Run, folder: Path, *, out: Path | None = None, private: bool = False
+) -> Answer:
+    """Writes the page of a run, with figures beside it where it goes into the run's folder."""
+    from tacit.files.atomic import check_folder, write_bytes
+    from tacit.show import figure_files
+    from tacit.show.html import render
+    from tacit.show.page import recovery_document
+    from tacit.show.summary import holds_several
+
+    make = recovery_document
+    if holds_several(run):
+        from tacit.show.several import several_document as make
+    page = render(document := make(run, private=private)).encode()
+    figures = figure_files(document) if out is None and not private else {}
+    check_folder(folder / FIGURES)
+    if figures:
+        (folder / FIGURES).mkdir(exist_ok=True)
+    for name, image in figures.items():
+        write_bytes(folder / FIGURES / name, image)
+    place = folder / PAGE if out is None else out
+    write_bytes(place, page)  # last: a page says that its figures are there
+    saved = f", {len(figures)} figures in {folder / FIGURES}" if figures else ""
+    data = {
+        "report": str(place),
+        "bytes": len(page),
+        "figures": [str(folder / FIGURES / name) for name in figures],
+        "findings": [headline_data(one) for one in document.headlines],
+    }
+    return Answer([f"{place} ({len(page) / 1000:.0f} kB){saved}"], data)
 
 
 @dataclass(frozen=True)
@@ -152,7 +161,7 @@ def _all_figures(run: Run) -> dict[str, Figure]:
 
     from tacit.show import plot
     from tacit.show.canvas import figure_of
-    from tacit.show.checks import curve_of, sweeps_of
+    from tacit.show.checks import price_curves
     from tacit.show.summary import holds_several
 
     recovery, layout = run.recovery, run.layout
@@ -173,8 +182,8 @@ def _all_figures(run: Run) -> dict[str, Figure]:
         drawn["flows"] = plot.flows(recovery, layout=layout)
     if np.isfinite(recovery.goodness.residuals).any():
         drawn["residuals"] = plot.residuals(recovery, layout=layout)
-    for k, sweep in sweeps_of(run.extras).items():
-        drawn[f"price-{k}"] = plot.price_curve(curve_of(sweep))
+    for curve in price_curves(run.extras):
+        drawn[f"price-{curve.constraint}"] = plot.price_curve(curve)
     return {name: figure_of(axes) for name, axes in drawn.items()}
 
 

@@ -205,22 +205,7 @@ class Gallery:
     blocks: Sequence[Block]
 
 
-@dataclass(frozen=True)
-class Play:
-    """Something to move: a slider for each budget, and what is done at each of its places.
-
-    Attributes:
-        sliders: (name, index of the place to begin with, one text a place) of each.
-        data: what the script of the page draws; numbers, texts, lists and mappings only.
-        otherwise: what is said to who has no script.
-    """
-
-    sliders: Sequence[tuple[str, int, Sequence[str]]]
-    data: Mapping[str, object]
-    otherwise: str
-
-
-Block = Paragraph | Items | Facts | Code | Table | Picture | Choice | Details | Gallery | Play
+Block = Paragraph | Items | Facts | Code | Table | Picture | Choice | Details | Gallery
 
 
 @dataclass(frozen=True)

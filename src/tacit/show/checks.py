@@ -13,16 +13,13 @@ from matplotlib.axes import Axes
 
 from tacit.checks.prices import PriceCurve
 from tacit.folders.runs import plain
-from tacit.inference.numerics import largest_first
 from tacit.show import (
     Block,
     Cells,
     Facts,
     Gallery,
     Items,
-    Paragraph,
     Picture,
-    Play,
     Section,
     anchor,
 )
@@ -40,7 +37,6 @@ from tacit.show.canvas import (
 )
 from tacit.show.canvas import plain as plain_text
 from tacit.show.curves import draw_history, draw_level, tidy_values
-from tacit.show.grid import drawable_map
 from tacit.show.quantities import NamedRecovery
 from tacit.show.tables import Bar, Cell, Column, Row, Table, scale_of, short
 
@@ -286,42 +282,30 @@ def _told(
 
 # --- other budgets ------------------------------------------------------------------------------
 
-SWEEPS = "budgets"  # their name among the further results of a run
-LEAD = (
-    "What it would do if a budget were another, everything else being as recovered. Move a budget, "
-    "or take a constraint away, and point at a place to read why something is done there."
-)
+PRICES = "prices"  # the name of price curves among the further results of a run
 
 
-def play_sections(named: NamedRecovery, extras: Mapping[str, object]) -> list[Section]:
-    """The section about other budgets; none where nothing was computed for it."""
-    sweeps = sweeps_of(extras)
-    if not sweeps:
-        return []
-    pictures = [_curve_picture(named, curve_of(sweep)) for sweep in sweeps.values()]
-    blocks: list[Block] = [_play(named, sweeps), Gallery(pictures)]
-    if len(sweeps) > 1:
-        blocks.insert(1, Paragraph("One budget moves at a time; the others stay as recovered."))
-    return [Section("Under other budgets", blocks, LEAD)]
+def budget_sections(named: NamedRecovery, extras: Mapping[str, object]) -> list[Section]:
+    """The section about other budgets; none where no price curve was computed."""
+    pictures = [_curve_picture(named, curve) for curve in price_curves(extras)]
+    lead = "What a budget would be worth if it were another, everything else being as recovered."
+    return [Section("Under other budgets", [Gallery(pictures)], lead)] if pictures else []
 
 
-def sweeps_of(extras: Mapping[str, object]) -> dict[int, Mapping]:
-    """Constraint -> its sweep, of a run's further results."""
-    held = extras.get(SWEEPS)
-    return {int(k): sweep for k, sweep in held.items()} if isinstance(held, Mapping) else {}
-
-
-def curve_of(sweep: Mapping) -> PriceCurve:
-    """The price curve that a run has kept."""
-    kept = sweep["curve"]
+def price_curves(extras: Mapping[str, object]) -> list[PriceCurve]:
+    """The price curves that a run has kept among its further results."""
+    curves = extras.get(PRICES)
     names = ("budgets", "values", "multipliers", "spent", "noise")
-    return PriceCurve(
-        constraint=int(kept["constraint"]),
-        **{name: np.asarray(kept[name], dtype=float) for name in names},
-        certificates=(),
-        statuses=(),
-        corners=None if kept.get("corners") is None else np.asarray(kept["corners"], dtype=float),
-    )
+    return [
+        PriceCurve(
+            constraint=int(kept["constraint"]),
+            **{name: np.asarray(kept[name], dtype=float) for name in names},
+            certificates=(),
+            statuses=(),
+            corners=None if kept.get("corners") is None else np.asarray(kept["corners"], float),
+        )
+        for kept in (curves.values() if isinstance(curves, Mapping) else ())
+    ]
 
 
 def _curve_picture(named: NamedRecovery, curve: PriceCurve) -> Picture:
@@ -339,39 +323,3 @@ def _curve_picture(named: NamedRecovery, curve: PriceCurve) -> Picture:
     )
     caption = f"Price of the budget of {name}; dashed: the budget as recovered."
     return Picture(svg(figure_of(axes)), alt, caption=caption, name=f"price-{curve.constraint}")
-
-
-def _play(named: NamedRecovery, sweeps: Mapping[int, Mapping]) -> Play:
-    sliders, moved = [], []
-    for k, sweep in sweeps.items():
-        curve = curve_of(sweep)
-        now = int(np.abs(curve.budgets - named.recovery.budgets[k]).argmin())
-        numbers = (getattr(curve, name).tolist() for name in ("budgets", "multipliers", "values"))
-        texts = [
-            f"budget {short(budget)}, price {short(price)}, reward {short(value)}"
-            for budget, price, value in zip(*numbers, strict=True)
-        ]
-        sliders.append((named.constraint(k), now, texts))
-        moved.append({"points": [_point(sweep, p) for p in range(len(texts))]})
-    data = {
-        "map": drawable_map(named.layout),
-        "states": [named.state(s) for s in range(named.states)],
-        "actions": [named.action(a) for a in range(named.actions)],
-        "order": largest_first(named.time)[:15].tolist(),
-        "sweeps": moved,
-    }
-    return Play(sliders, data, "Sliders for the budgets need a browser that runs scripts.")
-
-
-def _point(sweep: Mapping, p: int) -> dict[str, list]:
-    """What is done at one budget, in few digits: the page must stay small."""
-    found = {
-        "policy": np.rint(1000 * np.asarray(sweep["policies"][p])).astype(int).ravel(),
-        "visits": np.rint(10_000 * np.asarray(sweep["visits"][p])).astype(int),
-    }
-    told = {name: values.tolist() for name, values in found.items()}
-    for name in ("worth", "burden"):
-        values = np.nan_to_num(np.asarray(sweep[name][p], dtype=float)).ravel()
-        values[np.abs(values) < 1e-9 * np.abs(values).max(initial=0.0)] = 0.0  # left by rounding
-        told[name] = [float(f"{value:.2g}") for value in values.tolist()]
-    return told

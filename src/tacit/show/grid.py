@@ -177,40 +177,6 @@ def nearest_distances(centres: np.ndarray) -> np.ndarray:
     return near.reshape(len(centres), -1)[:, -1]
 
 
-def drawable_map(layout: Layout) -> dict[str, list] | None:
-    """A map for a script to draw: its frame, areas, middles, rooms and the ways of the actions.
-
-    None where it is not known where states lie, or on a grid where actions point. Lengths are in
-    widths of a cell, downwards is positive. The way [S, A, 2] of an action is 0 where it stays or
-    is not available; one row stands for all states where they are alike.
-    """
-    if layout.is_grid and layout.directions:
-        cell = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
-        corners = [(column, row) for row in range(layout.rows) for column in range(layout.columns)]
-        areas, middles = [cell + corner for corner in corners], np.array(corners) + 0.5
-        frame, room = (0.0, 0.0, layout.columns, layout.rows), np.ones(len(corners))
-        ways = np.array(layout.directions, dtype=float)[None, :, ::-1]
-    elif layout.centres and not layout.is_grid:
-        centres, (across, up) = np.array(layout.centres), extent(layout)
-        near = nearest_distances(centres)
-        unit = layout.hexagon or float(np.median(near)) or 1.0
-        start, turn = np.array([across[0], up[1]]), np.array([1.0, -1.0])
-        areas = [turn * (area - start) / unit for area in outlines(layout)]
-        middles, room = turn * (centres - start) / unit, np.minimum(near / unit, 1.5)
-        frame = (0.0, 0.0, (across[1] - across[0]) / unit, (up[1] - up[0]) / unit)
-        leads = np.array(layout.leads or np.full((len(centres), 1), -1))[: len(centres)]
-        inside = (leads >= 0) & (leads < len(centres))
-        ways = np.where(inside[:, :, None], middles[np.where(inside, leads, 0)], middles[:, None])
-        ways = ways - middles[:, None]
-    else:
-        return None
-    length = np.linalg.norm(ways, axis=2, keepdims=True)
-    ways = np.divide(ways, length, out=np.zeros_like(ways), where=length > 0)
-    found = {"middles": middles, "room": room, "ways": ways, "frame": np.array(frame)}
-    told = {name: np.round(values, 3).tolist() for name, values in found.items()}
-    return told | {"areas": [np.round(area, 3).tolist() for area in areas]}
-
-
 def frame_areas(axes: Axes, layout: Layout) -> None:
     """The limits of the map, without numbers: its cells have names."""
     across, up = extent(layout)

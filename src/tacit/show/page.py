@@ -82,8 +82,8 @@ def recovery_document(run: Run, *, private: bool = False) -> Document:
     sections = [
         *([] if private else where),
         Section("Weights, budgets and prices", [*forest(named), *weight_tables(named)], WEIGHTS),
-        *further.play_sections(named, run.extras),
-        *check_sections({name: one for name, one in run.extras.items() if name != further.SWEEPS}),
+        *further.budget_sections(named, run.extras),
+        *check_sections({name: one for name, one in run.extras.items() if name != further.PRICES}),
         guarantee_section(run),
         Section("Convergence", convergence_blocks(named)),
         data_section(run),
@@ -106,8 +106,7 @@ def without_names(run: Run) -> Run:
     """The run without anything that tells where or who: states by number, no episode, no path."""
     layout = Layout(action_names=run.layout.action_names)
     data = {name: one for name, one in run.data.items() if isinstance(one, int | float)}
-    left = (further.SWEEPS, "groups")
-    extras = {name: one for name, one in run.extras.items() if name not in left}
+    extras = {name: one for name, one in run.extras.items() if name != "groups"}
     empty = {"trajectories": {}, "notes": (), "hashes": {}, "config": {}}
     found = run.recovery
     if getattr(getattr(found, "goodness", None), "farthest", ""):  # the name of an episode
