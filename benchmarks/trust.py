@@ -184,12 +184,12 @@ def zeros(seed: int) -> tuple[float, Found, Found]:
     world = tacit.worlds.six_by_six()
     expert = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(temperature=1.0))
     seen = tacit.simulate(world.mdp, expert.policy, trajectories=200, steps=100, seed=seed)
-    many, found = intervals.MANY, []
-    for least in (10**9, many):
-        intervals.MANY = least  # the law that prices had before
+    rounds, found = intervals.ROUNDS, []
+    for most in (0, rounds):
+        intervals.ROUNDS = most  # none: the law that prices had before
         options = tacit.Likelihood(level=1.0)
         found.append(price(options.fit(world.mdp, world.features, seen, throw=False), 1))
-    intervals.MANY = many
+    intervals.ROUNDS = rounds
     return float(expert.multipliers[1]), found[0], found[1]
 
 

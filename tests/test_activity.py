@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import nnls
 from scipy.stats import binom, chi2, norm
 
 import tacit
@@ -15,10 +14,11 @@ from kinds import told
 from strategies import draws, examples
 from tacit import Features
 from tacit.engine.backends import Direct
+from tacit.inference.boundary import activity_p_value
 from tacit.inference.numerics import DRAWS, MORE_DRAWS, at_level, covariance_root, simulated_chance
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy import activity
-from tacit.inverse.noisy.activity import activity_p_value, cone_gain, judge, selection_of
+from tacit.inverse.noisy.activity import judge, selection_of
 from tacit.inverse.noisy.boltzmann import refit
 from tacit.inverse.noisy.inference import FARTHEST, Chosen
 from tacit.inverse.noisy.likelihood import Likelihood
@@ -157,28 +157,6 @@ def test_a_larger_ratio_is_less_likely(seed):
     assert chances == sorted(chances, reverse=True)
     assert chances[-1] >= 1.0 / (1 + DRAWS)
     assert chances[0] <= 1.0
-
-
-@given(SEEDS)
-@examples(25)
-def test_the_gain_is_that_of_the_best_point_of_the_cone(seed):
-    rng = np.random.default_rng(seed)
-    size = int(rng.integers(1, 5))
-    root = rng.normal(size=(size, size + 2))
-    matrix = root @ root.T + 0.1 * np.eye(size)
-    scores = rng.normal(size=(6, size)) * 3
-    allowed = rng.random(size) < 0.8
-    found = cone_gain(matrix, scores, allowed)
-    lower = np.linalg.cholesky(matrix).T
-    for score, gained in zip(scores, found, strict=True):
-        if not allowed.any():
-            assert gained == 0.0
-            continue
-        # 2 y . s - y' M y = |r|^2 - |L y - r|^2 with L' r = s: non-negative least squares.
-        goal = np.linalg.solve(lower.T, score)
-        _, missed = nnls(lower[:, allowed], goal)
-        # Coordinate ascent stops at steps of 1e-9, which conditioning may amplify.
-        assert gained == pytest.approx(goal @ goal - missed**2, abs=1e-6)
 
 
 def test_what_the_free_parameters_can_do_as_well_is_not_testable():

@@ -41,7 +41,6 @@ def weighted(seen):
     return replace(seen, weights=np.ones(seen.steps))
 
 
-@pytest.mark.xfail(strict=True, reason="robust Wald errors have no width where nothing informs")
 @pytest.mark.parametrize("robust", [False, True])
 def test_a_cliff_that_nobody_falls_from_leaves_the_truth_inside(robust):
     held = []
@@ -54,7 +53,6 @@ def test_a_cliff_that_nobody_falls_from_leaves_the_truth_inside(robust):
     assert at_most(6 - np.sum(held, axis=0).min(), 6, 0.05)
 
 
-@pytest.mark.xfail(strict=True, reason="robust Wald errors have no width where nothing informs")
 @pytest.mark.parametrize("robust", [False, True])
 def test_a_point_that_is_nearly_as_likely_is_inside_every_interval(robust):
     """One whose log-likelihood, all else fitted again, is within .5 of the maximum."""
@@ -96,7 +94,6 @@ def look_alike(seed, *, similarity, costs):
     return mdp, tacit.Features(reward, [cost]), np.array([0.6, 0.4])
 
 
-@pytest.mark.xfail(strict=True, reason="the cut is a chi-square's, which bounds together break")
 @pytest.mark.parametrize(("similarity", "costs"), [(0.9, 4), (0.98, 8)])
 def test_reward_weights_beside_an_idle_look_alike_hold(similarity, costs):
     missed, draws = np.zeros(2), 60

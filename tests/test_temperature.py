@@ -9,12 +9,12 @@ from scipy.optimize import minimize
 
 import tacit
 from kinds import told
+from tacit.inference.intervals import landscape
 from tacit.inference.numerics import least_squares
 from tacit.inverse.findings import Kind
-from tacit.inverse.noisy import rise_chance
 from tacit.inverse.noisy.inference import information
 from tacit.inverse.noisy.known import Norm
-from tacit.inverse.noisy.steps import Landscape, Steps, coordinates
+from tacit.inverse.noisy.steps import Steps, coordinates
 from tacit.show.quantities import NamedRecovery, weight_tables
 from tacit.show.tables import Bar, Table
 
@@ -142,7 +142,7 @@ def test_demonstrations_can_speak_against_it(world, seen):
     assert [one for one in told(wrong.identification.findings, Kind.MISFIT) if "temperature" in one]
 
 
-@pytest.mark.parametrize("zeros", [0, 5])  # fewer than four have the usual law
+@pytest.mark.parametrize("zeros", [0, 5])
 def test_the_law_of_its_test_is_that_of_fresh_draws(zeros):
     rng, size = np.random.default_rng(zeros), 2 + zeros
     rows = np.linalg.cholesky(np.eye(size) + 0.3 * np.ones((size, size))).T
@@ -150,11 +150,11 @@ def test_the_law_of_its_test_is_that_of_fresh_draws(zeros):
     chances = []
     for _ in range(30):
         goal = rows @ truth + rng.standard_normal(size)
-        place, missed = least_squares(rows, goal)
-        around = Landscape(
-            rows, goal, np.eye(size), np.zeros(size), least=0.5 * missed**2, best=place
-        )
-        chances.append(rise_chance(around, form, 12.0, around.rise(form, -12.0)))
+        place, _ = least_squares(rows, goal)
+        slope, law = rows.T @ (rows @ place - goal), rows.T @ rows
+        bounds = {"lower": np.zeros(size), "upper": np.full(size, np.inf)}
+        around = landscape(place, slope, law, **bounds, moving=np.ones(size, bool))
+        chances.append(around.chance(form, -12.0, around.rise(form, -12.0)))
     assert np.mean(np.array(chances) < 0.05) <= 0.14  # 5 % of 30 draws, and two standard errors
 
 

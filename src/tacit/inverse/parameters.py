@@ -76,9 +76,6 @@ class Parameters:
             about; None where nothing was left out.
         conditions: known of the fitted numbers beforehand, and counted in the information.
         upper: [P] largest value allowed; None where there is none.
-        floored: whether trajectories are taken to scatter no less than their steps, so that
-            clustered errors are no less than Fisher's: if they seem to be, that is chance. Not
-            where the model of one task does not fit.
         weighted: whether steps have sampling weights, so that information is no variance.
         dynamics: [n, n] what counted dynamics add to the scatter of scores; None where they are
             known.
@@ -103,7 +100,6 @@ class Parameters:
     unrestricted: np.ndarray | None = None
     conditions: int = 0
     upper: np.ndarray | None = None
-    floored: bool = True
     weighted: bool = False
     dynamics: np.ndarray | None = None
     attenuation: float = 1.0
@@ -178,10 +174,18 @@ class Parameters:
         return read_only(found)
 
     @cached_property
+    def _tested_errors(self) -> np.ndarray:
+        """[P] errors of tests and intervals: no sandwich knows more than the likelihood does."""
+        if self.errors != "sandwich" or self.reason:
+            return self.standard_errors
+        plain = replace(self, errors="fisher", weighted=False).standard_errors
+        return np.maximum(self.standard_errors, plain)
+
+    @cached_property
     def intervals(self) -> np.ndarray:
         """[P, 2] Wald intervals within the bounds; one-sided on a bound, and without limit."""
         quantile = normal_quantile(0.5 + 0.5 * self.confidence)
-        margin = quantile * self.standard_errors
+        margin = quantile * self._tested_errors
         ends = np.stack([self._centre - margin, self._centre + margin], axis=1)
         ends = np.clip(ends, self.lower[:, None], self._upper[:, None])
         for j, side in self._sides:
@@ -199,8 +203,11 @@ class Parameters:
 
     @property
     def z(self) -> np.ndarray:
-        """[P] estimates, with every constraint as the tests are, over their standard errors."""
-        errors = np.where(self.standard_errors == 0.0, np.nan, self.standard_errors)  # given
+        """[P] estimates, with every constraint as the tests are, over their standard errors.
+
+        Over those of the likelihood itself where a sandwich has smaller ones.
+        """
+        errors = np.where(self._tested_errors == 0.0, np.nan, self._tested_errors)  # given
         with np.errstate(divide="ignore", invalid="ignore"):
             return self._centre / errors
 
@@ -336,11 +343,8 @@ class Parameters:
             scatter = self.outer
         if self.errors == "clustered":
             many = float(self.trajectories)
-            scatter = self.scatter * (many / (many - 1.0))
-            if self.floored:
-                scatter = at_least(self.information, scatter)
-            elif many < 2 * free.sum() + 2:  # so few leave directions without any scatter
-                scatter = at_least(self.outer, scatter)
+            # Trajectories scatter no less than their steps: that they seem to is chance.
+            scatter = at_least(self.information, self.scatter * (many / (many - 1.0)))
         if self.dynamics is not None:
             scatter = self.attenuation**2 * scatter + self.dynamics
         return inverse if scatter is bread else inverse @ scatter @ inverse, blind

@@ -21,7 +21,8 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import Scatter
 from tacit.forward.solution import visitation
-from tacit.inference.numerics import SignedSums, chi_square_tail, covariance_root, simulated_chance
+from tacit.inference.boundary import Cone
+from tacit.inference.numerics import chi_square_tail, covariance_root, simulated_chance
 from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.joint import Link
 from tacit.inverse.joint.stack import Stack, StackFit
@@ -304,13 +305,9 @@ def _gain(
     if not seen.any():
         return gained
     rest = (slopes - slopes @ inverse @ fisher)[:, seen]
-    values, vectors = np.linalg.eigh(left[np.ix_(seen, seen)])
-    kept = values > BLIND * values.max()
-    root = np.sqrt(values[kept])
-    # max over y >= 0 of 2 y . rest - y' left y is a least-squares problem in the root of `left`.
-    matrix, targets = root[:, None] * vectors[:, kept].T, rest @ vectors[:, kept] / root
-    short = SignedSums(matrix).nearest_each(targets)[1]
-    return gained + (targets**2).sum(axis=1) - short**2
+    units = np.sqrt(np.diagonal(left)[seen])
+    cone = Cone(left[np.ix_(seen, seen)] / np.outer(units, units))
+    return gained + cone.gains(rest / units)
 
 
 def agreement_findings(p_values: np.ndarray) -> list[Finding]:

@@ -13,12 +13,13 @@ from tacit.engine.progress import pursue
 from tacit.engine.soft_search import REST, SHORTEST, Point, newton_step
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import finite_start
+from tacit.inference.boundary import activity_p_value
 from tacit.inference.numerics import DRAWS
 from tacit.inverse.joint.flows import Network, Sums, added, scatter_of
 from tacit.inverse.joint.goals import Worlds
 from tacit.inverse.joint.stack import bent, posed
 from tacit.inverse.joint.trips import Journeys
-from tacit.inverse.noisy.activity import Verdict, activity_p_value, holm_levels, judge
+from tacit.inverse.noisy.activity import Verdict, holm_levels, judge
 from tacit.inverse.noisy.boltzmann import LARGEST, NOWHERE, RESCUE, Fit
 from tacit.inverse.noisy.evidence import FLAT, SUSPICIOUS, VISIBLE, Evidence, bisected
 from tacit.inverse.noisy.inference import STEPS, Errors, split, undecided

@@ -14,13 +14,13 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel, NotConverged
+from tacit.inference.boundary import activity_p_value
 from tacit.inference.numerics import DRAWS, largest_first
 from tacit.inverse.expectations import check_task
 from tacit.inverse.joint import Link, Tie, link
 from tacit.inverse.joint.inference import agreement_p_value, directions
 from tacit.inverse.joint.recovery import JointRecovery, report
 from tacit.inverse.joint.stack import Stack, StackFit
-from tacit.inverse.noisy.activity import activity_p_value
 from tacit.inverse.noisy.boltzmann import rescued
 from tacit.inverse.noisy.evidence import VISIBLE
 from tacit.inverse.noisy.likelihood import Likelihood

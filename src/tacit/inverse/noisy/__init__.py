@@ -2,12 +2,12 @@
 
 Steps tell weights and prices over the temperature alone. The gauge makes numbers of them: reward
 weights of norm 1 and a temperature, or, where the temperature is given, weights of a known norm.
-They are ratios; one of sums of which many parameters may be 0 has a law that is simulated here.
+They are ratios of linear forms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,23 +16,15 @@ import numpy.typing as npt
 
 from tacit.engine.kernels.chains import policy_chain
 from tacit.errors import InvalidModel
-from tacit.inference.numerics import SignedSums, chi_square_tail, least_squares
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.parameters import CONFIDENCE
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
 
 if TYPE_CHECKING:
-    from tacit.inverse.noisy.steps import Landscape, Steps
+    from tacit.inverse.noisy.steps import Steps
 
-# Weight of an equality in the least-squares problem, relative to one standard error.
-STIFF = 1e5
-# A sum of at least this many parameters that may be 0 has a law of its own: simulated by draws, the
-# ends of intervals refined so often.
-MANY, DRAWS, REFINED = 4, 400, 2
-# The draws are always the same: their quantile is taken one Monte Carlo error wider, or it might
-# always be too narrow (by 12 % of the cut with 200 draws, where intervals held in 93 %).
-WIDER = CONFIDENCE + float(np.sqrt(CONFIDENCE * (1.0 - CONFIDENCE) / DRAWS))
+# So many reward weights at 0 add up their noise in the unit of prices, which is worth a sentence.
+MANY = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,94 +205,3 @@ def table_scores(mdp: MDP, tables: np.ndarray, policy: np.ndarray) -> np.ndarray
     if mdp.restricted:
         scores[~mdp.choices.ravel()] = 0.0
     return np.ascontiguousarray(scores.T).reshape(-1, mdp.states, mdp.actions)
-
-
-def ratio_cut(
-    around: Landscape,
-    top: np.ndarray,
-    bottom: np.ndarray,
-    *,
-    share: float,
-    unit: float,
-    zeros: np.ndarray,
-) -> float:
-    """How far the rise goes by chance where top . x = price * bottom . x, in 95 % of draws.
-
-    Simulated at the fit there, with the zeros at 0 and the rest of the ratio as it must be: a
-    sum of many parameters that are 0 adds up their noise, which has no chi-square law.
-
-    Args:
-        around: the loss around its minimum.
-        top: [D] the sum that is priced.
-        bottom: [D] the sum that it is priced in.
-        share: u of the price, unit * u / (1 - u).
-        unit: of the price.
-        zeros: [n] bool, what is held at 0.
-    """
-    above, below = top @ around.basis, bottom @ around.basis
-    form = (1.0 - share) * above - share * unit * below
-    stiff = STIFF / max(float(np.linalg.norm(form)), 1e-300)
-    held = np.concatenate([around.rows, stiff * form[None]])
-    place = np.where(zeros, 0.0, least_squares(held, np.append(around.goal, 0.0))[0])
-    lower, upper = float(above @ place), float(below @ place)
-    if not (0.0 < share < 1.0 and lower > 0 and upper > 0):
-        return 0.0
-    place = np.where(above > 0, place * (share * unit * upper) / ((1.0 - share) * lower), place)
-    return float(np.quantile(_rises(around, held, 0.0, place), WIDER))
-
-
-def refined_ends(
-    around: Landscape,
-    about: tuple[np.ndarray, np.ndarray, float],
-    zeros: np.ndarray,
-    ends: tuple[float, float],
-    *,
-    within: Callable[[float], tuple[float, float]],
-    cuts: tuple[float, float],
-) -> tuple[float, float]:
-    """The ends of the interval of a ratio that has another law, at each price its own.
-
-    Args:
-        around: the loss around its minimum.
-        about: top, bottom and unit of the ratio, as in `ratio_cut`.
-        zeros: [n] bool, what is held at 0.
-        ends: of the interval by the chi-square law.
-        within: how far the loss may rise -> the ends.
-        cuts: how far it may rise at the least, at each end.
-    """
-    top, bottom, unit = about
-    for _ in range(REFINED):
-        low, high = (
-            max(cut, ratio_cut(around, top, bottom, share=end, unit=unit, zeros=zeros))
-            for end, cut in zip(ends, cuts, strict=True)
-        )
-        ends = within(low)[0], within(high)[1]
-    return ends
-
-
-def rise_chance(around: Landscape, form: np.ndarray, value: float, rise: float) -> float:
-    """The chance of a rise this large, if form . x = value > 0 is what is true.
-
-    The chi-square law, or where many parameters of the form may be 0 a simulated one. The origin
-    is 0: every parameter of the form has a bound there.
-    """
-    zeros, row = around.zeros(form), form @ around.basis
-    if zeros.sum() < MANY:
-        return chi_square_tail(1, 2.0 * max(rise, 0.0))
-    stiff = STIFF / float(np.linalg.norm(row))
-    held = np.concatenate([around.rows, stiff * row[None]])
-    place = least_squares(held, np.append(around.goal, stiff * value))[0]
-    place = np.where(zeros & (place < place.max()), 0.0, place)
-    place = np.where(row > 0, place * (value / float(row @ place)), place)
-    rises = _rises(around, held, stiff * value, place)
-    return float((1 + (rises >= rise).sum()) / (1 + DRAWS))
-
-
-def _rises(around: Landscape, held: np.ndarray, level: float, place: np.ndarray) -> np.ndarray:
-    """[draws] rises of the loss to what `held` [r + 1, n] adds, by chance, if it holds at z."""
-    noise = np.random.default_rng(0).standard_normal((DRAWS, len(around.goal)))
-    goals = around.rows @ place + noise
-    free = SignedSums(around.rows).nearest_each(goals)[1]
-    levels = np.full((DRAWS, 1), level)
-    bound = SignedSums(held).nearest_each(np.concatenate([goals, levels], axis=1))[1]
-    return 0.5 * (bound**2 - free**2)

@@ -13,21 +13,17 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
+from tacit.inference.boundary import activity_p_value, is_beyond
 from tacit.inference.numerics import (
     DRAWS,
     at_level,
-    chi_square_tail,
-    covariance_root,
-    simulated_chance,
 )
 from tacit.inverse.diagnostics import holm
-from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
+from tacit.inverse.findings import Finding, Kind, chance, listed
 from tacit.inverse.noisy.boltzmann import Fit, completed, refit_moving
 from tacit.inverse.noisy.inference import advantages, information, informed
 from tacit.inverse.noisy.steps import Steps, curvature, of_constraints, priced, small_sample
-from tacit.inverse.parameters import BLIND, inverse_information
 from tacit.inverse.sets import ConstraintSet, Fitted, Selection, Trial, constraint_sets
 
 # Share of a loss that the end of its search leaves open.
@@ -346,83 +342,6 @@ def level_findings(verdict: Verdict) -> list[Finding]:
     ]
 
 
-def activity_p_value(
-    ratio: float,
-    fisher: np.ndarray,
-    tested: np.ndarray,
-    free: np.ndarray,
-    held: np.ndarray,
-    *,
-    levels: npt.ArrayLike = LEVEL,
-    seed: int = 0,
-    scatter: np.ndarray | None = None,
-) -> float:
-    """The chance of a likelihood ratio this large if the tested parameters are all 0.
-
-    Args:
-        ratio: twice the log-likelihood gained by the tested parameters.
-        fisher: [D, D] information, at the fit without them.
-        tested: [D] bool, the parameters of the constraint, at least 0.
-        free: [D] bool, nuisance parameters that no bound holds in the fit without them.
-        held: [D] bool, nuisance parameters on their bound: they enter both fits as cones.
-        levels: what the chance is compared with.
-        seed: of the simulated law.
-        scatter: [D, D] covariance of the scores where the model does not fit, so that it is not the
-            information: the law is then that of the ratio about the best approximation.
-    """
-    if not tested.any():
-        return 1.0
-    inverse, _ = inverse_information(fisher, free & ~tested)
-    cone = np.flatnonzero(tested | held)
-    left = fisher - fisher @ inverse @ fisher
-    left = left[np.ix_(cone, cone)]
-    scale = np.sqrt(np.maximum(np.diagonal(fisher)[cone], 0.0))
-    visible = np.diagonal(left) > BLIND * np.where(scale > 0, scale, 1.0) ** 2
-    cone, left = cone[visible], left[np.ix_(visible, visible)]
-    if not tested[cone].any():
-        return 1.0  # nothing the free parameters could not do as well: not testable
-    unit = np.sqrt(np.diagonal(left))
-    left = left / np.outer(unit, unit)  # the law does not depend on units, the search would
-    spread, widest = left, 1.0
-    if scatter is not None:
-        # Scores that the free parameters have no part in.
-        rest = np.eye(len(fisher))[cone] - fisher[cone] @ inverse
-        spread = rest @ scatter @ rest.T / np.outer(unit, unit)
-        widest = float(np.abs(np.linalg.eigvals(np.linalg.pinv(left) @ spread)).max())
-    if is_beyond(len(cone), ratio / max(widest, 1e-300)):
-        return 1.0 / (1 + DRAWS)
-    root, every = covariance_root(spread), np.ones(len(cone), bool)
-
-    def larger(random: np.random.Generator, count: int) -> int:
-        scores = random.standard_normal((count, len(cone))) @ root.T
-        gains = cone_gain(left, scores, every) - cone_gain(left, scores, ~tested[cone])
-        return int((gains >= ratio).sum())
-
-    return simulated_chance(larger, seed=seed, levels=levels)
-
-
 def holm_levels(level: float, count: int) -> np.ndarray:
     """[count] what p-values are compared with by Holm's method."""
     return level / np.arange(1, max(count, 1) + 1)
-
-
-def is_beyond(degrees: int, ratio: float) -> bool:
-    """Whether no draw of its law would be as large as a ratio: that never exceeds a chi-square."""
-    return chi_square_tail(degrees, ratio) < 1e-3 / DRAWS
-
-
-def cone_gain(matrix: np.ndarray, scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """[n] max over y >= 0, 0 outside `allowed`, of 2 y . score - y' matrix y, for scores [n, d].
-
-    Coordinate ascent on all draws at once; each step is exact in its coordinate.
-    """
-    y = np.zeros_like(scores)
-    diagonal = np.diagonal(matrix)
-    for _ in range(500):
-        before = y.copy()
-        for j in np.flatnonzero(allowed & (diagonal > 0)):
-            rest = scores[:, j] - y @ matrix[:, j] + diagonal[j] * y[:, j]
-            y[:, j] = np.maximum(rest / diagonal[j], 0.0)
-        if np.abs(y - before).max() <= 1e-9 * (1.0 + np.abs(y).max()):
-            break
-    return 2.0 * (y * scores).sum(axis=1) - np.einsum("nd,de,ne->n", y, matrix, y)

@@ -368,7 +368,6 @@ def coefficients_of(
         unrestricted=None if kept is fitted else fitted.point.x / space.scales,
         conditions=int(fitted.norm is not None),
         upper=upper,
-        floored=not evidence.robust,
         weighted=steps.squares is not None,
         dynamics=None if evidence.noise is None else evidence.noise.added(),
         attenuation=1.0 if evidence.noise is None else evidence.noise.attenuation,

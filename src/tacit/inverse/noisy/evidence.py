@@ -182,7 +182,7 @@ def evidence_of(
     reached = visitation(mdp, outside_policy(mdp, policy))
     reaction = information(scores, policy, reached.sum(axis=1))
     squares = steps.counts if steps.squares is None else steps.squares
-    found = errors(sure, free, scores, demonstrations, squares if robust else None)
+    found = errors(sure, free, scores, demonstrations, squares if robust else None, floor=fisher)
     noise = dynamics = None
     if rows is not None and fitted.converged and not boundless:
         asked = {"scores": scores, "bread": sure, "free": free, "reached": reached.sum(axis=1)}

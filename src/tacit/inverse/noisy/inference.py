@@ -124,6 +124,8 @@ def errors(
     scores: np.ndarray,
     demonstrations: Observed,
     counts: np.ndarray | None = None,
+    *,
+    floor: np.ndarray | None = None,
 ) -> Errors:
     """The `Errors` of the free parameters, clustered by trajectory where those are many.
 
@@ -134,18 +136,21 @@ def errors(
         demonstrations: the steps.
         counts: [S, A] how often each action was taken, where the model does not fit: the errors are
             then those of its best approximation.
+        floor: [D, D] what scores scatter at least; None for the bread.
     """
+    floor = bread if floor is None else floor
     inverse, blind = inverse_information(bread, free)
     size, who = int(free.sum()), getattr(demonstrations, "individuals", None)
     if counts is not None:
         found, scatter, unit = score_scatter(scores, counts, size, demonstrations)
+        scatter = at_least(floor, scatter)  # where nothing was seen, nothing scatters
     else:
         least = CLUSTERS * max(size, 1)
         found, unit = clusters_of(scores, demonstrations, least, size)
         if found is None or (found.episodes < least and unit != INDIVIDUALS):
             scatter, unit = None, STEPS
         else:
-            scatter = at_least(bread, found.products * (found.episodes / (found.episodes - 1.0)))
+            scatter = at_least(floor, found.products * (found.episodes / (found.episodes - 1.0)))
     few = 0 if who is None or unit == INDIVIDUALS else len(set(who.tolist()))
     law = inverse if scatter is None else inverse @ scatter @ inverse
     told = {"clusters": found, "unit": unit, "few": few}

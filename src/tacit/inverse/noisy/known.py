@@ -18,17 +18,18 @@ from tacit.engine.soft_search import Dual, Point, begin, loss_at, newton_step, p
 from tacit.errors import InvalidModel
 from tacit.files.columns import did_you_mean
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance
-from tacit.inverse.noisy import MANY, rise_chance
+from tacit.inverse.noisy import MANY
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit, silent, sought
 from tacit.model.mdp import MDP
 from tacit.model.objective import coefficient_names
 
 if TYPE_CHECKING:
+    from tacit.inference.intervals import Landscape
     from tacit.inverse.noisy.convex import Convex
     from tacit.inverse.noisy.em import Search
     from tacit.inverse.noisy.evidence import Evidence
     from tacit.inverse.noisy.likelihood import Likelihood
-    from tacit.inverse.noisy.steps import Coordinates, Landscape, Steps
+    from tacit.inverse.noisy.steps import Coordinates, Steps
     from tacit.model.features import Design
 
 # A step of this size or less (scaled features), beyond which no value is finite, ends at a border.
@@ -344,10 +345,12 @@ def zero_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
     return findings
 
 
-def temperature_findings(evidence: Evidence, landscape: Callable[..., Landscape]) -> list[Finding]:
+def temperature_findings(
+    evidence: Evidence, landscape_of: Callable[..., Landscape]
+) -> list[Finding]:
     """That the temperature was given, and whether the steps speak against it.
 
-    `landscape` makes that of a fit, as in `intervals`.
+    `landscape_of` makes that of a fit, as in `intervals`.
     """
     fitted = evidence.fitted
     norm, findings = fitted.norm, norm_findings(fitted)
@@ -356,12 +359,12 @@ def temperature_findings(evidence: Evidence, landscape: Callable[..., Landscape]
     slope = fitted.point.gradient - norm.pull * norm.form
     plain = replace(fitted, point=fitted.point._replace(gradient=slope), norm=None)
     moving = np.isnan(evidence.limits)
-    around = landscape(plain, evidence.fisher, evidence.found.scatter, moving)
+    around = landscape_of(plain, evidence.found, evidence.fisher, moving)
     # Where steps are not the units, so much of the likelihood ratio is chance.
     rise = float(fitted.point.loss) - norm.free_loss
     if evidence.found.scatter is not None:
         rise = around.rise(norm.form, -norm.value)
-    p = rise_chance(around, norm.form, norm.value, rise)
+    p = around.chance(norm.form, -norm.value, rise)
     if p < LEVEL:
         other = f"{1.0 / norm.free_value:.4g}" if norm.free_value > 0 else "without a limit"
         said = (

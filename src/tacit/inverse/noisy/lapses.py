@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tacit.inference.boundary import activity_p_value
 from tacit.inference.counted_rows import CountedRows
 from tacit.inference.goodness import FittedChoices
 from tacit.inference.numerics import chi_square_tail, root_between
 from tacit.inverse.diagnostics import Goodness, goodness_of, untested
 from tacit.inverse.findings import Finding, Kind, chance
-from tacit.inverse.noisy.activity import Verdict, activity_p_value, holm_levels, judge
+from tacit.inverse.noisy.activity import Verdict, holm_levels, judge
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.counted import policy_noise
 from tacit.inverse.noisy.em import Search

@@ -48,7 +48,7 @@ from tacit.inverse.noisy.inference import (
     informed,
     score_scatter,
 )
-from tacit.inverse.noisy.intervals import Numbers, intervals, landscape
+from tacit.inverse.noisy.intervals import Numbers, intervals, landscape_of
 from tacit.inverse.noisy.known import (
     Bounds,
     Label,
@@ -117,7 +117,7 @@ def report(
         *feature_findings(features, mdp),
         *data_findings(mdp, demonstrations),
         *method_findings(steps, wide),
-        *([] if wide.fitted.norm is None else temperature_findings(wide, landscape)),
+        *([] if wide.fitted.norm is None else temperature_findings(wide, landscape_of)),
         *(zero_findings(steps, wide) if (wide.fitted.point.x == 0.0).sum() >= MANY else []),
         *more_data_findings(list(space.names), weights, demonstrations, clustered),
         *([] if seen is None or weigh else guarantee_findings(seen, reached)),

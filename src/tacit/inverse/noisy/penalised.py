@@ -34,7 +34,7 @@ from tacit.inverse.noisy.inference import described
 from tacit.inverse.noisy.intervals import Numbers
 from tacit.inverse.noisy.known import Bounds
 from tacit.inverse.noisy.posterior import Ended, Posterior, coefficients, minimised
-from tacit.inverse.noisy.verdicts import MORE_DRAWS, active_constraints, goodness_of_many
+from tacit.inverse.noisy.verdicts import active_constraints, goodness_of_many
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, status_of
 from tacit.model.ends import uniform_policy
 from tacit.model.features import Design, Ridge, Smooth, Sparse
@@ -160,7 +160,7 @@ def maximise_many(
     verdict = Verdict(
         unadjusted=np.full(len(p_values), np.nan),
         p_values=p_values,
-        at_level=at_level(p_values, options.level, MORE_DRAWS) & (not cautious),
+        at_level=at_level(p_values, options.level) & (not cautious),
     )
     prices = [kept.descent.place.x[block].max(initial=0.0) for block in design.blocks[1:]]
     told = verdict_findings(verdict, np.array(prices), cautious=cautious)

@@ -11,10 +11,8 @@ episodes end V is what the end pays, linear in theta, and b is minus the expecte
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,9 +20,8 @@ import numpy as np
 from tacit.data.observed import Observed
 from tacit.data.tally import Tally, tally_of
 from tacit.engine.backends import tables_fit
-from tacit.inference.numerics import Approach, square_roots
+from tacit.inference.numerics import square_roots
 from tacit.inverse.expectations import random_loss, squares_of
-from tacit.inverse.noisy import STIFF
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit, fit, over_an_episode
 from tacit.inverse.noisy.inference import information
 from tacit.inverse.noisy.known import Bounds
@@ -44,8 +41,6 @@ ROUGH = 1e-4
 BENT = 0.05
 # Steps a parameter below which likelihood ratios are those of a small sample.
 FEW = 10
-# Standard errors below which a parameter without its bound may well be 0.
-CLEAR = 2.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,54 +206,6 @@ def curvature(steps: Steps, fitted: Fit, scores: np.ndarray) -> np.ndarray:
     inverse = square_roots(fisher)[1]
     least = np.linalg.eigvalsh(inverse @ own @ inverse.T).min(initial=1.0)
     return own if least > BENT else fisher
-
-
-@dataclass(frozen=True, eq=False)
-class Landscape:
-    """The loss around its minimum as least squares: |rows z - goal|^2 / 2 + constant, z >= 0.
-
-    Attributes:
-        rows: [r, n].
-        goal: [r].
-        basis: [D, n] parameters are x = origin + basis z.
-        origin: [D].
-        least: its minimum.
-        best: [D] parameters where that is. Where trajectories weigh otherwise than their steps and
-            bounds hold some parameters, those are not the parameters of the fit.
-    """
-
-    rows: np.ndarray
-    goal: np.ndarray
-    basis: np.ndarray
-    origin: np.ndarray
-    _: KW_ONLY
-    least: float
-    best: np.ndarray
-
-    def rise(self, form: np.ndarray, constant: float) -> float:
-        """How far above its minimum the loss must be where form . x + constant = 0."""
-        row = form @ self.basis
-        size = math.sqrt(row @ row)
-        level = constant + float(form @ self.origin)
-        if size == 0.0:
-            return 0.0 if level == 0.0 else np.inf
-        stiff = STIFF / size
-        return 0.5 * self._approach.missed(stiff * row, -stiff * level) - self.least
-
-    @cached_property
-    def _approach(self) -> Approach:
-        return Approach(self.rows, self.goal)
-
-    @cached_property
-    def _small(self) -> np.ndarray:
-        """[n] bool, what has a bound at 0 and would be small or negative without it."""
-        inverse = np.linalg.pinv(self.rows)
-        errors = np.linalg.norm(inverse, axis=1)
-        return (self.basis >= 0).all(axis=0) & (inverse @ self.goal < CLEAR * errors)
-
-    def zeros(self, form: np.ndarray) -> np.ndarray:
-        """[n] bool, what `form` [D] adds up and may well be 0: too small without its bound."""
-        return self._small & (form @ self.basis > 0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,7 @@
 """Tests of fits with many features: whether constraints are active, whether the model fits.
 
-Laws are simulated: actions are drawn again at the visited states, and a refit is one Newton step
-within the bounds from the fit that drew them. That needs the scores of all features written out;
-where they are too many for it, a test is a bound on its chance, or is not made, and says so.
+Laws are simulated, which needs the scores of all features written out; where they are too many for
+it, a test is a bound on its chance, or is not made, and says so.
 
 Which features have a weight at all is found by an L1 penalty and BIC. The penalty is linear within
 the signs, so that every strength is one more fit. It only proposes sets of features: each is fitted
@@ -22,15 +21,16 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.data.tally import tally_of
 from tacit.errors import InvalidModel
+from tacit.inference.boundary import activity_p_value
 from tacit.inference.goodness import FittedChoices
-from tacit.inference.numerics import chi_square_tail, simulated_chance
+from tacit.inference.numerics import chi_square_tail
 from tacit.inverse.diagnostics import Goodness, goodness_of, holm, untested
 from tacit.inverse.findings import NAMED, Finding, Kind, listed
-from tacit.inverse.noisy.adjoint import Place, can_write_out
+from tacit.inverse.noisy.activity import holm_levels
+from tacit.inverse.noisy.adjoint import can_write_out
 from tacit.inverse.noisy.boltzmann import Fit, refit
 from tacit.inverse.noisy.posterior import Ended, inverse_precision, written_law
 from tacit.inverse.noisy.steps import Steps, of_constraints, priced
-from tacit.inverse.parameters import BLIND, inverse_information
 from tacit.inverse.sets import prune
 from tacit.model.features import Sparse
 
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from tacit.inverse.recovery import Recovery
     from tacit.model.objective import Features
 
-# Draws of a law, those where they do not tell, and steps by which each is fitted again.
-DRAWS, MORE_DRAWS, STEPS = 199, 4000, 400
 # Directions, drawn at random, in which trajectories are compared with each other.
 DIRECTIONS = 12
 # Strengths of a sparse prior that are tried, as shares of one that leaves nothing.
@@ -98,69 +96,11 @@ def _held(less: Ended) -> np.ndarray:
 
 def _simulated(ratio: float, less: Ended, tested: np.ndarray, options: Likelihood) -> float:
     """The chance of a likelihood ratio this large if the tested parameters [D] are all 0."""
-    if ratio == 0.0 or not tested.any():
-        return 1.0
-    loss, place = less.loss, less.descent.place
-    held = _held(less) & ~tested
+    held, loss = _held(less) & ~tested, less.loss
     free = ~held & ~tested & (loss.upper > loss.lower)
-    scores, fisher = written_law(less)
-    inverse, _ = inverse_information(fisher, free)
-    cone = np.flatnonzero(tested | held)
-    across = fisher[cone] @ inverse
-    left = fisher[np.ix_(cone, cone)] - across @ fisher[:, cone]
-    seen = np.diagonal(left) > BLIND * np.maximum(np.diagonal(fisher)[cone], 1e-300)
-    cone, across, left = cone[seen], across[seen], left[np.ix_(seen, seen)]
-    if not tested[cone].any():
-        return 1.0  # nothing that the free parameters could not do as well
-    unit = np.sqrt(np.diagonal(left))
-    left, every = left / np.outer(unit, unit), np.ones(len(cone), bool)
-
-    def larger(random: np.random.Generator, count: int) -> int:
-        drawn = _scored(scores, _noise(place, loss.visits, random, count))  # [n, D]
-        rest = (drawn[:, cone] - drawn @ across.T) / unit
-        return int((_gain(left, rest, every) - _gain(left, rest, ~tested[cone]) >= ratio).sum())
-
-    draws = (DRAWS, MORE_DRAWS)
-    return simulated_chance(larger, seed=options.seed, levels=options.level, draws=draws)
-
-
-def _noise(place: Place, visits: np.ndarray, random: np.random.Generator, count: int) -> np.ndarray:
-    """[n, S, A] counts drawn at the visited states from the fitted policy, less the expected."""
-    whole = visits.astype(np.int64)
-    chances = place.policy / np.maximum(place.policy.sum(axis=1, keepdims=True), 1e-300)
-    drawn = np.zeros((count, *chances.shape))
-    at = np.flatnonzero(whole > 0)
-    drawn[:, at] = random.multinomial(whole[at], chances[at], size=(count, len(at)))
-    return drawn - whole[:, None] * chances
-
-
-def _scored(scores: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    """[n, D] the scores [D, S, A] of drawn counts [n, S, A]."""
-    return noise.reshape(len(noise), -1) @ scores.reshape(len(scores), -1).T
-
-
-def _gain(matrix: np.ndarray, scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """[n] max over y >= 0, 0 outside `allowed`, of 2 y . score - y' matrix y, for scores [n, d].
-
-    Accelerated projected gradient steps on all draws at once, begun anew where they overshoot.
-    """
-    rows = np.flatnonzero(allowed)
-    if not len(rows):
-        return np.zeros(len(scores))
-    inner, slopes = matrix[np.ix_(rows, rows)], scores[:, rows]
-    step = 1.0 / max(float(np.linalg.eigvalsh(inner)[-1]), 1e-12)
-    y = np.zeros_like(slopes)
-    ahead, pace = y, 1.0
-    for _ in range(STEPS):
-        new = np.maximum(ahead + step * (slopes - ahead @ inner), 0.0)
-        if ((slopes - ahead @ inner) * (new - y)).sum() < 0.0:
-            new, pace = np.maximum(y + step * (slopes - y @ inner), 0.0), 1.0
-        quicker = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * pace**2))
-        ahead, change = new + (pace - 1.0) / quicker * (new - y), np.abs(new - y).max()
-        y, pace = new, quicker
-        if change <= 1e-7 * (1.0 + np.abs(y).max()):
-            break
-    return 2.0 * (y * slopes).sum(axis=1) - ((y @ inner) * y).sum(axis=1)
+    levels = holm_levels(options.level, loss.design.constraints)
+    law = (written_law(less)[1], tested, free, held)
+    return 1.0 if ratio == 0.0 else activity_p_value(ratio, *law, levels=levels, seed=options.seed)
 
 
 def goodness_of_many(demonstrations: Observed, ended: Ended, options: Likelihood) -> Goodness:

@@ -1,0 +1,323 @@
+"""Intervals of linear forms and of ratios of them: profiles of the loss within its bounds.
+
+An interval holds the values that cost the likelihood no more than a cut allows, all parameters
+adapting within their bounds, in the quadratic model of the loss at its minimum. The cut is that of
+a chi-square number, or where parameters may be on their bounds that of the law of the ratio there,
+each end with one of its own. Where the model does not fit, the ratio is scaled by how much more a
+form scatters than the information says, and never by less than 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tacit.inference.boundary import FEW, MOST, PAIRED, RatioLaw
+from tacit.inference.numerics import (
+    Approach,
+    chi_square_tail,
+    least_squares,
+    root_between,
+    square_roots,
+)
+
+# Weight of an equality in the least-squares problem, relative to one standard error.
+STIFF = 1e5
+# Squared quantile of the normal law for two-sided 95 %: no cut of a ratio is smaller.
+CUT = 3.841458820694124
+# Share of draws within one end of an interval.
+WITHIN = 0.975
+# Standard errors below which a parameter without its bound may well be on it.
+CLEAR = 2.5
+# Standard errors beyond its bound from which one is on it for certain.
+BEYOND = 3.0
+# How often the end of an interval is given the cut of its own law, and what change ends that.
+ROUNDS, SETTLED = 3, 0.05
+# Share of the cut that a rise misses it by where it jumps: a value beyond needs a sum to be 0.
+JUMP = 0.05
+# What is added to an information with 1 on its diagonal, so that nothing is known for certain.
+UNKNOWN = 1e-10
+
+# A value of a number -> the form [D] of the parameters, and the constant, that are 0 in sum there.
+FormOf = Callable[[float], tuple[np.ndarray, float]]
+
+
+@dataclass(frozen=True, eq=False)
+class Landscape:
+    """The loss around its minimum as least squares: |rows z - goal|^2 / 2 + constant, z >= 0.
+
+    Attributes:
+        rows: [r, n].
+        goal: [r].
+        basis: [D, n] parameters are x = origin + basis z.
+        origin: [D] bounds; the estimates of parameters without one.
+        moving: [D] bool, the parameters that are not settled.
+        information: [m, m] of the moving ones.
+        free: [m] sign-free estimates of the moving ones: where the loss alone would have them.
+        lower: [m] their smallest values.
+        upper: [m] their largest ones.
+        excess: form [D] -> how many times its variance is what the information says.
+        least: minimum of the least squares.
+        best: [D] parameters where that is. Where trajectories weigh otherwise than their steps and
+            bounds hold some parameters, those are not the parameters of the fit.
+    """
+
+    rows: np.ndarray
+    goal: np.ndarray
+    basis: np.ndarray
+    origin: np.ndarray
+    _: KW_ONLY
+    moving: np.ndarray
+    information: np.ndarray
+    free: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    excess: Callable[[np.ndarray], float] | None
+    least: float
+    best: np.ndarray
+
+    def rise(self, form: np.ndarray, constant: float) -> float:
+        """How far above its minimum the loss must be where form . x + constant = 0.
+
+        Divided by the excess of the form, if it has any.
+        """
+        row = form @ self.basis
+        size = math.sqrt(row @ row)
+        level = constant + float(form @ self.origin)
+        if size == 0.0:
+            return 0.0 if level == 0.0 else np.inf
+        stiff = STIFF / size
+        rise = 0.5 * self._approach.missed(stiff * row, -stiff * level) - self.least
+        return rise if self.excess is None else rise / self.excess(form)
+
+    def cut(self, form: np.ndarray, constant: float, side: float) -> float:
+        """The cut of the ratio where form . x + constant = 0 is true, for estimates on one side.
+
+        At least that of the chi-square law, which it is where no bound is near; infinite where the
+        form is a sum of parameters that may all be on their bounds.
+        """
+        law, row = self._law_of(form, constant)
+        return CUT if law is None else max(law.cut(row, side, WITHIN), CUT)
+
+    def chance(self, form: np.ndarray, constant: float, rise: float) -> float:
+        """The chance of a rise this large if form . x + constant = 0 is true."""
+        law, row = self._law_of(form, constant)
+        drawn = None if law is None else law.ratios(row)
+        if drawn is None:
+            return chi_square_tail(1, 2.0 * max(rise, 0.0))
+        # One more in both counts: a simulated law cannot vouch for a chance of zero.
+        return float((1 + (drawn[0] >= 2.0 * rise).sum()) / (1 + len(drawn[0])))
+
+    def _law_of(self, form: np.ndarray, constant: float) -> tuple[RatioLaw | None, np.ndarray]:
+        """The law of the ratio where form . x + constant = 0 is true; the form as it asks for it.
+
+        Bounded are the parameters that the fit under the equality has on a bound, and those that
+        without any bound would be close to it: of a sum in the form, only where another part of it
+        is clear of its own. Far beyond a bound the truth is on it for certain, or the model wrong:
+        such a parameter is settled. None where no bound is near.
+        """
+        own, spread = form[self.moving], self._spread
+        lean = spread @ own
+        variance = max(float(own @ lean), 1e-300)
+        settled = np.where(self.moving, 0.0, self.origin)
+        short = float(own @ self.free) + constant + float(form @ settled)
+        place = self.free - lean * (short / variance)
+        errors = np.sqrt(np.maximum(np.diagonal(spread) - lean**2 / variance, 0.0))
+        signs = np.where(self.upper - place < place - self.lower, -1.0, 1.0)
+        room = np.where(signs > 0, place - self.lower, self.upper - place)
+        near = room < CLEAR * errors
+        for part in (own > 0, own < 0):
+            near &= ~part | (part & ~near).any()
+        held = self._held(form, constant)
+        near |= np.where(signs > 0, held <= self.lower, held >= self.upper)
+        near &= np.isfinite(room)
+        kept = ~(near & (room < -BEYOND * errors))
+        near &= kept
+        if near.sum() > MOST:  # of more the law is that of those the form leans on
+            weight = np.abs(lean) / np.sqrt(np.maximum(np.diagonal(spread), 1e-300))
+            near &= weight >= np.sort(weight[near])[-MOST]
+        if not near.any():
+            return None, own
+        signs = np.where(near, signs, 1.0)
+        return self._law(near[kept], signs[kept], kept), (signs * own)[kept]
+
+    def _held(self, form: np.ndarray, constant: float) -> np.ndarray:
+        """[m] the moving parameters of the fit under the equality form . x + constant = 0."""
+        row = form @ self.basis
+        stiff = STIFF / max(math.sqrt(row @ row), 1e-300)
+        rows = np.concatenate([self.rows, stiff * row[None]])
+        goal = np.append(self.goal, -stiff * (constant + float(form @ self.origin)))
+        place = least_squares(rows, goal)[0] if self.rows.shape[1] else np.zeros(0)
+        return (self.origin + self.basis @ place)[self.moving]
+
+    def _law(self, near: np.ndarray, signs: np.ndarray, kept: np.ndarray) -> RatioLaw:
+        key = near.tobytes() + signs.tobytes() + kept.tobytes()
+        if key not in self._laws:
+            draws = PAIRED if near.sum() <= FEW else PAIRED // 2
+            turned = signs[:, None] * self.information[np.ix_(kept, kept)] * signs
+            self._laws[key] = RatioLaw(turned, near, draws)
+        return self._laws[key]
+
+    @cached_property
+    def _laws(self) -> dict[bytes, RatioLaw]:
+        return {}
+
+    @cached_property
+    def _approach(self) -> Approach:
+        return Approach(self.rows, self.goal)
+
+    @cached_property
+    def _spread(self) -> np.ndarray:
+        """[m, m] covariance of the sign-free estimates."""
+        units = np.sqrt(np.maximum(np.diagonal(self.information), 1e-300))
+        scaled = self.information / np.outer(units, units) + UNKNOWN * np.eye(len(units))
+        return np.linalg.inv(scaled) / np.outer(units, units)
+
+
+def landscape(
+    x: np.ndarray,
+    gradient: np.ndarray,
+    information: np.ndarray,
+    *,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    moving: np.ndarray,
+    scatter: np.ndarray | None = None,
+    excess: Callable[[np.ndarray], float] | None = None,
+) -> Landscape:
+    """The `Landscape` of a minimum over the parameters that are not settled.
+
+    Its curvature is the information or, with a `scatter` of the scores that is larger,
+    information scatter^-1 information: then it is one over the variance.
+
+    Args:
+        x: [D] where the minimum is.
+        gradient: [D] of the loss there: not 0 where a bound holds a parameter.
+        information: [D, D].
+        lower: [D] smallest values of the parameters.
+        upper: [D] largest ones, infinite where there are none.
+        moving: [D] bool, the parameters that are not settled.
+        scatter: [D, D] covariance of the gradient; None where it is the information.
+        excess: form [D] -> how many times its variance is what the curvature says.
+    """
+    moving = moving & (upper > lower)
+    kept = np.flatnonzero(moving)
+    half, inverse = square_roots(information[np.ix_(kept, kept)])
+    slope = inverse @ gradient[kept]
+    if scatter is not None:
+        turn, _ = square_roots(np.linalg.pinv(inverse @ scatter[np.ix_(kept, kept)] @ inverse.T))
+        half, slope = turn @ half, turn @ slope
+    aim = half @ x[kept] - slope
+    # A parameter without a bound is the difference of two that have one.
+    low, high = lower[kept], upper[kept]
+    above, below = np.isfinite(low), np.isfinite(high)
+    signs = np.eye(len(x))[:, kept]
+    basis = np.where(above | ~below, signs, -signs)
+    basis = np.concatenate([basis, -signs[:, ~above & ~below]], axis=1)
+    origin = x.copy()
+    origin[kept] = np.where(above, low, np.where(below, high, x[kept]))
+    rows = half @ basis[kept]
+    goal = half @ (x - origin)[kept] - slope
+    # Columns of one size: the search stops at an absolute tolerance.
+    units = np.linalg.norm(rows, axis=0)
+    units = np.where(units > 0, units, 1.0)
+    rows, basis = rows / units, basis / units
+    between = np.flatnonzero(above & below)
+    if len(between):  # two bounds: what is above the one and what is below the other add up
+        stiff = STIFF * np.eye(rows.shape[1])[between]
+        aside, none = STIFF * np.eye(len(between)), np.zeros((len(rows), len(between)))
+        rows = np.block([[rows, none], [stiff, aside]])
+        goal = np.append(goal, STIFF * ((high - low)[between] * units[between]))
+        basis = np.concatenate([basis, np.zeros((len(x), len(between)))], axis=1)
+    place, missed = least_squares(rows, goal)
+    return Landscape(
+        rows,
+        goal,
+        basis,
+        origin,
+        moving=moving,
+        information=half.T @ half,
+        free=np.linalg.lstsq(half, aim, rcond=None)[0],
+        lower=low,
+        upper=high,
+        excess=excess,
+        least=0.5 * missed**2,
+        best=origin + basis @ place,
+    )
+
+
+def ends_of(
+    around: Landscape,
+    form_of: FormOf,
+    *,
+    point: float,
+    best: float,
+    limits: tuple[float, float],
+    reach: float = 0.0,
+) -> tuple[float, float]:
+    """The ends of the interval of a number, widened to hold its estimate.
+
+    Args:
+        around: the loss.
+        form_of: value -> the form and the constant that are 0 in sum there; the form grows with
+            what is above the value.
+        point: the estimate.
+        best: where the landscape has its minimum.
+        limits: the least and the largest value the number can have.
+        reach: least standard errors to the upper end.
+    """
+    heights: dict[float, float] = {}  # the start and both ends are asked about again and again
+
+    def rise(value: float) -> float:
+        if value not in heights:
+            heights[value] = around.rise(*form_of(value))
+        return heights[value]
+
+    def end_at(cut: float, limit: float) -> float:
+        start = point
+        if rise(point) >= 0.5 * cut:  # trajectories disagree with their steps about the estimate
+            start = min(max(best, limits[0]), limits[1]) if np.isfinite(best) else point
+        return _far_crossing(rise, start, limit, 0.5 * cut)
+
+    ends = []
+    for limit, side, least in ((limits[0], 1.0, CUT), (limits[1], -1.0, max(CUT, reach**2))):
+        cut = least
+        end = end_at(cut, limit)
+        for _ in range(ROUNDS):
+            if end == limit or abs(rise(end) - 0.5 * cut) > JUMP * cut:
+                break
+            other = max(around.cut(*form_of(end), side), least)
+            if other <= cut + SETTLED:
+                break
+            cut, end = other, end_at(other, limit)
+        ends.append(end)
+    return min(ends[0], point), max(ends[1], point)
+
+
+def _far_crossing(rise: Callable[[float], float], start: float, end: float, cut: float) -> float:
+    """The same where the end may be infinite: an episode can be longer than any number."""
+    if np.isfinite(end):
+        return _crossing(rise, start, end, cut)
+    for doubling in range(40):
+        reach = start + np.sign(end) * 2.0**doubling * max(abs(start), 1e-12)
+        if rise(reach) > cut:
+            return _crossing(rise, start, reach, cut)
+    return end
+
+
+def _crossing(rise: Callable[[float], float], start: float, end: float, cut: float) -> float:
+    """Where, on the way from `start` to `end`, the rise reaches `cut`; `end` if it never does."""
+    if start == end or rise(end) <= cut:
+        return end
+    if rise(start) >= cut:
+        return start  # only by rounding: `start` is the minimum then
+    # The root of the rise is nearly linear in the distance: a secant needs few steps.
+    root = math.sqrt(cut)
+    share = root_between(
+        lambda t: math.sqrt(max(rise(start + t * (end - start)), 0.0)) - root, 0.0, 1.0, 1e-7
+    )
+    return start + share * (end - start)
