@@ -24,7 +24,7 @@ import numpy as np
 
 import tacit
 from provenance import about
-from rates import Rate, coverage, rates_of
+from rates import Rate, coverage_verdict, rates_of
 
 RESULTS = Path(__file__).parent / "results" / "look_alikes.json"
 PACKAGES = ("tacit-irl", "numpy", "scipy")
@@ -156,7 +156,7 @@ def main() -> None:
         "weights": [one for one in rates if one.cell.endswith(": weight")],
         "prices": [one for one in rates if one.cell.endswith("price")],
     }
-    verdicts = {name: coverage(own) for name, own in parts.items()}
+    verdicts = {name: coverage_verdict(own) for name, own in parts.items()}
     for name, verdict in verdicts.items():
         print(f"{name}: {verdict}", flush=True)
     told = {name: asdict(verdict) for name, verdict in verdicts.items()}

@@ -158,7 +158,6 @@ def test_both_sides_of_a_threshold_of_size_say_the_same(where, free, monkeypatch
     assert few.status is many.status
 
 
-@pytest.mark.xfail(strict=True, reason="more than 200 features have no table")
 def test_columns_of_zeros_beyond_200_cost_the_others_nothing():
     below, beyond = (
         tacit.recover(*crowd(extra), estimator=tacit.Likelihood()) for extra in (4, 200)

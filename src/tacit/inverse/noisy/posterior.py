@@ -15,8 +15,13 @@ import numpy as np
 from tacit.inverse.noisy import DeltaMethod, Split, adjoint, points, table_scores
 from tacit.inverse.noisy.adjoint import Descent, Information, Loss, Place, begin, descend, runs_away
 from tacit.inverse.noisy.boltzmann import RESCUE, Fit, bounds_of
-from tacit.inverse.noisy.inference import delta_method, information, row_errors, split
-from tacit.inverse.noisy.steps import MANY_FEATURES
+from tacit.inverse.noisy.inference import (
+    delta_method,
+    information,
+    row_errors,
+    split,
+    undecided,
+)
 from tacit.inverse.parameters import BLIND, ONE_SIDED, TWO_SIDED, Parameters, inverse_information
 from tacit.inverse.sets import unmeasured
 from tacit.model.features import Design
@@ -61,6 +66,8 @@ def minimised(loss: Loss, options: Likelihood, near: Place | None = None) -> End
 
 # Relative size of what is left of the silent direction by rounding.
 SILENT = 1e-9
+# Most coefficients whose errors are kept as a table [D, D].
+TABLED = 1000
 # Share of a direction that conjugate gradients may leave, and their products.
 LEFT, PATIENT = 1e-6, 3000
 
@@ -76,6 +83,7 @@ class Posterior:
         precision: [D, D] the curvature; empty where it is not written out.
         outer: [D, D] sum over all steps of score times score; empty likewise.
         blind: how many directions nothing is known of, neither by steps nor by a prior.
+        free: [D] bool, the parameters that no bound holds for certain; empty likewise.
         effective: how many directions the steps determine, a share of each; NaN likewise.
         answer: to linear questions.
     """
@@ -86,6 +94,7 @@ class Posterior:
     precision: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     outer: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     blind: int = 0
+    free: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
     effective: float = np.nan
     answer: DeltaMethod
 
@@ -103,14 +112,17 @@ class Posterior:
         scores, fisher = written_law(ended)
         precision = fisher if loss.penalty is None else fisher + loss.penalty.toarray()
         silent = None if mdp.ends.any() else space.constant
-        covariance, blind = inverse_precision(precision, fitted.free, silent)
+        free = fitted.free
+        if loss.penalty is None:
+            free = undecided(fitted, fisher, free & ~space.empty)
+        covariance, blind = inverse_precision(precision, free, silent)
         reaction = np.zeros((space.size, space.size))
         if space.constraints:  # what is spent, and so the budgets, moves with the parameters
             reaction = information(scores, policy, reached.sum(axis=1))
         gauge = split(space, x, spent, reaction)
         spread = row_errors(gauge.jacobian, covariance, blind)
         ends = _ends(space, gauge, fitted, (precision, covariance), spread)
-        small = space.size <= MANY_FEATURES
+        small = space.size <= TABLED
         return cls(
             gauge=gauge,
             ends=ends,
@@ -118,6 +130,7 @@ class Posterior:
             precision=precision,
             outer=information(scores, loss.seen, np.ones(mdp.states)) if small else open_ends,
             blind=len(blind),
+            free=free,
             effective=float((covariance * fisher).sum()),
             answer=delta_method(space, x, gauge, covariance, blind, ends),
         )
@@ -208,7 +221,7 @@ def coefficients(
     names = coefficient_names(features.reward_names, features.cost_names)
     estimates = fitted.point.x / design.scales
     lower, upper = bounds_of(fitted, design.scales, given)
-    if known is None or design.size > MANY_FEATURES or not len(known.precision):
+    if known is None or design.size > TABLED or not len(known.precision):
         absence = "no table of standard errors is kept for so many coefficients: ask for directions"
         if known is None:
             absence = "the search found no maximum to measure the errors at"
@@ -221,7 +234,7 @@ def coefficients(
         outer=known.outer,
         scatter=np.full(known.outer.shape, np.nan),
         gradient=fitted.point.gradient,
-        free=fitted.free,
+        free=known.free,
         lower=lower,
         limits=np.full(design.size, np.nan),
         upper=upper,

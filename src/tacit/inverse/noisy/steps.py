@@ -25,6 +25,7 @@ from tacit.inverse.expectations import random_loss, squares_of
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit, fit, over_an_episode
 from tacit.inverse.noisy.inference import information
 from tacit.inverse.noisy.known import Bounds
+from tacit.model.features import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -297,9 +298,16 @@ def _span(mdp: MDP, columns: np.ndarray) -> np.ndarray:
 
 
 def are_many(mdp: MDP, features: Features) -> bool:
-    """Whether there are more features than are fitted with their curvature [D, D]."""
+    """Whether there are more features than are fitted with their curvature [D, D].
+
+    Of more than those only features that vary count: the others influence nothing.
+    """
     count = sum(features.sizes)
-    return count > MANY_FEATURES or not tables_fit(count * mdp.states * mdp.actions)
+    if not tables_fit(count * mdp.states * mdp.actions):
+        return True
+    if count > MANY_FEATURES:
+        count = int((~Design.of(mdp, features).empty).sum())
+    return count > MANY_FEATURES
 
 
 def priced(blocks: Sequence[slice], lower: np.ndarray) -> tuple[int, ...]:
