@@ -19,6 +19,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -257,6 +258,22 @@ def rewrite(page: Path) -> None:
         start, end = (place + shift for place in block.span)
         text, shift = text[:start] + printed + text[end:], shift + len(printed) - (end - start)
     page.write_text(text, encoding="utf-8")
+
+
+def test_extras_that_pages_name_can_be_installed_from_a_copy():
+    # Nothing is released: the name on the index would not be found.
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.py")]
+    named = {
+        found
+        for page in pages
+        for found in re.findall(r"pip install '(.*?)\[(.*?)\]'", page.read_text("utf-8"))
+    }
+    assert {where for where, _ in named} == {"."}
+    assert {extra for _, extra in named} - {"{extra}"} <= {*extras}
+    assert len(named) > 3
 
 
 if __name__ == "__main__":

@@ -697,5 +697,5 @@ def test_environments_without_a_table_are_refused(gym, name):
 def test_gymnasium_is_asked_for_only_by_name(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "gymnasium", None)
     tacit.worlds.gymnasium(two_rooms())
-    with pytest.raises(tacit.InvalidModel, match=r"pip install 'tacit-irl\[gymnasium\]'"):
+    with pytest.raises(tacit.InvalidModel, match=r"pip install '\.\[gymnasium\]'"):
         tacit.worlds.gymnasium("FrozenLake-v1")

@@ -19,7 +19,7 @@ from typing import Any, TextIO, TypeVar, cast
 
 import numpy as np
 
-from tacit.errors import TacitError
+from tacit.errors import TacitError, not_installed
 from tacit.files.arrays import BROKEN, Tree, digest, pack, unpack, write_arrays
 from tacit.files.atomic import BadFile
 from tacit.files.formats import read_arrays
@@ -238,8 +238,8 @@ def tensorboard(folder: str | Path) -> Callback:
     try:
         from tensorboardX import SummaryWriter
     except ImportError:
-        said = "tensorboard(...) needs tensorboardX: pip install 'tacit-irl[tensorboard]'"
-        raise ImportError(said) from None
+        needs = "tensorboard(...) needs tensorboardX"
+        raise ImportError(f"{needs}, {not_installed('tensorboard')}") from None
     return _Board(SummaryWriter(str(folder)))
 
 

@@ -20,7 +20,7 @@ from tacit.data.tally import tally_of
 from tacit.engine.backends import DENSE_LIMIT, backend_of
 from tacit.engine.progress import Callback
 from tacit.engine.sampler import Chains, sampled
-from tacit.errors import InvalidModel
+from tacit.errors import InvalidModel, not_installed
 from tacit.inverse.batch import Batch, Estimator, posed, searched, tell
 from tacit.inverse.doubts import POSTERIOR_DRAWS, Posterior, chain_findings, truncated
 from tacit.inverse.expectations import check_task
@@ -170,8 +170,7 @@ def check_sampler(mdp: MDP) -> None:
     """Raises where the No-U-Turn sampler cannot be used: not installed, or a world too large."""
     if find_spec("blackjax") is None:
         raise InvalidModel(
-            "the sampler nuts needs blackjax, which is not installed: pip install "
-            "'tacit-irl[nuts]', or use laplace"
+            f"the sampler nuts needs blackjax, {not_installed('nuts')}; or use laplace"
         )
     if mdp.states > DENSE_LIMIT:
         raise InvalidModel(
