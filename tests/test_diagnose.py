@@ -77,6 +77,10 @@ def test_a_share_of_lapses_is_estimated_with_its_interval():
     assert "lapses=True" in found.estimator
     likely = (steps_of(data).counts * np.log(found.behaviour)).sum()
     assert found.log_likelihood == pytest.approx(likely, abs=1e-3)
+    # A judge that is handed the recovery counts its lapses.
+    judged = tacit.judge.log_likelihood(place.mdp, found, data)
+    assert judged * data.steps == pytest.approx(likely, rel=1e-12)
+    assert judged > tacit.judge.log_likelihood(place.mdp, found.solution.policy, data) + 0.01
 
 
 def test_the_profile_of_the_share_ends_where_it_fell_by_the_quantile():

@@ -309,7 +309,7 @@ def _against_truth(run: Run, problem: Problem, folders: Sequence[Path]) -> Answe
         problem.truth,
         found.objective,
         solver=solver,
-        recovered_policy=found.solution.policy,
+        recovered_policy=found.behaviour,
         features=problem.features,
         demonstrations=problem.demonstrations,
     )

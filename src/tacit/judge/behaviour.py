@@ -15,6 +15,7 @@ from tacit.errors import InvalidModel
 from tacit.forward.solution import check_policy
 from tacit.forward.solve import solve
 from tacit.inverse.expectations import check_task, expectations_from_start, pull_back
+from tacit.inverse.recovery import Recovery
 from tacit.judge.outcomes import best_values
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
@@ -170,15 +171,17 @@ def policy_agreement(
     return 1.0 - float(visits[wrong > DUST].sum() / visits.sum())
 
 
-def log_likelihood(mdp: MDP, policy: np.ndarray, demonstrations: Demonstrations) -> float:
+def log_likelihood(
+    mdp: MDP, policy: np.ndarray | Recovery, demonstrations: Demonstrations
+) -> float:
     """Mean log probability of the observed actions under the policy, in nats a step.
 
     Range [-inf, 0]: -log A for the uniform policy where all A actions are available, -inf as soon
     as one observed action has probability 0, as an exactly optimal policy gives to any slip. The
     order of steps and episodes does not matter. Meant for demonstrations that the policy was not
-    fitted to.
+    fitted to. A recovery is judged by its behaviour, lapses included.
     """
-    policy = check_policy(mdp, policy)
+    policy = check_policy(mdp, policy.behaviour if isinstance(policy, Recovery) else policy)
     counts = demonstrations.counts(mdp)
     seen = counts > 0
     with np.errstate(divide="ignore"):
