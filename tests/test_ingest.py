@@ -513,3 +513,72 @@ def test_ends_among_cells_have_no_moves(tmp_path, ends):
     log = ingest(tmp_path / "log.csv", episode="who", x="x", y="y", cell=1.0, ends=ends)
     names, there = log.layout.state_names, (log.moves != -1).any(axis=1)
     assert [name for name, out in zip(names, there, strict=True) if not out] == ends
+
+
+def town(nodes: int, folder: Path) -> None:
+    """A log of 400 trips between nodes, drawn without tacit, and the table of roads."""
+    rng, side = np.random.default_rng(0), math.ceil(math.sqrt(nodes))
+    beside = [
+        [j for j in (i - side, i + side, i - 1, i + 1) if 0 <= j < nodes and on_a_line(i, j, side)]
+        for i in range(nodes)
+    ]
+    roads = [
+        (i, j, 1 + 2 * rng.random(), rng.random() < 0.25) for i in range(nodes) for j in beside[i]
+    ]
+    ways = np.zeros((nodes, nodes))
+    for i, j, length, toll in roads:
+        ways[i, j] = np.exp(-length - 2 * toll)
+    inverse = np.linalg.inv(np.eye(nodes) - ways)
+    rows = ["trip,node,person"]
+    for trip in range(400):
+        goal, at = trip % 10, int(rng.integers(10, nodes))
+        rows.append(f"{trip},n{at},p{trip % 80}")
+        while at != goal:
+            chances = np.array([ways[at, j] * inverse[j, goal] for j in beside[at]])
+            at = beside[at][rng.choice(len(chances), p=chances / chances.sum())]
+            rows.append(f"{trip},n{at},p{trip % 80}")
+    (folder / "log.csv").write_text("\n".join(rows) + "\n")
+    lines = [f"n{i},n{j},{length},{int(toll)}" for i, j, length, toll in roads]
+    (folder / "roads.csv").write_text("\n".join(["from,to,length,toll", *lines]) + "\n")
+
+
+def on_a_line(i: int, j: int, side: int) -> bool:
+    return i // side == j // side or i % side == j % side
+
+
+@pytest.mark.parametrize("nodes", [30, 200])
+def test_a_log_of_nodes_and_a_table_of_roads_become_trips(nodes, tmp_path):
+    town(nodes, tmp_path)
+    words = ["--episode", "trip", "--state", "node", "--individual", "person"]
+    words += ["--roads", str(tmp_path / "roads.csv"), "--out", str(tmp_path / "trips")]
+    assert main(["ingest", str(tmp_path / "log.csv"), *words]) == 0
+    problem = tacit.runs.Problem.load(tmp_path / "trips")
+    assert problem.mdp.states == nodes
+    found = tacit.recover(problem.trips)
+    assert found.parameters.names == ("length", "toll")
+    errors = found.parameters.standard_errors
+    assert (np.abs(found.parameters.estimates - np.array([-1, -2])) < 4 * errors).all()
+    assert (errors < [0.1, 0.3]).all()
+
+
+@pytest.mark.parametrize(
+    ("roads", "words"),
+    [
+        ("from,to,km\na,b,1\nb,a,1\n", ["1 of 2", "b to c"]),
+        ("from,to,km\na,b,1\nb,c,1\na,b,2\n", ["line 4", "one road from a to b"]),
+        ("from,to,km\na,b,1\nb,c,far\n", ["line 3", "km", "'far'"]),
+        ("from,to,km\na,b,1\nb,c,\n", ["line 3", "km", "missing"]),
+        ("from,to\na,b\nb,c\n", ["a column of numbers for each attribute"]),
+        ("from,till,km\na,b,1\n", ["'to'", "till"]),
+    ],
+)
+def test_roads_that_do_not_carry_the_trips_are_refused(roads, words, tmp_path, capsys):
+    (tmp_path / "log.csv").write_text("trip,node\n1,a\n1,b\n1,c\n")
+    (tmp_path / "roads.csv").write_text(roads)
+    words_of = ["--episode", "trip", "--state", "node", "--roads", str(tmp_path / "roads.csv")]
+    assert main(["ingest", str(tmp_path / "log.csv"), *words_of, "--out", str(tmp_path / "p")]) == 2
+    line = capsys.readouterr().err.strip()
+    assert "\n" not in line
+    for word in words:
+        assert word in line
+    assert not (tmp_path / "p").exists()

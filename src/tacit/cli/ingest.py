@@ -100,11 +100,13 @@ class Ingest:
         None
     )
     """x and y of a corner of some cell, so that logs share their cells"""
+    roads: Annotated[Optional[Path], shown_default("none")] = None
+    """table of roads with columns from, to and attributes: each episode is a trip along them"""
     reward: Annotated[Union[None, tuple[str, ...]], shown_default("all but the costs")] = None
     """names of columns and maps that may be wanted"""
     cost: Annotated[Union[None, tuple[str, ...]], shown_default("none")] = None
     """those that may be refused, a constraint each; roads+water makes one constraint of both"""
-    discount: float = 0.9
+    discount: Annotated[Optional[float], shown_default("0.9, on roads 1")] = None
     """how far ahead is planned: 1 / (1 - discount) steps"""
     decimal_comma: bool = False
     """whether 3,5 means three and a half"""
@@ -112,7 +114,7 @@ class Ingest:
     """recover with coarser and finer cells as well, and say whether the answer depends on them"""
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.discount <= 1.0:
+        if self.discount is not None and not 0.0 <= self.discount <= 1.0:
             raise InvalidModel(f"discount must be in [0, 1]; got {self.discount}")
         for entry in self.maps or ():
             if not all(entry.partition("=")[::2]):
@@ -130,7 +132,10 @@ class Ingest:
             return proposal
         log = self.read()
         features = self.features(log)
-        write_folder(self.out, lambda folder: write_problem(folder, log, features, self.discount))
+        top = [f"discount = {self._discount}"]
+        if self.roads is not None:
+            top.append('goal = "last"  # every episode is a trip to its last state')
+        write_folder(self.out, lambda folder: write_problem(folder, log, features, top))
         problem = Problem.load(self.out)  # what cannot be read again is a bug of ours, told now
         seen = log.demonstrations
         groups = [] if seen.groups is None else [*dict.fromkeys(seen.groups.tolist())]
@@ -201,6 +206,7 @@ class Ingest:
     def read(self, *, scale: float = 1.0) -> Log:
         """The log, in cells of that many times their width."""
         from tacit.data.sources import ingest
+        from tacit.data.sources.roads import on_roads
 
         options: dict[str, Any] = {name: getattr(self, name) for name in READ}
         for name in ("cell", "hexagon"):
@@ -213,7 +219,16 @@ class Ingest:
             named = (one.partition("=") for one in self.classes)
             classes = {name: reference or None for name, _, reference in named}
         found = ingest(self.log, **options, maps=maps, classes=classes)
+        if self.roads is not None:
+            return on_roads(found, self.roads, decimal_comma=self.decimal_comma)
         return found if found.features else with_plain_features(found)
+
+    @property
+    def _discount(self) -> float:
+        """The discount as given, else 0.9, or 1 on roads, where every trip ends."""
+        if self.discount is not None:
+            return self.discount
+        return 0.9 if self.roads is None else 1.0
 
     def features(self, log: Log) -> Features:
         """What reward and cost may be made of."""
@@ -229,7 +244,7 @@ class Ingest:
 
         def make(size: float) -> Task:
             log = self.read(scale=size / width)
-            return Task(log.mdp(self.discount), self.features(log), log.demonstrations)
+            return Task(log.mdp(self._discount), self.features(log), log.demonstrations)
 
         return resolution_check(make, [width, width * FACTOR, width / FACTOR])
 
@@ -269,8 +284,8 @@ def with_plain_features(log: Log) -> Log:
     return replace(log, features=found, demonstrations=seen, notes=(*log.notes, said))
 
 
-def write_problem(folder: Path, log: Log, features: Features, discount: float) -> None:
-    """Writes the text files of a problem, and the picture where there are cells."""
+def write_problem(folder: Path, log: Log, features: Features, top: Sequence[str]) -> None:
+    """Writes the text files of a problem, `top` on top of its settings, and the picture."""
     import numpy as np
 
     from tacit.files.atomic import write_bytes, write_csv
@@ -296,7 +311,7 @@ def write_problem(folder: Path, log: Log, features: Features, discount: float) -
     write_csv(folder / "features.csv", [*head, *columns], rows)
     lines = [
         "# Made by tacit ingest. docs/formats.md explains every key.",
-        f"discount = {discount}",
+        *top,
         "",
         "[features]",
         f"reward = {toml([*features.reward_names])}",
