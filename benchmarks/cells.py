@@ -42,8 +42,8 @@ def task(bins: float) -> tacit.Task:
     sides = zip(car.observation_space.low, car.observation_space.high, strict=True)
     edges = [np.linspace(float(low), float(high), int(bins) + 1) for low, high in sides]
     cells = Discretiser.from_edges(edges, names=["position", "speed"])
-    many = len(cells.centres)
-    how = {"max_steps": 200, "discretiser": cells, "ends": np.full(many, many)}
+    many = cells.states
+    how = {"max_steps": 200, "discretiser": cells.with_ends(many)}
     seen = rollouts(car, driver(0.15, 0), episodes=60, **how)
     explored = rollouts(car, driver(0.5, 1), episodes=200, **how)
     mdp = tacit.MDP.from_transitions(explored, discount=0.97, n_states=many + 1, n_actions=3)

@@ -243,6 +243,69 @@ def test_a_discretiser_says_the_state_of_an_observation():
     assert reward == info["cost"] == cells(before) == (2 * (before[0] >= 0) + (before[2] >= 0))
 
 
+def test_a_wrapper_passes_the_checker_of_gymnasium():
+    from gymnasium.utils.env_checker import check_env
+
+    goal = Objective(np.arange(16) == 15, [np.arange(16) == 5], [1.0])
+    env = export.wrapper(gymnasium.make("FrozenLake-v1"), goal)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*(wrapped|wrapper|spec|registered).*")
+        check_env(env, skip_render_check=True)
+    first, _ = env.reset(seed=3, options={"of": "somebody"})
+    assert [env.reset(seed=3)[0], env.step(1)[0]] == [first, env.unwrapped.s]
+
+
+class Hall(gymnasium.Env):
+    """A hall 4 metres long, walked one metre a step; it ends an episode at 3.5 metres and more."""
+
+    observation_space = gymnasium.spaces.Box(0.0, 4.0, (1,), np.float64)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at = np.array([1.6])
+        return self.at, {}
+
+    def step(self, action):
+        self.at = np.clip(self.at + (1.0 if action else -1.0), 0.0, 4.0)
+        return self.at, 0.0, bool(self.at[0] >= 3.5), False, {}
+
+
+def test_a_discretiser_carries_its_ends_to_recordings_and_wrappers(tmp_path):
+    halves = Discretiser.from_edges([[0, 2, 4]], names=["x"])  # the far half is left and ends
+    halves = halves.with_ends(halves.states)
+    halves.save(tmp_path / "halves.npz")
+    halves = Discretiser.load(tmp_path / "halves.npz")
+    assert halves.ends.tolist() == [2, 2]
+    seen = tacit.data.sources.rollouts(Hall(), lambda at: 1, episodes=1, discretiser=halves)
+    assert (seen.states.tolist(), seen.final_states.tolist()) == ([0, 1], [2])
+    goal = Objective([0.0, 0.0, 5.0])
+    env = export.wrapper(Hall(), goal, state_of=halves)
+    env.reset(seed=0)
+    assert [env.step(1)[1:3] for _ in range(2)] == [(0.0, False), (5.0, True)]
+    # Where nobody says what the state more is, nothing is paid in silence.
+    plain = Discretiser.from_edges([[0, 2, 4]])
+    for state_of in (plain, Discretiser.from_edges([[0, 4]])):
+        with pytest.raises(InvalidModel, match=f"knows 3 states and {state_of.states} are obs"):
+            export.wrapper(Hall(), goal, state_of=state_of)
+    with pytest.raises(InvalidModel, match="a discretiser carries its ends"):
+        export.wrapper(Hall(), goal, state_of=halves, ends=[2, 2])
+    with pytest.raises(InvalidModel, match="for each of 2"):
+        halves.with_ends([2, 2, 2])
+    # A function says no more than a number; the ends of a recovery say that this one is none.
+    house = MDP(
+        np.eye(3)[[[1, 0], [2, 0], [0, 0]]], [1, 0, 0], 0.9, available=[[1, 1]] * 2 + [[0, 0]]
+    )
+    walks = [([0, 1, 2], [0, 0]), ([0, 0, 1, 2], [1, 0, 0])] * 9
+    log = tacit.Demonstrations.from_trajectories(walks, ended=[True] * 18)
+    found = tacit.recover(house, tacit.Features(np.eye(3)[:, [2]], []), log, throw=False)
+    env = export.wrapper(Hall(), found, state_of=lambda at: int(plain(at)[0]))
+    env.reset(seed=0)
+    env.step(1)
+    with pytest.raises(InvalidModel, match="over in state 1, which is no end"):
+        env.step(1)
+
+
 def test_a_wrapper_of_the_wrong_size_is_refused():
     lake = gymnasium.make("FrozenLake-v1")
     with pytest.raises(InvalidModel, match=r"knows 3 numbers, from 0; got Discrete\(16\)"):

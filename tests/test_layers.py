@@ -70,8 +70,9 @@ OPTIONAL = {
     "tyro",
     "xarray",
 }
-# Nothing imports `show` before there is something to draw, or `cli` before words to read.
-AT_ONCE = {("show", "matplotlib"), ("show", "jinja2"), ("cli", "tyro")}
+# Nothing imports `show` before there is something to draw, `cli` before words to read, or the
+# environments of `export` before one is asked for.
+AT_ONCE = {("show", "matplotlib"), ("show", "jinja2"), ("cli", "tyro"), ("export", "gymnasium")}
 # Rooms that speak to people, where a regular expression may read only what is not a sentence.
 SPEAKING = ("inverse", "checks", "show")
 PATTERNS = {

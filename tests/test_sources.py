@@ -407,6 +407,8 @@ def test_continuous_observations_and_actions_go_through_discretisers():
     assert seen.final_states.tolist() == states[6:]
     assert seen.layout.action_names[1].startswith("push in")
     table = np.eye(2)[np.ones(8, int)]  # always pushes to the right: the middle of its bin
+    with pytest.raises(tacit.InvalidModel, match=r"with_ends\(ends\)"):
+        tacit.data.sources.rollouts(Cart(), table, ends=np.full(8, 8), **options)
     pushed = tacit.data.sources.rollouts(Cart(), table, episodes=1, max_steps=3, **options)
     assert pushed.states.tolist() == [int(places([0.15 * n, 0.1 * n])) for n in range(3)]
     with pytest.raises(tacit.InvalidDemonstrations, match="discretise first"):

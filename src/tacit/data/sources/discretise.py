@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -134,6 +134,17 @@ def cluster_centres(points: np.ndarray, count: int, seed: int) -> np.ndarray:
     return centres[np.lexsort(centres.T[::-1])]
 
 
+def checked_ends(given: npt.ArrayLike, states: int) -> np.ndarray:
+    """[S] where an episode is over that terminates in each state, -1 for the state itself."""
+    ends = np.array(given)
+    if ends.shape != (states,) or ends.dtype.kind not in "iu":
+        raise InvalidModel(
+            f"ends must hold the number of a state for each of {states}; got {ends.dtype} of "
+            f"shape {ends.shape}"
+        )
+    return ends.astype(np.int64)
+
+
 def ranges(names: Sequence[str], edges: Sequence[np.ndarray]) -> tuple[str, ...]:
     """[S] names such as "x in [0, 0.5), y in [1, 2]"; the last bin of an axis has its end in it."""
     words = []
@@ -186,6 +197,8 @@ class Discretiser:
         high: [d] largest coordinates that belong to a state.
         names: [d] what the axes are called.
         clip: whether a point outside goes to the nearest state instead of being refused.
+        ends: [S] the state in which an episode is over that terminates in each one, -1 for the
+            state itself; None for the state itself everywhere. `with_ends` sets them.
     """
 
     centres: np.ndarray
@@ -194,6 +207,7 @@ class Discretiser:
     high: np.ndarray
     names: tuple[str, ...]
     clip: bool = False
+    ends: np.ndarray | None = None
 
     @classmethod
     def fit(
@@ -263,11 +277,26 @@ class Discretiser:
         edges = tuple(read_only(np.array(axis, dtype=np.float64)) for axis in self.edges)
         object.__setattr__(self, "edges", edges)
         object.__setattr__(self, "names", tuple(map(str, self.names)))
+        if self.ends is not None:
+            object.__setattr__(self, "ends", read_only(checked_ends(self.ends, self.states)))
 
     @property
     def states(self) -> int:
         """S, the number of states."""
         return len(self.centres)
+
+    def with_ends(self, ends: npt.ArrayLike) -> Discretiser:
+        """The same map, where episodes that terminate lead to states of their own.
+
+        `tacit.data.sources.rollouts`, `from_minari` and `tacit.export.wrapper` read the ends here:
+        what was recovered with them is paid with them.
+
+        Args:
+            ends: [S] the state in which an episode is over that terminates in each one, -1 for the
+                state itself; or one number for all: `cells.with_ends(cells.states)`.
+        """
+        ends = np.asarray(ends)
+        return replace(self, ends=np.full(self.states, ends) if ends.ndim == 0 else ends)
 
     def __call__(self, points: npt.ArrayLike) -> np.ndarray | int:
         """[N] the states of points [N, d]; one number for a single point [d]."""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.sources.discretise import Discretiser
+from tacit.data.sources.discretise import Discretiser, checked_ends
 from tacit.data.sources.gymnasium import Foreign, element, made, number, size, terminal_states
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError, optional
 from tacit.files.atomic import naming
@@ -88,7 +88,8 @@ def rollouts(
         max_steps: most steps of an episode.
         ends: [S] where an episode is over that terminates in each state; None for those of
             `terminal_states`, as the world of `tacit.worlds.gymnasium` has them, and of an
-            environment without a table `P` for the state itself.
+            environment without a table `P` for the state itself. A discretiser has its own:
+            `Discretiser.with_ends`.
         discretiser: of continuous observations. Whether its states are fine enough,
             `tacit.checks.resolution_check` tells.
         action_discretiser: of continuous actions.
@@ -100,10 +101,12 @@ def rollouts(
     for name, value in (("episodes", episodes), ("max_steps", max_steps)):
         if value < 1:
             raise InvalidModel(f"{name} must be at least 1; got {value}")
-    told = terminal_states(environment) if ends is None and discretiser is None else ends
-    if ends is None and told is not None and np.shape(told) != (states,):
-        told = None  # what is observed is not what the table numbers
-    over = where_over(told, states)
+    ends = ends_of(ends, discretiser)
+    if ends is None and discretiser is None:
+        table = terminal_states(environment)
+        # What is observed may not be what the table numbers.
+        ends = table if table is not None and table.shape == (states,) else None
+    over = where_over(ends, states)
     choose = _chooser(policy, (seeing, acting), np.random.default_rng(seed))
     pairs, ended = [], []
     for episode in range(episodes):
@@ -133,14 +136,21 @@ def _layout(states: Discretiser | None, actions: Discretiser | None) -> Layout |
     return layout if actions is None else replace(layout, action_names=actions.layout.state_names)
 
 
+def ends_of(given: npt.ArrayLike | None, discretiser: object) -> npt.ArrayLike | None:
+    """[S] the ends as given, or those that a discretiser carries; None where nobody says."""
+    if not isinstance(discretiser, Discretiser):
+        return given
+    if given is not None:
+        raise InvalidModel(
+            "a discretiser carries its ends: give them to it, discretiser.with_ends(ends), in "
+            "place of ends="
+        )
+    return discretiser.ends
+
+
 def where_over(given: npt.ArrayLike | None, states: int) -> np.ndarray:
     """[S] where an episode is over that terminates in each state: as given, or the state itself."""
-    ends = np.full(states, -1) if given is None else np.asarray(given)
-    if ends.shape != (states,) or ends.dtype.kind not in "iu":
-        raise InvalidModel(
-            f"ends must hold the number of a state for each of {states}; got {ends.dtype} of "
-            f"shape {ends.shape}"
-        )
+    ends = np.full(states, -1) if given is None else checked_ends(given, states)
     return np.where(ends < 0, np.arange(states), ends)
 
 
@@ -209,7 +219,7 @@ def from_minari(
         dataset: a `MinariDataset`, the folder of one (HDF5 or Arrow), or the name of one that is
             stored on this machine.
         ends: [S] where an episode is over that terminates in each state, as `terminal_states` of
-            its environment tells; None for the state itself.
+            its environment tells; None for the state itself. A discretiser has its own.
         discretiser: of continuous observations.
         action_discretiser: of continuous actions.
     """
@@ -220,7 +230,7 @@ def from_minari(
         dataset = _opened(dataset)
     seeing = Coding(dataset.observation_space, "observations", discretiser)
     acting = Coding(dataset.action_space, "actions", action_discretiser)
-    over = where_over(ends, seeing.size)
+    over = where_over(ends_of(ends, discretiser), seeing.size)
     if acting.size < 1:
         raise InvalidDemonstrations("there must be at least one action; got none")
     pairs, ended = [], []
