@@ -25,9 +25,10 @@ from tacit.inverse.forbidden.walks import Walks
 
 # Beta(1, 9): before anything is seen one candidate in ten is forbidden.
 FORBIDDEN, ALLOWED = 1.0, 9.0
-# Jumps of a chain over complete walks, at least; moves of one over single solutions; the share
-# that forgets the beginning, and how often both are made twice as long until they agree.
-JUMPS, MOVES, FORGOTTEN, LONGER = 2000, 8000, 0.15, 2
+# Jumps of a chain over complete walks, at least; moves a candidate of one over single solutions,
+# and at least and at most how many; the share that forgets the beginning, and how often both are
+# made twice as long until they agree.
+JUMPS, MOVES, RANGE, FORGOTTEN, LONGER = 2000, 100, (2000, 8000), 0.15, 2
 # Nats of the posterior below which a chain is lost: a set that it may stay at for ever.
 HOPELESS = 10.0
 # Share of swaps among moves: they cross where two candidates stand in for each other.
@@ -169,7 +170,8 @@ class Posterior:
         """A chain from this set [K] bool; a `longer` one has that many sets."""
         if isinstance(self.likelihood, Walks):
             return self.jumps(start, rng, longer or max(JUMPS, 3 * len(self.possible)))
-        return self.moves(start, rng, longer or MOVES)
+        count = int(np.clip(MOVES * len(self.possible), *RANGE))
+        return self.moves(start, rng, longer or count)
 
     def jumps(self, start: np.ndarray, rng: np.random.Generator, count: int) -> Chain:
         """Heat bath without rejection: each jump flips a candidate, after the time it takes.
