@@ -24,6 +24,7 @@ from tacit.cli import main
 PROBLEM, FOLDER, CHOSEN = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
 WORDS = ["--estimator", "alternating", "--starts", "2", "--max-steps", "6", "--no-report"]
 MOST_LIVES = 150
+FEWEST_KILLS = 5  # before a life may end
 
 resume.claimed = functools.partial(resume.claimed, every=0.0)
 
@@ -88,27 +89,47 @@ def killed_at_each_checkpoint() -> dict:
 
 
 def killed_at_random() -> dict:
+    """Lives killed within the time of an unbroken one; begun anew where one ends too early."""
     rng, out, kills = random.Random(0), FOLDER / "run", 0
+    began = time.monotonic()
+    lived(lambda: recover(FOLDER / "unbroken", "--quiet"))
+    whole = time.monotonic() - began
     for _ in range(MOST_LIVES):
+        began = time.monotonic()
         child = born(lambda: recover(out, "--resume"), FOLDER / "errors")
         # Longer and longer, so that it ends at last.
-        time.sleep(rng.uniform(0.0, 0.1 + 0.05 * kills))
+        time.sleep(rng.uniform(0.0, whole * (0.9 + 0.1 * kills)))
         os.kill(child, signal.SIGKILL)
         code = ended(child)
-        if code != -signal.SIGKILL:
+        if code == -signal.SIGKILL:
+            kills += 1
+        elif kills >= FEWEST_KILLS:
             return {"kills": kills, "code": code}
-        kills += 1
+        else:  # the machine is quicker than it was
+            whole = min(whole, 0.8 * (time.monotonic() - began))
+            shutil.rmtree(out)
     return {"kills": kills, "code": None}
 
 
+def signalled_at_a_checkpoint(out: Path, number: int) -> int:
+    """A life that gets a signal as it has made its first checkpoint."""
+    rename, sent = os.replace, False
+
+    def replace(source, target):
+        nonlocal sent
+        rename(source, target)
+        if Path(target).name == "searches.npz" and not sent:
+            sent = True
+            os.kill(os.getpid(), number)
+
+    os.replace = replace
+    return recover(out, "--resume")
+
+
 def signalled(number: int) -> dict:
-    """A life that is asked to end once it has made a few checkpoints, and the life after it."""
+    """A life that is asked to end once it has made a checkpoint, and the life after it."""
     out = FOLDER / "run"
-    child = born(lambda: recover(out, "--resume"), FOLDER / "errors")
-    while not (out / "checkpoint" / "searches.npz").exists():
-        time.sleep(0.001)
-    os.kill(child, number)
-    code, said = ended(child), (FOLDER / "errors").read_text()
+    code, said = lived(lambda: signalled_at_a_checkpoint(out, number))
     left = sorted(path.name for path in out.iterdir())
     again, _ = lived(lambda: recover(out, "--resume"))
     return {"code": code, "said": said, "left": left, "again": again}
