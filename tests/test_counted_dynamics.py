@@ -1,5 +1,7 @@
 """Counted dynamics: intervals that hold although the world itself was estimated from steps."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ from tacit.folders.problem import Problem
 from tacit.forward.solution import visitation
 from tacit.inference.counted_rows import CountedRows, chain_slopes
 from tacit.inverse.findings import Kind
+from tacit.inverse.joint.tasks import SharedLikelihood
 from tacit.inverse.noisy.counted import dynamics_noise
 from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.steps import Steps, coordinates
@@ -181,3 +184,20 @@ def unseen_share(mdp: MDP, known: MDP, seen: tacit.Demonstrations) -> float:
     new = mdp.dense().mean(axis=1) * ~known.dense().any(axis=1)
     visits = seen.counts(mdp).sum(axis=1)
     return float(visits @ new.sum(axis=1) / visits.sum())
+
+
+def test_tasks_from_one_log_have_the_errors_of_one_task():
+    """Their rows err alike: only what the steps say is more, the more tasks there are."""
+    mdp, features, policy = world(np.random.default_rng(5), states=6)
+    known = counted(mdp, 300, 6)
+    seen = tacit.simulate(mdp, policy, trajectories=80, steps=50, seed=2)
+    halves = [seen.select(np.arange(80) % 2 == k) for k in (0, 1)]
+    tasks = [tacit.Task(replace(known), features, half) for half in halves]
+    shared = SharedLikelihood(share_reward=True, likelihood=Likelihood(level=1.0))
+    joint = replace(shared, share_temperature=True).fit(tasks, throw=False)
+    alone = Likelihood(level=1.0).fit(known, features, seen, throw=False)
+    for found in joint.recoveries:
+        # What a task refuses, a single feature, is its own.
+        errors = [one.parameters.standard_errors[:2] for one in (found, alone)]
+        np.testing.assert_allclose(*errors, rtol=0.05)
+        assert found.identification.dynamics.growth > 1.5

@@ -22,11 +22,16 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import Scatter
 from tacit.forward.solution import visitation
 from tacit.inference.boundary import Cone
+from tacit.inference.counted_rows import CountedRows
 from tacit.inference.numerics import chi_square_tail, covariance_root, simulated_chance
+from tacit.inverse.diagnostics import CountedDynamics
 from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.joint import Link
+from tacit.inverse.joint.counted import tasks_noise
 from tacit.inverse.joint.stack import Stack, StackFit
+from tacit.inverse.noisy import Split
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit
+from tacit.inverse.noisy.counted import DynamicsNoise, budget_stretch
 from tacit.inverse.noisy.evidence import FLAT, SUSPICIOUS, bisected
 from tacit.inverse.noisy.inference import (
     CLUSTERS,
@@ -85,6 +90,8 @@ class Pooled:
         moving: [n] bool, the joint parameters that are free, or on a bound perhaps by chance.
         limits: [n] lower limits of those without an upper one (forbidden costs), else NaN.
         outer: [n, n] sum over all steps of score times score.
+        noise: what counted dynamics add to the joint parameters; None where all are known.
+        dynamics: how much that is, one a task; None likewise.
     """
 
     fisher: np.ndarray
@@ -92,6 +99,8 @@ class Pooled:
     moving: np.ndarray
     limits: np.ndarray
     outer: np.ndarray
+    noise: DynamicsNoise | None = None
+    dynamics: tuple[CountedDynamics | None, ...] = ()
 
 
 def pooled(stack: Stack, fitted: StackFit, seen: Sequence[Demonstrations]) -> Pooled:
@@ -113,7 +122,19 @@ def pooled(stack: Stack, fitted: StackFit, seen: Sequence[Demonstrations]) -> Po
     taken = [(one.counts, np.ones(one.mdp.states)) for one in stack.steps]
     squares = [information(one, *pair) for one, pair in zip(scores, taken, strict=True)]
     outer = here.information(squares)
-    return Pooled(fisher=fisher, errors=found, moving=moving, limits=limits, outer=outer)
+    told = Pooled(fisher=fisher, errors=found, moving=moving, limits=limits, outer=outer)
+    made = tasks_noise(stack, fitted, bread=fisher, free=moving)
+    if made is None or stack.ridged or not fitted.whole.converged:
+        return told
+    noise, plain = made[0], inverse_information(fisher, moving)[0]
+    counted = noise.on(found, fisher, plain)
+    dynamics = [
+        None
+        if (rows := CountedRows.of(one.mdp)) is None
+        else noise.summary(rows, one.visits, found, counted)
+        for one in stack.steps
+    ]
+    return replace(told, errors=counted, noise=noise, dynamics=tuple(dynamics))
 
 
 def together(parts: Sequence[Parameters]) -> Parameters:
@@ -157,6 +178,8 @@ def parameters_of(
         limits=limits,
         trajectories=0 if clusters is None else clusters.episodes,
         errors="clustered" if told.errors.clustered else "fisher",
+        dynamics=None if told.noise is None else told.noise.added()[inner],
+        attenuation=1.0 if told.noise is None else told.noise.attenuation,
     )
 
 
@@ -198,13 +221,29 @@ def numbers_of(stack: Stack, fitted: StackFit, told: Pooled, task: int) -> Numbe
     fisher = adapted.T @ told.fisher @ adapted
     # A factor * z[size] of the joint parameter is the task's own.
     per_entry = shape.factors[task] * fitted.z[shape.sizes[task]]
-    ends, spread = intervals(
-        space, seen_alone, gauge, found, fisher=fisher, limits=limits * per_entry
-    )
+    about = (space, seen_alone, gauge, found)
+    stretch = _stretch(stack, told, task, gauge, inner, covariance)
+    ends, spread = intervals(*about, fisher=fisher, limits=limits * per_entry, stretch=stretch)
     if not fitted.whole.converged or stack.ridged:
         # Curvature says nothing about a maximum that is not there or was not reached.
         ends[:], spread[:] = np.nan, np.nan
     return Numbers(gauge, ends, spread)
+
+
+def _stretch(
+    stack: Stack, told: Pooled, task: int, gauge: Split, inner: np.ndarray, law: np.ndarray
+) -> np.ndarray | None:
+    """[K] by what errors of a task's budgets grow as what is spent moves with counted dynamics.
+
+    `inner` [D, n] is the derivative of its parameters, `law` [D, D] their covariance.
+    """
+    if told.noise is None:
+        return None
+    begin = sum(steps.space.size for steps in stack.steps[:task])
+    own = slice(begin, begin + len(inner))
+    noise = replace(told.noise, sums=told.noise.sums[own, own], across=told.noise.across[:, own])
+    inverse = inner @ inverse_information(told.fisher, told.moving)[0]
+    return budget_stretch(stack.steps[task].space, gauge, inverse, law, noise)
 
 
 def _adapted(fitted: StackFit, told: Pooled, task: int) -> np.ndarray:
@@ -266,6 +305,7 @@ def agreement_p_value(
     narrow: Directions,
     *,
     seed: int = 0,
+    scatter: np.ndarray | None = None,
 ) -> float:
     """The chance of a likelihood ratio this large if the narrower model is true.
 
@@ -275,15 +315,21 @@ def agreement_p_value(
         wide: where the wider model may move from the fit of the narrower one.
         narrow: where the narrower model may move.
         seed: of the simulated law.
+        scatter: [N, N] of the scores of all tasks' own parameters, where it is not the information.
     """
-    if not (wide.one_sided.any() or narrow.one_sided.any()):
+    if scatter is None and not (wide.one_sided.any() or narrow.one_sided.any()):
         ranks = [rank_of(one.information(fishers), one.free) for one in (wide, narrow)]
         degrees = ranks[0] - ranks[1]
         return chi_square_tail(degrees, max(ratio, 0.0)) if degrees > 0 else 1.0
+    whole = None if scatter is None else covariance_root(scatter)
     roots = [covariance_root(fisher) for fisher in fishers]
+    edges = np.cumsum([len(root) for root in roots])[:-1]
 
     def larger(random: np.random.Generator, count: int) -> int:
-        scores = [random.standard_normal((count, len(root))) @ root.T for root in roots]
+        if whole is None:
+            scores = [random.standard_normal((count, len(root))) @ root.T for root in roots]
+        else:
+            scores = np.split(random.standard_normal((count, len(whole))) @ whole.T, edges, axis=1)
         gained = _gain(wide, fishers, scores) - _gain(narrow, fishers, scores)
         return int((gained >= ratio).sum())
 

@@ -32,6 +32,7 @@ from tacit.inverse.joint.inference import (
 from tacit.inverse.joint.stack import task_goodness
 from tacit.inverse.noisy.activity import Verdict, level_findings
 from tacit.inverse.noisy.boltzmann import RESCUE, expert_of
+from tacit.inverse.noisy.counted import dynamics_findings
 from tacit.inverse.noisy.intervals import Numbers
 from tacit.inverse.parameters import Parameters
 from tacit.inverse.recovery import (
@@ -231,7 +232,9 @@ def _recovery(
             seen, pull_back(task.features, visits), projected_gradient=whole.projected_gradient
         ),
         history=History({"loss": [part.point.loss], "evaluations": [part.steps]}),
-        identification=_identification(task, found, numbers, goodness, e, options.likelihood.level),
+        identification=_identification(
+            task, found, numbers, goodness, told, e, options.likelihood.level
+        ),
         estimator=f"{options!r}, task {e} of {len(steps)}",
         parameters=parameters_of(found.stack, found.joint, told, e, names),
         goodness=goodness,
@@ -253,7 +256,13 @@ def _completed(own: Numbers, other: Numbers) -> Numbers:
 
 
 def _identification(
-    task: Task, found: Search, numbers: Numbers, goodness: Goodness, e: int, level: float
+    task: Task,
+    found: Search,
+    numbers: Numbers,
+    goodness: Goodness,
+    told: Pooled,
+    e: int,
+    level: float,
 ) -> Identification:
     """What is known of a task's own numbers; an untested size has the constraint's p-value."""
     p_values = np.where(np.isnan(found.sizes[:, e]), found.activity, found.sizes[:, e])
@@ -270,8 +279,10 @@ def _identification(
     if len(found.stack.steps) > 1 and active.any():
         findings.append(Finding("Cost weights are those of all tasks together."))
     findings += data_findings(task.mdp, task.demonstrations)
-    space = found.stack.steps[e].space
-    return numbers.identification(space, findings=findings, verdict=verdict)
+    space, dynamics = found.stack.steps[e].space, told.dynamics[e] if told.dynamics else None
+    findings += [] if dynamics is None else dynamics_findings(dynamics)
+    about = {"findings": findings, "verdict": verdict, "dynamics": dynamics}
+    return numbers.identification(space, **about)
 
 
 def _shared(

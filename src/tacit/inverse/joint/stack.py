@@ -15,12 +15,15 @@ import numpy as np
 from tacit.data.observed import Observed
 from tacit.engine.backends import Stepwise, backend_of
 from tacit.engine.soft_search import REST, SHORTEST, Dual, Point, distance, point_at
+from tacit.inference.counted_rows import CountedRows
 from tacit.inference.goodness import FittedChoices
 from tacit.inverse.diagnostics import Goodness, goodness_of, holm, untested
 from tacit.inverse.joint import Link
 from tacit.inverse.noisy.boltzmann import Fit
+from tacit.inverse.noisy.counted import policy_noise
 from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.steps import Steps
+from tacit.model.mdp import MDP
 
 
 def posed(
@@ -183,6 +186,19 @@ class Stack:
         """Minus the log-likelihood of all tasks at other joint parameters."""
         return sum(float(one.loss) for one in self._points(fitted.link, z, fitted.points))
 
+    def elsewhere(self, mdps: Sequence[MDP]) -> Stack:
+        """The likelihoods of the same steps in other worlds, one a task."""
+        pairs = zip(mdps, self.steps, strict=True)
+        steps = tuple(Steps.counted(mdp, one.space, one.counts) for mdp, one in pairs)
+        starts = zip(self.problems, steps, strict=True)
+        problems = tuple(problem._replace(start=one.start) for problem, one in starts)
+        return replace(self, steps=steps, problems=problems)
+
+    def slopes(self, fitted: StackFit, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """[n] gradient and [n, n] curvature of the sum at joint parameters near a fit."""
+        _, here = self._joined(fitted.link, z, self._points(fitted.link, z, fitted.points))
+        return here.gradient, here.curvature
+
     def _points(self, link: Link, z: np.ndarray, near: Sequence[Point]) -> list[Point]:
         points = []
         for e, x in enumerate(link.parameters(z)):
@@ -267,6 +283,12 @@ def _direction(problem: Dual, here: Point) -> np.ndarray:
     return step
 
 
+def _doubt(mdp: MDP, point: Point) -> np.ndarray | None:
+    """What the policy of a task is mistaken by, as `policy_noise`; None of known dynamics."""
+    rows = CountedRows.of(mdp)
+    return None if rows is None else policy_noise(rows, point.policy, point.values)
+
+
 def task_goodness(
     stack: Stack, alone: StackFit, seen: Sequence[Observed], *, level: float, seed: int
 ) -> list[Goodness]:
@@ -291,6 +313,7 @@ def task_goodness(
                 policy=part.point.policy,
                 scores=scores[part.free],
                 choices=steps.mdp.available.sum(axis=1),
+                doubt=_doubt(steps.mdp, part.point),
             ),
             level=level,
             seed=seed,

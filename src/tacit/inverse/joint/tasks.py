@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel, NotConverged
@@ -18,6 +19,7 @@ from tacit.inference.boundary import activity_p_value
 from tacit.inference.numerics import DRAWS, largest_first
 from tacit.inverse.expectations import check_task
 from tacit.inverse.joint import Link, Tie, link
+from tacit.inverse.joint.counted import tasks_noise
 from tacit.inverse.joint.inference import agreement_p_value, directions
 from tacit.inverse.joint.recovery import JointRecovery, report
 from tacit.inverse.joint.stack import Stack, StackFit
@@ -286,7 +288,9 @@ def _without(
     steps = sum(float(one.counts.sum()) for one in stack.steps)
     ratio = 2.0 * (less.loss - fitted.loss) * small_sample(steps, fitted.whole.free.sum())
     law, tests = (fisher, tested, here.free, here.one_sided), np.array([how.level])
-    return activity_p_value(ratio, *law, levels=tests, seed=how.seed), less
+    made = tasks_noise(stack, less, bread=fisher, free=here.free, seed=how.seed)
+    about = {"seed": how.seed, "scatter": None if made is None else made[0].total(fisher)}
+    return activity_p_value(ratio, *law, levels=tests, **about), less
 
 
 def _p_agreement(stack: Stack, narrow: StackFit, wide: Link, seed: int) -> float:
@@ -295,4 +299,9 @@ def _p_agreement(stack: Stack, narrow: StackFit, wide: Link, seed: int) -> float
     loose = stack.minimise(wide, z, narrow.points)
     ratio, fishers = 2.0 * (narrow.loss - loose.loss), stack.information(narrow)
     before, after = directions(wide, z), directions(narrow.link, narrow.z)
-    return agreement_p_value(ratio, fishers, before, after, seed=seed)
+    bread, scatter = after.information(fishers), None
+    made = tasks_noise(stack, narrow, bread=bread, free=after.free, seed=seed)
+    if made is not None:
+        noise, own = made
+        scatter = noise.attenuation**2 * (block_diag(*fishers) + own)
+    return agreement_p_value(ratio, fishers, before, after, seed=seed, scatter=scatter)

@@ -23,6 +23,7 @@ from tacit.inverse.joint.flows import method_findings
 from tacit.inverse.joint.maximum import Likelihoods, evidence_of
 from tacit.inverse.joint.trips import Journeys, Trips, at_ends, goal_world, network_ending, trimmed
 from tacit.inverse.noisy.boltzmann import coefficients_of
+from tacit.inverse.noisy.counted import uncounted_findings
 from tacit.inverse.noisy.evidence import parameter_findings
 from tacit.inverse.noisy.inference import Chosen, delta_method
 from tacit.inverse.noisy.known import Bounds
@@ -257,6 +258,7 @@ def _report(
     findings += parameter_findings(steps, evidence)
     findings += feature_findings(features, network_ending(trips.mdp, found.goals))
     findings += method_findings(found, wide, convex)
+    findings += uncounted_findings(trips.mdp, "the rows of a network err alike for all its goals")
     findings += more_data_findings(list(space.names), weights, trips.demonstrations, clustered)
     known = (wide.found.covariance, wide.found.blind, numbers.ends)
     answer = None if wide.absence else delta_method(space, fitted.point.x, gauge, *known)

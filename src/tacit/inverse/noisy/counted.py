@@ -8,6 +8,7 @@ attenuation and by the bias.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,9 +18,10 @@ from tacit.engine.soft_search import point_at
 from tacit.inference.counted_rows import CountedRows, chain_slopes, moved_policies
 from tacit.inverse.diagnostics import CountedDynamics
 from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.noisy import Split
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.inference import Errors
-from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.noisy.steps import Coordinates, Steps
 from tacit.inverse.parameters import inverse_information
 from tacit.model.mdp import MDP
 
@@ -39,8 +41,8 @@ class DynamicsNoise:
 
     Attributes:
         scores: [D, D] covariance that they give the scores of all steps.
-        sums: [D, D] that they give the expected sums of the features, the parameters being fixed.
-        across: [D, D] of scores and sums.
+        sums: [m, m] that they give expected sums of features, the parameters being fixed.
+        across: [D, m] of scores and sums.
         bias: [D] how far the parameters are from those of the true dynamics on average.
         shift: [D] the same as scores.
         attenuation: by what the coefficients are too small, 1 to 2.
@@ -60,6 +62,14 @@ class DynamicsNoise:
     def total(self, scatter: np.ndarray) -> np.ndarray:
         """[D, D] scatter of the scores, that of the steps [D, D] and all that the dynamics add."""
         return self.attenuation**2 * scatter + self.added()
+
+    def with_sums(self, law: np.ndarray, inverse: np.ndarray) -> np.ndarray:
+        """[D + m, D + m] covariance of the parameters and of m sums at fixed ones.
+
+        `law` [D, D] is that of the parameters, `inverse` [D, D] that of their information.
+        """
+        across = inverse @ self.across
+        return np.block([[law, across], [across.T, self.sums]])
 
     def on(self, found: Errors, fisher: np.ndarray, inverse: np.ndarray) -> Errors:
         """The errors with those of the dynamics; `inverse` [D, D] is that of the information."""
@@ -104,62 +114,116 @@ def dynamics_noise(
         reached: [S] discounted visits from the start; None where no sums are asked about.
         seed: of the drawn worlds.
     """
-    point, mdp, size = fitted.point, steps.mdp, len(fitted.point.x)
-    chain = {
+    mdp, point, chain = steps.mdp, fitted.point, chain_of(fitted, scores)
+    parts = [chain_slopes(mdp, **chain, visits=np.asarray(point.visits), counts=steps.counts)]
+    if reached is not None:
+        parts.append(chain_slopes(mdp, **chain, visits=reached))
+    joint = rows.covariance(lambda part: np.concatenate([p.at(rows, part) for p in parts], -1))
+
+    def shifted(world: MDP) -> np.ndarray:
+        start = steps.visits - world.discount * world.inflow(steps.counts)
+        problem, backend = fitted.problem._replace(start=start), backend_of(world)
+
+        def slopes(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            here = point_at(backend, problem, x, point.values, ROUGHLY)
+            bent = np.asarray(here.curvature)
+            bent = bent if fitted.norm is None else bent + fitted.norm.information(bent)
+            return np.asarray(here.gradient), bent
+
+        return newton_shift(slopes, point.x, free)
+
+    bias = mean_shift([shifted(world) for world in rows.worlds(seed)])
+    return noise_around(joint, bias, bread, np.where(free, point.x, 0.0))
+
+
+def chain_of(fitted: Fit, scores: np.ndarray) -> dict[str, np.ndarray]:
+    """The policy's chain at a fit, as `chain_slopes` takes it; `scores` [D, S, A] of one step."""
+    point = fitted.point
+    return {
         "policy": np.asarray(point.policy),
         "scores": scores,
         "values": np.asarray(point.values),
         "tables": np.asarray(point.table_values),
     }
-    moved = chain_slopes(mdp, **chain, visits=np.asarray(point.visits), counts=steps.counts)
-    parts = [moved]
-    if reached is not None:
-        parts.append(chain_slopes(mdp, **chain, visits=reached))
-    joint = rows.covariance(lambda part: np.concatenate([p.at(rows, part) for p in parts], -1))
-    bias = _bias(rows, steps, fitted, free, seed)
-    shift, x = bread @ bias, np.where(free, point.x, 0.0)
+
+
+def noise_around(
+    joint: np.ndarray, bias: np.ndarray, bread: np.ndarray, x: np.ndarray
+) -> DynamicsNoise:
+    """The `DynamicsNoise` at parameters x [D] of this bias [D], and information [D, D].
+
+    `joint` [D + m, D + m] is the covariance of the scores and of m sums, perhaps none.
+    """
+    size, shift = len(x), bread @ bias
     length = float(x @ bread @ x)
     shrunk = 1.0 - float(x @ shift) / length if length > 0 else 1.0
-    nothing = np.zeros((size, size))
     return DynamicsNoise(
         scores=joint[:size, :size],
-        sums=nothing if reached is None else joint[size:, size:],
-        across=nothing if reached is None else joint[:size, size:],
+        sums=joint[size:, size:],
+        across=joint[:size, size:],
         bias=bias,
         shift=shift,
         attenuation=float(np.clip(shrunk, 1.0, MOST)),
     )
 
 
-def _bias(rows: CountedRows, steps: Steps, fitted: Fit, free: np.ndarray, seed: int) -> np.ndarray:
-    """[D] how far the free parameters move on average over drawn worlds."""
-    moves = [_step(world, steps, fitted, free) for world in rows.worlds(seed)]
-    pairs = np.array(moves).reshape(-1, 2, len(free)).mean(axis=1)
+def mean_shift(moves: Sequence[np.ndarray]) -> np.ndarray:
+    """[D] mean of moves [D] in worlds that come in opposite pairs; those without one left out."""
+    pairs = np.array(moves).reshape(-1, 2, len(moves[0])).mean(axis=1)
     pairs = pairs[np.isfinite(pairs).all(axis=1)]
-    return pairs.mean(axis=0) if len(pairs) else np.zeros(len(free))
+    return pairs.mean(axis=0) if len(pairs) else np.zeros(pairs.shape[1])
 
 
-def _step(world: MDP, steps: Steps, fitted: Fit, free: np.ndarray) -> np.ndarray:
-    """[D] where Newton's steps lead in another world, from the fit and without bounds."""
-    start = steps.visits - world.discount * world.inflow(steps.counts)
-    problem, x = fitted.problem._replace(start=start), fitted.point.x
+def newton_shift(
+    slopes: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], x: np.ndarray, free: np.ndarray
+) -> np.ndarray:
+    """[D] where Newton's steps lead from x [D], without bounds; NaN where nothing is finite.
+
+    `slopes` gives gradient [D] and curvature [D, D] at a place.
+    """
+    place = x
     for _ in range(STEPS):
-        values = fitted.point.values
-        here = point_at(backend_of(world), problem, x, values, ROUGHLY)
-        bent = np.asarray(here.curvature)
-        if not np.isfinite(bent).all():
+        gradient, bent = slopes(place)
+        if not (np.isfinite(gradient).all() and np.isfinite(bent).all()):
             return np.full(len(x), np.nan)
-        bent = bent if fitted.norm is None else bent + fitted.norm.information(bent)
-        way = inverse_information(bent, free)[0] @ np.asarray(here.gradient)
+        way = inverse_information(bent, free)[0] @ gradient
         # Never far beyond doubling: where little is known a parabola is not to be trusted.
-        x = x - way / max(1.0, float((np.abs(way) / (np.abs(x) + 1.0)).max()))
-    return x - fitted.point.x
+        place = place - way / max(1.0, float((np.abs(way) / (np.abs(place) + 1.0)).max()))
+    return place - x
+
+
+def budget_stretch(
+    space: Coordinates, gauge: Split, inverse: np.ndarray, law: np.ndarray, noise: DynamicsNoise
+) -> np.ndarray:
+    """[K] by what errors of budgets grow as counted dynamics move what is spent, too.
+
+    `inverse` [D, D] is that of the information, `law` [D, D] the covariance of the parameters.
+    """
+    size, whole = space.size, noise.with_sums(law, inverse)
+    stretch = np.ones(space.constraints)
+    for k, block in enumerate(space.blocks[1:]):
+        row = np.concatenate([gauge.jacobian[size + space.constraints + k], np.zeros(size)])
+        alone = float(row @ whole @ row)
+        row[size:][block] = -gauge.cost_weights[k] * space.scales[block]
+        if alone > 0:
+            stretch[k] = np.sqrt(max(float(row @ whole @ row) / alone, 0.0))
+    return stretch
 
 
 def policy_noise(rows: CountedRows, policy: np.ndarray, values: np.ndarray) -> np.ndarray:
     """[m, S, A] draws of what the logarithm of a fitted policy is mistaken by."""
     draws = int(np.clip(NUMBERS // policy.size, 20, DRAWS))
     return moved_policies(rows, policy, values, draws=draws, seed=0)
+
+
+def uncounted_findings(mdp: MDP, reason: str) -> list[Finding]:
+    """That errors take counted dynamics for known, and why; nothing where these are known."""
+    if mdp.evidence is None:
+        return []
+    said = (
+        f"The dynamics were counted, and errors, intervals and tests take them for known: {reason}."
+    )
+    return [Finding(said, Kind.ERRORS, number=0.0)]
 
 
 def dynamics_findings(known: CountedDynamics) -> list[Finding]:

@@ -15,7 +15,12 @@ from tacit.inverse.expectations import Expectations, Spending, pull_back
 from tacit.inverse.findings import Finding, Kind, blind_findings
 from tacit.inverse.noisy import Split, weight_findings
 from tacit.inverse.noisy.boltzmann import LARGEST, RESCUE, Fit, loss_of, refit, rescued, silent
-from tacit.inverse.noisy.counted import DynamicsNoise, dynamics_findings, dynamics_noise
+from tacit.inverse.noisy.counted import (
+    DynamicsNoise,
+    budget_stretch,
+    dynamics_findings,
+    dynamics_noise,
+)
 from tacit.inverse.noisy.inference import (
     Errors,
     advantages,
@@ -88,29 +93,16 @@ class Evidence:
     def with_sums(self) -> np.ndarray:
         """[2 D, 2 D] covariance of the parameters, and of the sums of features at fixed ones."""
         own = self.found.covariance
-        whole = np.zeros((2 * len(own), 2 * len(own)))
-        whole[: len(own), : len(own)] = own
-        if self.noise is not None:
-            inverse = inverse_information(self.fisher, self.free)[0]
-            across = inverse @ self.noise.across
-            whole[: len(own), len(own) :], whole[len(own) :, : len(own)] = across, across.T
-            whole[len(own) :, len(own) :] = self.noise.sums
-        return whole
-
-    def budget_stretch(self, space: Coordinates) -> np.ndarray:
-        """[K] by what errors of budgets grow as counted dynamics move what is spent, too."""
-        stretch, size = np.ones(space.constraints), space.size
         if self.noise is None:
-            return stretch
-        for k, block in enumerate(space.blocks[1:]):
-            row = np.concatenate(
-                [self.gauge.jacobian[size + space.constraints + k], np.zeros(size)]
-            )
-            alone = float(row @ self.with_sums @ row)
-            row[size:][block] = -self.gauge.cost_weights[k] * space.scales[block]
-            if alone > 0:
-                stretch[k] = np.sqrt(max(float(row @ self.with_sums @ row) / alone, 0.0))
-        return stretch
+            return np.pad(own, (0, len(own)))
+        return self.noise.with_sums(own, inverse_information(self.fisher, self.free)[0])
+
+    def budget_stretch(self, space: Coordinates) -> np.ndarray | None:
+        """[K] by what errors of budgets grow as what is spent moves with counted dynamics."""
+        if self.noise is None:
+            return None
+        inverse = inverse_information(self.fisher, self.free)[0]
+        return budget_stretch(space, self.gauge, inverse, self.found.covariance, self.noise)
 
     def spending(
         self, space: Coordinates, features: Features, seen: Expectations | None

@@ -24,6 +24,7 @@ from tacit.inverse.diagnostics import Identification, untested
 from tacit.inverse.expectations import check_task, random_loss
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.activity import Verdict
+from tacit.inverse.noisy.counted import uncounted_findings
 from tacit.inverse.noisy.em import Search, Trajectories, Types, climb, search
 from tacit.inverse.noisy.evidence import evidence_of
 from tacit.inverse.noisy.likelihood import Likelihood, report
@@ -330,6 +331,7 @@ def _type_recovery(
     known = found.identification
     findings = [one for one in known.findings if one.kind is not Kind.ERRORS]
     findings.append(Finding(said, Kind.ERRORS))
+    findings += uncounted_findings(mdp, "whose a trajectory is moves with them as a whole")
     return replace(
         found,
         status=worst_of([found.status, status_of(converged=True, proven=False)]),
