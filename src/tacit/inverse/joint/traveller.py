@@ -258,7 +258,7 @@ def _report(
     findings += parameter_findings(steps, evidence)
     findings += feature_findings(features, network_ending(trips.mdp, found.goals))
     findings += method_findings(found, wide, convex)
-    findings += uncounted_findings(trips.mdp, "the rows of a network err alike for all its goals")
+    findings += uncounted_findings(trips.mdp, "those of trips count the steps alone")
     findings += more_data_findings(list(space.names), weights, trips.demonstrations, clustered)
     known = (wide.found.covariance, wide.found.blind, numbers.ends)
     answer = None if wide.absence else delta_method(space, fitted.point.x, gauge, *known)

@@ -331,7 +331,9 @@ def _type_recovery(
     known = found.identification
     findings = [one for one in known.findings if one.kind is not Kind.ERRORS]
     findings.append(Finding(said, Kind.ERRORS))
-    findings += uncounted_findings(mdp, "whose a trajectory is moves with them as a whole")
+    findings += uncounted_findings(
+        mdp, "they move whose a trajectory is, which no sum over its steps tells"
+    )
     return replace(
         found,
         status=worst_of([found.status, status_of(converged=True, proven=False)]),
