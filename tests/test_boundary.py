@@ -48,6 +48,16 @@ def test_a_square_more_is_the_cone_of_the_matrix_with_it(seed):
     np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
 
 
+def test_faces_that_are_forgotten_are_made_again(monkeypatch):
+    matrix, scores = alike(np.random.default_rng(4), 8)
+    cone = Cone(matrix)
+    kept = [cone.gains(part) for part in (scores, -scores, scores)]
+    monkeypatch.setattr("tacit.inference.boundary.FACES", 3)
+    forgetful = Cone(matrix)
+    for one, part in zip(kept, (scores, -scores, scores), strict=True):
+        np.testing.assert_allclose(forgetful.gains(part), one)
+
+
 def test_columns_that_others_stand_in_for_gain_what_those_do():
     matrix, scores = alike(np.random.default_rng(3), 3)
     twice = np.r_[0, 1, 2, 2]

@@ -29,6 +29,8 @@ PAIRED, FEW = 1000, 12
 MOST = 24
 # Exchanges between the faces of a cone before single ones are made, and most of all.
 WHOLE, EXCHANGES = 3, 200
+# Most faces of a cone whose inverses are kept.
+FACES = 5000
 # Most rounds of ascent through all coordinates of a larger cone.
 SWEEPS = 500
 # What is added to the diagonal of a matrix of size 1, so that every face has an inverse.
@@ -114,6 +116,8 @@ class Cone:
         _, first, which = np.unique(codes, return_index=True, return_inverse=True)
         keys = [packed[i].tobytes() for i in first]
         new = [i for i, key in zip(first, keys, strict=True) if key not in self._numbers]
+        if len(self._numbers) + len(new) > FACES:  # of a large cone hardly any is met again
+            self._numbers, self._inverses, new = {}, self._inverses[:0], list(first)
         if new:
             faces = inside[new]
             both = faces[:, :, None] & faces[:, None, :]
