@@ -175,7 +175,7 @@ def fit_tests(
     flat = fit.scores.reshape(len(fit.scores), fit.policy.size)
     if fit.directions is not None:
         flat = fit.directions @ flat
-    half = square_roots((flat * (visits[:, None] * fit.policy).ravel()) @ flat.T)[1]
+    half = square_roots(_information(fit.policy, flat, visits))[1]
     whitened = (half @ flat).reshape(len(half), *fit.policy.shape)
     draws = max(DRAWS, int(np.ceil(10.0 / level)) - 1)
     whitened[:, visits == 0] = 0.0  # nothing is asked of them, and scores far away may overflow
@@ -321,17 +321,22 @@ class Episodes:
         cls, policy: np.ndarray, whitened: np.ndarray, demonstrations: Demonstrations
     ) -> Episodes:
         """The sums of these episodes, of a policy [S, A] and whitened scores [r, S, A]."""
-        size, (states, actions) = len(whitened), policy.shape
+        size, (every, actions) = len(whitened), policy.shape
         offsets, many = demonstrations.offsets, demonstrations.episodes
-        where, taken = demonstrations.states, demonstrations.pairs(actions)
+        seen, where = np.unique(demonstrations.states, return_inverse=True)
+        taken, states = where * actions + demonstrations.actions, len(seen)
+        policy, whitened = policy[seen], whitened[:, seen]
         of_pairs = group_sums(None, taken, offsets, states * actions)
         if isinstance(of_pairs, np.ndarray):
             of_states = of_pairs.reshape(many, states, actions).sum(axis=2)
         else:
             of_states = group_sums(None, where, offsets, states)
-        spread = _spread(policy, whitened)
+        halves = np.ascontiguousarray(np.moveaxis(whitened * np.sqrt(policy), 0, 2))
+        spread = (
+            np.swapaxes(halves, 1, 2) @ halves
+        )  # [states, r, r] covariance of one step's scores
         lengths = np.einsum("dsa,dsa->sa", whitened, whitened)
-        traces = np.einsum("sdd->s", spread)
+        traces = (policy * lengths).sum(axis=1)
         rests = (policy * lengths**2).sum(axis=1) - traces**2 - 2.0 * (spread**2).sum(axis=(1, 2))
         squares = np.empty(many)
         for begin in range(0, many, max(1, AT_ONCE // max(size**2, 1))):
@@ -343,13 +348,16 @@ class Episodes:
         # deciding alone.
         steps = demonstrations.step
         placed = group_sums(np.sqrt(steps), taken, offsets, states * actions)
+        late, spent = np.zeros((every, actions)), np.zeros(every)
+        late[seen] = np.asarray(placed.sum(axis=0)).reshape(policy.shape)
+        spent[seen] = np.bincount(where, weights=steps, minlength=states)
         return cls(
             sums=of_pairs @ whitened.reshape(size, policy.size).T,
             traces=of_states @ traces,
             squares=squares,
             rests=of_states @ rests,
-            late=np.asarray(placed.sum(axis=0)).reshape(policy.shape),
-            spent=np.bincount(where, weights=steps, minlength=states),
+            late=late,
+            spent=spent,
             drifts=placed @ whitened.reshape(size, policy.size).T,
             lengths=demonstrations.lengths,
         )
@@ -364,9 +372,10 @@ class Episodes:
         return Episodes(**joined, late=self.late + other.late, spent=self.spent + other.spent)
 
 
-def _spread(policy: np.ndarray, whitened: np.ndarray) -> np.ndarray:
-    """[S, r, r] covariance of the scores of one step in each state."""
-    return np.einsum("dsa,sa,esa->sde", whitened, policy, whitened)
+def _information(policy: np.ndarray, whitened: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """[r, r] covariances of the scores of one step, summed over states with weights [S]."""
+    flat = whitened.reshape(len(whitened), policy.size)
+    return (flat * (weights[:, None] * policy).ravel()) @ flat.T
 
 
 def _trajectory_parts(
@@ -403,9 +412,8 @@ def _trajectory_parts(
     by_trajectory = (apart - expected) / np.sqrt(np.maximum(variances, 1e-300))
     by_trajectory = np.where(variances > 0, by_trajectory, 0.0)
 
-    spread = _spread(policy, whitened)
-    first = np.einsum("s,sde->de", found.late.sum(axis=1), spread)
-    second = np.einsum("s,sde->de", found.spent, spread) - first @ first.T
+    first = _information(policy, whitened, found.late.sum(axis=1))
+    second = _information(policy, whitened, found.spent) - first @ first.T
     inverse = square_roots(second, ROUNDING)[1]
     drift = np.einsum("dsa,sa->d", whitened, found.late) - first @ total
     drifted = float(((inverse @ drift) ** 2).sum())
