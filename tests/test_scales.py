@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 
 import tacit
 from tacit.forward.solution import Status, certify
+from tacit.inverse.noisy.steps import coordinates
 
 WORLD = tacit.worlds.random(3, states=10, actions=3, constraints=2, features=3, tightness=0.5)
 NOISE = 0.05
@@ -96,3 +97,63 @@ def test_two_solvers_agree_on_rewards_in_the_millions():
         found = [tacit.solve(mdp, wanted, solver=solver(kind)) for kind in ("columns", "program")]
         assert found[1].status is Status.CONVERGED
         assert found[0].value == pytest.approx(found[1].value, rel=1e-7)
+
+
+def far_from_zero(shift: float, *, restricted: bool) -> tuple[tacit.MDP, tacit.Features]:
+    """A world with features of states and of pairs, shifted by so many of their ranges."""
+    mdp, features = WORLD.mdp, WORLD.features
+    if restricted:
+        available = np.ones((mdp.states, mdp.actions), bool)
+        available[::3, 1] = False
+        mdp = tacit.MDP(mdp.transitions, mdp.initial, mdp.discount, available=available)
+    reward = np.random.default_rng(0).random((mdp.states, 3))
+    maps = [reward, *features.costs]
+    maps = [one + shift * np.ptp(one.reshape(-1, one.shape[-1]), axis=0) for one in maps]
+    return mdp, tacit.Features(maps[0], maps[1:])
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("restricted", [False, True])
+@pytest.mark.parametrize("shift", [1e3, -1e6])
+def test_features_far_from_zero_are_fitted_like_those_near_it(shift, restricted, many, monkeypatch):
+    mdp, near = far_from_zero(0.0, restricted=restricted)
+    far = far_from_zero(shift, restricted=restricted)[1]
+    theta = [np.array([2.0, 0.0, 1.0]), np.array([0.5, 0.5, 0.0]), np.zeros(3)]
+    priced = near.objective(theta[0], theta[1:], np.zeros(2))
+    gain = tacit.Objective(priced.tables(mdp)[0] - priced.tables(mdp)[1].sum(axis=0))
+    policy = tacit.solve(mdp, gain, solver=tacit.SoftDual(temperature=1.0)).policy
+    seen = tacit.simulate(mdp, policy, trajectories=40, steps=50, seed=0)
+    if many:
+        monkeypatch.setattr("tacit.inverse.noisy.steps.MANY_FEATURES", 5)
+    one, other = (
+        tacit.recover(mdp, features, seen, estimator=tacit.Likelihood(), throw=False)
+        for features in (near, far)
+    )
+    assert one.certificate.projected_gradient <= 1e-8
+    assert one.status is other.status
+    digits = max(1e-6, 1e-9 * abs(shift))  # a shift of a million ranges leaves ten digits of them
+    assert_allclose(other.parameters.estimates, one.parameters.estimates, rtol=digits, atol=1e-6)
+    assert_allclose(other.parameters.intervals, one.parameters.intervals, rtol=digits, atol=1e-5)
+    # Each step costs as much more as the features were shifted.
+    span = [np.ptp(table.reshape(-1, 3), axis=0) for table in near.costs]
+    more = [shift * weights @ w for weights, w in zip(one.cost_weights, span, strict=True)]
+    longer = np.array(more) / (1.0 - mdp.discount)
+    kept = np.isfinite(one.budgets)
+    assert kept.any()
+    assert_allclose(other.budgets[kept], (one.budgets + longer)[kept], rtol=1e-6)
+    assert other.solution.certificate.duality_gap <= 1e-6 * (1.0 + abs(other.solution.value))
+    batch = tacit.many.recover_many(mdp, far, [seen], estimator=tacit.Likelihood())
+    if not many:
+        assert_allclose(batch.budgets[0][kept], other.budgets[kept], rtol=1e-3)
+
+
+def test_where_episodes_end_a_shift_counts_their_steps():
+    """There it does move actions, and is left as it is."""
+    mdp, features = far_from_zero(1e3, restricted=False)
+    available = np.ones((mdp.states, mdp.actions), bool)
+    available[0] = False
+    ended = tacit.MDP(mdp.transitions, mdp.initial, mdp.discount, available=available)
+    assert ended.ends.any()
+    assert (coordinates(mdp, features).offsets != 0).all()
+    assert not coordinates(ended, features).offsets.any()
+    assert np.abs(coordinates(mdp, features).tables).max() <= 0.5 + 1e-9

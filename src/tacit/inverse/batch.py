@@ -80,7 +80,9 @@ def in_gauge(
     held = (found.x <= problem.lower) & (found.gradient > 0)
     held |= (found.x >= problem.upper) & (found.gradient < 0)
     gradient = np.abs(np.where(held, 0.0, found.gradient / problem.scale)).max(axis=1, initial=0.0)
-    theta, spent = found.x / scales, -found.spent * scales
+    theta, offsets = found.x / scales, np.stack([s.offsets for s in spaces])
+    length = 1.0 / (1.0 - problem.discount) if offsets.any() else 0.0
+    spent = -(found.spent + offsets * length) * scales
     norm = np.abs(theta[:, space.blocks[0]]).sum(axis=1)
     temperature = np.where(norm > 0, 1.0 / np.where(norm > 0, norm, 1.0), 1.0)
     weights, prices, budgets = [], [], []

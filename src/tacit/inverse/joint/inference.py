@@ -45,6 +45,7 @@ from tacit.inverse.noisy.inference import (
 from tacit.inverse.noisy.intervals import Numbers, intervals
 from tacit.inverse.parameters import BLIND, ONE_SIDED, Parameters, inverse_information, rank_of
 from tacit.inverse.sets import unmeasured
+from tacit.model.features import sums_as_given
 from tacit.model.mdp import outside_policy
 
 # Level of the tests whether tasks agree on what they share.
@@ -195,7 +196,7 @@ def numbers_of(stack: Stack, fitted: StackFit, told: Pooled, task: int) -> Numbe
     from_start = visitation(mdp, outside_policy(mdp, part.point.policy))
     scores = advantages(mdp, space, part)
     reaction = information(scores, part.point.policy, from_start.sum(axis=1))
-    spent = space.pull_back(from_start)
+    spent = sums_as_given(space, from_start)
     gauge = split(space, part.point.x, spent, reaction, forbidden=np.isfinite(limits))
     inner, adapted = shape.jacobian(task, fitted.z), _adapted(fitted, told, task)
     covariance = inner @ told.errors.covariance @ inner.T

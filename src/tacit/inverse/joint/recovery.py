@@ -45,6 +45,7 @@ from tacit.inverse.recovery import (
     worst_of,
 )
 from tacit.inverse.sets import never_incurred, unidentified
+from tacit.model.features import values_off
 from tacit.model.mdp import outside_policy
 from tacit.model.objective import coefficient_names
 from tacit.model.transitions import read_only
@@ -221,7 +222,8 @@ def _recovery(
     names = coefficient_names(task.features.reward_names, task.features.cost_names)
     steps, whole = found.stack.steps, found.joint.whole
     seen = expectations_from_start(task.mdp, task.features, task.demonstrations)
-    expert = expert_of(task.mdp, task.features, part, gauge, visits, steps[e].counts)
+    off = values_off(steps[e].space, part.point.x, task.mdp.discount)
+    expert = expert_of(task.mdp, task.features, part, gauge, visits, steps[e].counts, off=off)
     return expert(
         status=status_of(
             converged=found.alone.whole.converged and whole.converged,

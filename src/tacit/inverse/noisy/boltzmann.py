@@ -274,13 +274,21 @@ def rescued(
 
 
 def expert_of(
-    mdp: MDP, features: Features, fitted: Fit, split: Split, reached: np.ndarray, counts: np.ndarray
+    mdp: MDP,
+    features: Features,
+    fitted: Fit,
+    split: Split,
+    reached: np.ndarray,
+    counts: np.ndarray,
+    *,
+    off: float,
 ) -> partial[Recovery]:
     """The `Recovery` of a fit, of which status, certificate and what is known are still to be said.
 
     Nothing is solved again: `reached` [S, A] is the visitation of the fitted policy, and
     temperature * values of the fit are the values at that temperature. `counts` [S, A] are the
-    observed actions; empty where they are not known.
+    observed actions; empty where they are not known. `off` was taken off all values with the
+    features.
     """
     reached, policy = outside_visitation(mdp, reached), outside_policy(mdp, fitted.point.policy)
     active = [np.isfinite(w).all() for w in split.cost_weights]
@@ -294,7 +302,7 @@ def expert_of(
         mdp,
         objective,
         reached,
-        temperature * fitted.point.values,
+        temperature * (fitted.point.values + off),
         split.multipliers,
         tolerance=1e-6,
         temperature=temperature,

@@ -68,6 +68,7 @@ from tacit.inverse.recovery import (
     warned,
 )
 from tacit.inverse.sets import unidentified
+from tacit.model.features import sums_as_given, values_off
 from tacit.model.mdp import MDP, outside_visitation
 from tacit.model.objective import Features
 
@@ -142,10 +143,11 @@ class Convex:
             )
             goodness = goodness_of(demonstrations, choices, level=LEVEL)
         visitation = outside_visitation(mdp, visits[:, None] * point.policy)
-        gauge = split(space, point.x, space.pull_back(visitation), reaction)
+        gauge = split(space, point.x, sums_as_given(space, visitation), reaction)
         _, blind = inverse_information(informed(fitted, reaction), fitted.free)
         counts = np.zeros(0) if demonstrations is None else counts_of(mdp, demonstrations)
-        expert = expert_of(mdp, features, fitted, gauge, visitation, counts)
+        off = values_off(space, point.x, mdp.discount)
+        expert = expert_of(mdp, features, fitted, gauge, visitation, counts, off=off)
         recovery = expert(
             status=status_of(
                 converged=fitted.converged,

@@ -33,6 +33,7 @@ from tacit.inverse.noisy.inference import (
 from tacit.inverse.noisy.known import border_findings
 from tacit.inverse.noisy.steps import Coordinates, Steps, curvature
 from tacit.inverse.parameters import ONE_SIDED, inverse_information
+from tacit.model.features import sums_as_given
 from tacit.model.mdp import MDP, outside_policy
 from tacit.model.objective import Features
 
@@ -184,7 +185,7 @@ def evidence_of(
     return Evidence(
         asked=kept,
         fitted=fitted,
-        gauge=split(space, fitted.point.x, space.pull_back(reached), reaction, forbidden=shut),
+        gauge=split(space, fitted.point.x, sums_as_given(space, reached), reaction, forbidden=shut),
         found=found,
         fisher=fisher,
         outer=information(scores, squares, np.ones(mdp.states)),

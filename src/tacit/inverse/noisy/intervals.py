@@ -283,7 +283,8 @@ def _budget_ends(
 
     below = float(bottom @ around.best)
     best = (float(top @ around.best) + constant) / below if below > 0 else budget
-    costs = -space.tables[block] * space.scales[block][:, None, None]
+    costs = space.tables[block] + space.offsets[block, None, None]
+    costs *= -space.scales[block, None, None]
     if fitted.problem.discount == 1.0:
         limits = -np.inf if costs.min() < 0 else 0.0, np.inf if costs.max() > 0 else 0.0
     else:  # what any policy can spend, with weights that sum to 1

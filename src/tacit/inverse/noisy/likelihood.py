@@ -77,7 +77,7 @@ from tacit.inverse.recovery import (
     warned,
 )
 from tacit.inverse.sets import Ends, NeverIncurred, never_incurred
-from tacit.model.features import Ridge, Smooth, Sparse
+from tacit.model.features import Ridge, Smooth, Sparse, sums_as_given, values_off
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -122,7 +122,8 @@ def report(
         *more_data_findings(list(space.names), weights, demonstrations, clustered),
         *([] if seen is None or weigh else guarantee_findings(seen, reached)),
     )
-    expert = expert_of(mdp, features, fitted, gauge, evidence.reached, steps.counts)
+    off = values_off(space, fitted.point.x, mdp.discount)
+    expert = expert_of(mdp, features, fitted, gauge, evidence.reached, steps.counts, off=off)
     if weigh:  # weights are no counts
         expert = partial(expert, log_likelihood=np.nan, null_log_likelihood=np.nan)
     endless: NeverIncurred = {"forbidden": (), "undecided": ()}
@@ -204,7 +205,7 @@ def numbers_of(
     mute &= e.fitted.problem.upper > e.fitted.problem.lower
     if mute.any():
         edges = [block.stop for block in space.blocks[:-1]]
-        spent = np.split(-space.pull_back(e.reached) * space.scales, edges)
+        spent = np.split(-sums_as_given(space, e.reached) * space.scales, edges)
         if features is not None:
             spent = list(pull_back(features, e.reached))
         prices = slice(space.size, space.size + space.constraints)

@@ -37,7 +37,7 @@ from tacit.inverse.noisy.posterior import Ended, Posterior, coefficients, minimi
 from tacit.inverse.noisy.verdicts import active_constraints, goodness_of_many
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, status_of
 from tacit.model.ends import uniform_policy
-from tacit.model.features import Design, Ridge, Smooth, Sparse
+from tacit.model.features import Design, Ridge, Smooth, Sparse, sums_as_given, values_off
 from tacit.model.mdp import MDP, outside_policy
 from tacit.model.objective import Features
 
@@ -185,7 +185,9 @@ def _recovery(
     known = None
     if fitted.converged and not ended.boundless:
         known = Posterior.of(ended, fitted, reached)
-    gauge = points(design, place.x, design.pull_back(reached)) if known is None else known.gauge
+    gauge = (
+        points(design, place.x, sums_as_given(design, reached)) if known is None else known.gauge
+    )
     seen = expectations_from_start(mdp, features, demonstrations)
     convex = bool(loss.start[~mdp.ends].min(initial=0.0) >= -1e-9 * loss.seen.sum())
     gap = np.nan
@@ -206,7 +208,8 @@ def _recovery(
         *([] if seen is None else guarantee_findings(seen, spent)),
     )
     ends, spread = (nothing, nothing[:, 0]) if known is None else (known.ends, known.spread)
-    expert = expert_of(mdp, features, fitted, gauge, reached, loss.seen)
+    off = values_off(design, place.x, mdp.discount)
+    expert = expert_of(mdp, features, fitted, gauge, reached, loss.seen, off=off)
     return expert(
         status=status_of(converged=fitted.converged, deterministic=ended.boundless, proven=convex),
         certificate=RecoveryCertificate.of(

@@ -24,7 +24,7 @@ from tacit.inverse.noisy.inference import (
 )
 from tacit.inverse.parameters import BLIND, ONE_SIDED, TWO_SIDED, Parameters, inverse_information
 from tacit.inverse.sets import unmeasured
-from tacit.model.features import Design
+from tacit.model.features import Design, sums_as_given
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, coefficient_names
 
@@ -103,7 +103,7 @@ class Posterior:
         """The law at a fit; `reached` [S, A] is the discounted visitation of its policy."""
         loss, x = ended.loss, fitted.point.x
         space, mdp, policy = loss.design, loss.mdp, fitted.point.policy
-        spent, many = space.pull_back(reached), space.size + 2 * space.constraints
+        spent, many = sums_as_given(space, reached), space.size + 2 * space.constraints
         open_ends = np.full((many, 2), np.nan)
         if not adjoint.can_write_out(space):
             gauge = points(space, x, spent)
@@ -288,6 +288,7 @@ class AskedByProducts(DeltaMethod):
             scales=self.scales,
             blocks=tuple(slice(a, b) for a, b in pairwise(edges)),
             names=("",) * len(slope),
+            offsets=np.zeros(len(slope)),
         )
         curved = Information(
             mdp=self.mdp,

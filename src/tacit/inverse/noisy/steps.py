@@ -12,7 +12,7 @@ episodes end V is what the end pays, linear in theta, and b is minus the expecte
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +25,7 @@ from tacit.inverse.expectations import random_loss, squares_of
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit, fit, over_an_episode
 from tacit.inverse.noisy.inference import information
 from tacit.inverse.noisy.known import Bounds
-from tacit.model.features import Design
+from tacit.model.features import Design, middles
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -99,7 +99,8 @@ class Steps:
     @property
     def at_starts(self) -> np.ndarray:
         """[D] bool, which features every trajectory has where it begins, and which were seen."""
-        begun = self.space.tables[:, self.mdp.initial > 0].any(axis=2).all(axis=-1)
+        tables = self.space.tables[:, self.mdp.initial > 0]
+        begun = (tables + self.space.offsets[:, None, None]).any(axis=2).all(axis=-1)
         return begun & (self.target != 0.0)
 
     def reweighted(self, counts: np.ndarray) -> Steps:
@@ -220,6 +221,7 @@ class Coordinates:
         blocks: one slice of the coordinates for the reward, then one per constraint.
         names: [D] what to call each coordinate.
         ending: whether episodes end, so that sums may stop at any time.
+        offsets: [D] what was taken off the scaled, signed features, which moves no action.
     """
 
     tables: np.ndarray
@@ -229,6 +231,7 @@ class Coordinates:
     _: KW_ONLY
     names: tuple[str, ...]
     ending: bool = False
+    offsets: np.ndarray = field(default_factory=lambda: np.zeros(1))
 
     @property
     def size(self) -> int:
@@ -255,21 +258,27 @@ class Coordinates:
 def coordinates(mdp: MDP, features: Features) -> Coordinates:
     """The `Coordinates` of these features on this model."""
     maps = (features.reward, *features.costs)
-    tables, signs, scales, blocks, at = [], [], [], [], 0
+    tables, signs, scales, offsets, blocks, at = [], [], [], [], [], 0
     for k, table in enumerate(maps):
-        full = table if table.ndim == 3 else np.repeat(table[:, None, :], mdp.actions, axis=1)
-        columns = np.moveaxis(full, 2, 0)
-        span = np.ptp(columns, axis=(1, 2))
+        columns = np.ascontiguousarray(np.moveaxis(table, -1, 0))  # [D, S] or [D, S, A]
         if mdp.restricted:
+            columns = np.repeat(columns[:, :, None], mdp.actions, 2) if table.ndim == 2 else columns
             columns = np.where(mdp.choices | mdp.ends[:, None], columns, 0.0)
-            span = _span(mdp, columns)
-        largest = np.abs(columns).max(axis=(1, 2))
+        high, low = _edges(mdp, columns)
+        span, largest = high - low, np.abs(columns).reshape(len(high), -1).max(axis=1)
         varies = span > 1e-12 * largest
         scale = np.where(varies, span, np.where(largest > 0, largest, 1.0))
         sign = 1.0 if k == 0 else -1.0
         # A constant influences nothing; as zeros it cannot even seem to, by rounding or because
         # trajectories were cut off. Where episodes end it counts their steps: 0 comes after them.
-        tables.append(np.where(varies, sign / scale, 0.0)[:, None, None] * columns)
+        factors, middle = np.where(varies, sign / scale, 0.0), middles(high, low, mdp)
+        columns = columns.reshape(len(scale), mdp.states, -1)
+        if middle.any():
+            columns = columns - middle[:, None, None]
+            columns = np.where(mdp.choices, columns, 0.0) if mdp.restricted else columns
+        made = factors[:, None, None] * columns
+        tables.append(np.repeat(made, mdp.actions, 2) if made.shape[2] < mdp.actions else made)
+        offsets.append(factors * middle)
         signs.append(np.full(len(scale), sign))
         scales.append(scale)
         blocks.append(slice(at, at + len(scale)))
@@ -282,19 +291,20 @@ def coordinates(mdp: MDP, features: Features) -> Coordinates:
         tuple(blocks),
         names=names,
         ending=bool(mdp.ends.any()),
+        offsets=np.concatenate(offsets),
     )
 
 
-def _span(mdp: MDP, columns: np.ndarray) -> np.ndarray:
-    """[D] largest minus smallest value of columns [D, S, A] over the actions that are there.
+def _edges(mdp: MDP, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """([D], [D]) largest and smallest of columns [D, S] or [D, S, A], of the actions there are.
 
     Where episodes end, 0 is a value as well: that of all that would come after.
     """
-    there = columns[:, mdp.choices]
+    there = columns[:, mdp.choices] if mdp.restricted else columns.reshape(len(columns), -1)
     high, low = there.max(axis=1), there.min(axis=1)
     if mdp.ends.any():
         high, low = np.maximum(high, 0.0), np.minimum(low, 0.0)
-    return high - low
+    return high, low
 
 
 def are_many(mdp: MDP, features: Features) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 Frame = Any  # of pandas or Polars: columns by name
 # Share of how a column varies within states from which the action is what it depends on.
 BY_ACTION = 0.5
+# Ranges of a feature from 0 beyond which it is moved there.
+FAR = 10.0
 
 
 def columns(
@@ -187,6 +189,7 @@ class Design:
         scales: [D] what the features were divided by.
         blocks: one slice of the coordinates for the reward, then one per constraint.
         names: [D] what to call each coordinate.
+        offsets: [D] what was taken off the scaled, signed features, which moves no action.
     """
 
     parts: tuple[FeatureTable, ...]
@@ -195,13 +198,14 @@ class Design:
     scales: np.ndarray
     blocks: tuple[slice, ...]
     names: tuple[str, ...]
+    offsets: np.ndarray
 
     @classmethod
     def of(cls, mdp: MDP, features: Features) -> Design:
         """The `Design` of these features on this model, each scaled to a range of one."""
         from scipy.sparse import diags_array
 
-        parts, signs, scales = [], [], []
+        parts, signs, scales, offsets = [], [], [], []
         for k, table in enumerate(features.maps):
             matrix = table if table.ndim == 2 else table.reshape(-1, table.shape[-1])
             there = mdp.choices.any(axis=1) if table.ndim == 2 else mdp.choices.ravel()
@@ -217,6 +221,11 @@ class Design:
             scale = np.where(varies, high - low, np.where(largest > 0, largest, 1.0))
             sign = 1.0 if k == 0 else -1.0
             factors = np.where(varies, sign / scale, 0.0)
+            middle = middles(high, low, mdp)
+            if middle.any():  # seldom of a sparse matrix: one 0 is near enough
+                matrix = (matrix.toarray() if is_sparse(matrix) else matrix) - middle
+                matrix = np.where(np.reshape(there, (-1, 1)), matrix, 0.0)
+            offsets.append(factors * middle)
             made = matrix @ diags_array(factors) if is_sparse(matrix) else matrix * factors
             parts.append(made.tocsr() if is_sparse(made) else made)
             signs.append(np.full(len(scale), sign))
@@ -229,6 +238,7 @@ class Design:
             scales=np.concatenate(scales),
             blocks=tuple(slice(a, b) for a, b in pairwise(edges.tolist())),
             names=(*features.reward_names, *(n for group in features.cost_names for n in group)),
+            offsets=np.concatenate(offsets),
         )
 
     @property
@@ -302,6 +312,40 @@ class Design:
         if free_reward:
             bounds[self.blocks[0]] = -np.inf
         return bounds
+
+
+class Centred(Protocol):
+    """Features of which some were moved towards 0."""
+
+    @property
+    def offsets(self) -> np.ndarray:
+        """[D] what was taken off them."""
+        ...
+
+    def pull_back(self, visitation: np.ndarray, /) -> np.ndarray:
+        """[D] their sums over a visitation [S, A]."""
+        ...
+
+
+def middles(high: np.ndarray, low: np.ndarray, mdp: MDP) -> np.ndarray:
+    """[D] the middles of features [D] that lie far from 0 for their range; 0 for the others.
+
+    What is the same everywhere moves no action, but values that are all of it lose the digits that
+    do. Where episodes end it counts their steps, and stays.
+    """
+    far = np.maximum(np.abs(high), np.abs(low)) > FAR * (high - low)
+    return np.where(far & (high > low) & (not mdp.ends.any()), 0.5 * (high + low), 0.0)
+
+
+def sums_as_given(space: Centred, visitation: np.ndarray) -> np.ndarray:
+    """[D] sums of the scaled, signed features over a visitation [S, A], nothing taken off them."""
+    return space.pull_back(visitation) + space.offsets * visitation.sum()
+
+
+def values_off(space: Centred, x: np.ndarray, discount: float) -> float:
+    """What of all values was taken off with the features, at parameters x [D]."""
+    total = float(space.offsets @ x)
+    return total / (1.0 - discount) if total else 0.0
 
 
 def _edges(matrix: FeatureTable) -> tuple[np.ndarray, np.ndarray]:
