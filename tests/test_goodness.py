@@ -89,8 +89,14 @@ def test_the_right_expert_is_called_adequate(right):
     good = right.goodness
     assert good.adequate
     assert good.p_value > good.level
-    assert [part.name for part in good.parts] == ["actions", "trajectories", "time"]
-    assert all(part.draws == 199 for part in good.parts)
+    assert [part.name for part in good.parts] == [
+        "actions",
+        "trajectories",
+        "time",
+        "times",
+        "serial",
+    ]
+    assert all(part.draws == 199 for part in good.parts[:3])
     assert good.residuals.shape == (25, 4)
     assert good.trajectory_residuals.shape == (60,)
     assert good.p_value == min(part.adjusted for part in good.parts)
@@ -149,7 +155,7 @@ def test_change_on_the_way_is_told_by_time():
     seen = Demonstrations(
         states.ravel(), actions.ravel(), np.arange(61) * 40, partial=np.ones(60, bool)
     )
-    assert fitted(seen).goodness.failed[0] in ("time", "actions")
+    assert fitted(seen).goodness.failed[0] in ("time", "times", "actions")
     assert "time" in fitted(seen).goodness.failed
 
 
@@ -198,7 +204,7 @@ def test_errors_are_sandwich_ones_where_the_model_does_not_fit(right, wrong):
     tally = fitted(Tally.of(grid().mdp, seen))
     assert not tally.goodness.adequate
     assert tally.parameters.errors == "sandwich"  # single trajectories are gone
-    assert [bool(part.absence) for part in tally.goodness.parts] == [False, True, True]
+    assert [bool(part.absence) for part in tally.goodness.parts] == [False, True, True, True, True]
 
 
 def test_parts_in_files_are_tested_too(tmp_path):
@@ -485,13 +491,11 @@ def test_the_right_expert_in_these_worlds_is_seldom_accused():
     assert alarms("right", 40) <= 7  # of a chance of 5 %, more have a chance of 1 in 1 000
 
 
-@pytest.mark.xfail(reason="no test of what follows what, and none of every time of its own")
 @pytest.mark.parametrize("kind", ["avoids", "slumps", "periodic"])
 def test_what_depends_on_the_last_step_or_on_the_time_is_noticed(kind):
-    assert alarms(kind, 20) >= 16  # 80 %
+    assert alarms(kind, 20) >= 12  # of a chance of 80 %, fewer have a chance of 1 in 100
 
 
-@pytest.mark.xfail(reason="a direction that rests on one unlikely action is tested like the others")
 def test_what_no_step_tells_is_no_misfit():
     # The fall has a probability of 1e-9 and a score of 1e4; nobody falls, and the model is right.
     said = []

@@ -1,6 +1,6 @@
-"""Whether a fitted policy fits what was seen: its actions, its trajectories, and its time.
+"""Whether a fitted policy fits what was seen: its actions, its trajectories, their time and order.
 
-All laws are given the visited sites, under which actions are independent draws of the policy.
+Laws are given the visited sites, under which actions are independent draws of the policy.
 Instead of a refit, statistics lose their projection on the score of the fitted parameters: at the
 maximum of the likelihood that projection is 0.
 """
@@ -8,7 +8,7 @@ maximum of the likelihood that projection is 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from tacit.inference.numerics import (
     square_roots,
     student_tail,
 )
+from tacit.inference.sequence import EVENTS, SequenceSums
 from tacit.model.counts import group_sums
 
 if TYPE_CHECKING:
@@ -30,13 +31,18 @@ if TYPE_CHECKING:
 
 # The parts of a goodness.
 ACTIONS, TRAJECTORIES, TIME, STEPS, NOISE = "actions", "trajectories", "time", "steps", "noise"
+TIMES, SERIAL = "times", "serial"
 # Expected number of steps from which a cell is large enough for the chi-square law.
 LARGE = 5.0
 # Least number of draws whose ranks are a p-value; of fewer only the moments are used.
 DRAWS = 199
+# A gamma law of a smaller shape has nearly all of its mass at 0, where no statistic of ours is.
+LEAST_SHAPE = 0.5
 # Cells and steps drawn in all, so that testing stays cheaper than fitting.
 MOST_CELLS = 200_000
 MOST_STEPS = 1_000_000
+# Steps drawn where no other law is known.
+MOST_STEPS_WITHOUT_LAW = 50_000_000
 # Numbers in one go: what stays in the cache.
 AT_ONCE = 100_000
 # Relative size below which a variance is rounding.
@@ -48,8 +54,9 @@ class Part:
     """One test of the fit.
 
     Attributes:
-        name: "actions" (given states), "trajectories" (between them), "time" (within them), "noise"
-            (that was given), or "steps" that no explanation allows.
+        name: "actions" (given states), "trajectories" (between them), "time" (a trend within them),
+            "times" (between bins of time), "serial" (what follows what), "noise" (that was given),
+            or "steps" that no explanation allows.
         statistic: what is large where the model fails; NaN where it could not be tested.
         p_value: chance of one this large if the model is right; NaN where there is none.
         adjusted: the same after Holm's correction for the other parts.
@@ -114,6 +121,7 @@ class FittedChoices:
         rank: number of parameters that the covariance fits; None for that of the scores.
         pull: [D] gradient of a prior at the fit; None without one.
         directions: [r, D] in which trajectories are compared; None for all.
+        names: [D] of the parameters; empty where the scores are not those of single ones.
     """
 
     counts: np.ndarray
@@ -126,6 +134,7 @@ class FittedChoices:
     rank: int | None = None
     pull: np.ndarray | None = None
     directions: np.ndarray | None = None
+    names: Sequence[str] = ()
 
     def by_state(self, table: np.ndarray, states: int) -> np.ndarray:
         """[S, A] sums over the sites of a table [n, A]."""
@@ -146,12 +155,15 @@ class FitTests:
         trajectory_residuals: [E] how far beyond chance each trajectory is from the model, in
             standard deviations; empty where single trajectories are not known.
         worst: the action by which the model fails most; None where it is not known.
+        unseen: [B, D] directions of the parameters that rest on fewer than five expected events:
+            trajectories, time and order are not compared in them.
     """
 
     parts: tuple[Part, ...]
     residuals: np.ndarray
     trajectory_residuals: np.ndarray
     worst: Worst | None = None
+    unseen: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
 
 
 def fit_tests(
@@ -181,16 +193,65 @@ def fit_tests(
     whitened[:, visits == 0] = 0.0  # nothing is asked of them, and scores far away may overflow
     first, second = np.random.default_rng(seed).spawn(2)
     actions = _actions_part(fit, whitened, draws, first)
+    rests, axes = _event_shares(whitened, visits[:, None] * fit.policy)
+    usual = EVENTS * rests <= 1.0
+    kept = np.tensordot(axes[usual], whitened, 1)
+    unseen = axes[~usual] @ half
+    if fit.directions is not None:
+        unseen = unseen @ fit.directions
     chances = Chances(fit.policy, fit.doubt)
-    parts, by_trajectory = _trajectory_parts(demonstrations, chances, whitened, draws, second)
+    sequence, absence = _sequence_parts(demonstrations, chances, kept, rests[usual])
+    parts, by_trajectory = _trajectory_parts(demonstrations, chances, kept, draws, second, absence)
     seen = fit.by_state(fit.counts, states)
     expected = fit.by_state(visits[:, None] * fit.policy, states)
     return FitTests(
-        parts=(actions, *parts),
+        parts=(actions, *parts, *sequence),
         residuals=_residuals(fit, seen, expected),
         trajectory_residuals=by_trajectory,
         worst=worst_action(seen, expected),
+        unseen=unseen,
     )
+
+
+def _event_shares(whitened: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[r] the share of one event in what is known of a direction, and [r, r] these directions.
+
+    Where all rests on one action that is seldom taken, that is 1 over its expected number, whatever
+    its score: its chance may be 1e-9 and the score 1e4. No eigenvalue of the information shows it.
+    """
+    flat = whitened.reshape(len(whitened), expected.size)
+    lengths = (flat**2).sum(axis=0)
+    shares, axes = np.linalg.eigh((flat * (expected.ravel() * lengths)) @ flat.T)
+    return shares, axes.T
+
+
+def _sequence_parts(
+    demonstrations: Observed, given: Chances, whitened: np.ndarray, shares: np.ndarray
+) -> tuple[list[Part], str]:
+    """The tests of changes with time and of what follows what, and why none can be made, if so."""
+    reason = ""
+    if not isinstance(demonstrations, Demonstrations | PartitionedDemonstrations):
+        reason = "single trajectories are not known: only their sums are"
+    elif demonstrations.episodes == demonstrations.steps:
+        reason = "there are no trajectories, only loose steps"
+    if reason:
+        return [Part(name=name, absence=reason) for name in (TIMES, SERIAL)], reason
+    sums_of = partial(SequenceSums.of, given.policy, whitened, given.doubt)
+    if isinstance(demonstrations, Demonstrations):
+        sums = sums_of(demonstrations)
+    else:
+        assert isinstance(demonstrations, PartitionedDemonstrations)
+        sums = demonstrations.reduce(sums_of)
+    # Every bin of time must rest on enough events of every direction.
+    bins = 1.0 / (EVENTS * float(shares.max())) if len(shares) else 0.0
+    found = ((TIMES, sums.bins(bins)), (SERIAL, sums.serial()))
+    parts = [
+        _chi_square_part(name, statistic, degrees)
+        if degrees > 0
+        else Part(name=name, absence="there are too few steps")
+        for name, (statistic, degrees) in found
+    ]
+    return parts, ""
 
 
 def _residuals(fit: FittedChoices, seen: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -384,17 +445,16 @@ def _trajectory_parts(
     whitened: np.ndarray,
     draws: int,
     random: np.random.Generator,
+    reason: str,
 ) -> tuple[list[Part], np.ndarray]:
-    """The tests between trajectories and over time, and [E] how far each is from the model."""
+    """The tests between trajectories and over time, and [E] how far each is from the model.
+
+    They are not made where there is a `reason`.
+    """
     none, policy = np.zeros(0), given.policy
-    reason = ""
-    if not isinstance(demonstrations, Demonstrations | PartitionedDemonstrations):
-        reason = "single trajectories are not known: only their sums are"
-    elif demonstrations.episodes == demonstrations.steps:
-        reason = "there are no trajectories, only loose steps"
-    elif len(whitened) == 0:
-        reason = "no parameter is free"
-    elif given.doubt is not None and not isinstance(demonstrations, Demonstrations):
+    if not reason and len(whitened) == 0:
+        reason = "no parameter is free, or none rests on five expected events"
+    if not reason and given.doubt is not None and not isinstance(demonstrations, Demonstrations):
         reason = "the dynamics were estimated, and the trajectories are not in memory"
     if reason:
         return [Part(name=name, absence=reason) for name in (TRAJECTORIES, TIME)], none
@@ -418,20 +478,23 @@ def _trajectory_parts(
     drift = np.einsum("dsa,sa->d", whitened, found.late) - first @ total
     drifted = float(((inverse @ drift) ** 2).sum())
     statistic = float(apart.sum())
+    shrunk = max(1.0 - float(found.squares.sum()) / size, 0.0)
+    moments = size * shrunk, float(variances.sum()) * shrunk
     few = demonstrations.steps * draws > MOST_STEPS
-    if isinstance(demonstrations, Demonstrations) and (given.doubt is not None or not few):
-        many = int(np.clip(MOST_STEPS // demonstrations.steps, 49, draws))
+    no_law = moments[0] ** 2 < LEAST_SHAPE * moments[1]
+    needed = given.doubt is not None or no_law or not few
+    if isinstance(demonstrations, Demonstrations) and needed:
+        most = MOST_STEPS_WITHOUT_LAW if no_law else MOST_STEPS
+        many = int(np.clip(most // demonstrations.steps, 49, draws))
         laws = _drawn_laws(demonstrations, given, whitened, shares, (inverse, first), many, random)
         named = ((TRAJECTORIES, statistic, laws[0]), (TIME, drifted, laws[1]))
         parts = [
             moments_part(name, value, float(law.mean()), float(law.var()), many)
-            if few
+            if few and not no_law
             else drawn_part(name, value, law)
             for name, value, law in named
         ]
     else:
-        shrunk = max(1.0 - float(found.squares.sum()) / size, 0.0)
-        moments = size * shrunk, float(variances.sum()) * shrunk
         parts = [
             moments_part(TRAJECTORIES, statistic, *moments, 0),
             _chi_square_part(TIME, drifted, len(inverse)),
@@ -536,6 +599,8 @@ def moments_part(name: str, statistic: float, mean: float, variance: float, draw
     """The test by a scaled chi-square law that has this mean and variance."""
     if not (mean > 0 and variance > 0):
         return Part(name=name, absence="nothing was left to chance")
+    if mean**2 < LEAST_SHAPE * variance:
+        return Part(name=name, absence="it rests on a few unlikely steps: no law is known for it")
     p = gamma_tail(statistic, mean, variance)
     return Part(name=name, statistic=statistic, p_value=p, method="moments", draws=draws)
 

@@ -12,8 +12,10 @@ import numpy.typing as npt
 from tacit.inference.goodness import (
     ACTIONS,
     NOISE,
+    SERIAL,
     STEPS,
     TIME,
+    TIMES,
     TRAJECTORIES,
     FittedChoices,
     FitTests,
@@ -23,7 +25,7 @@ from tacit.inference.goodness import (
     percentage,
 )
 from tacit.inference.numerics import first_largest
-from tacit.inverse.findings import LEVEL, Finding, Kind, chance
+from tacit.inverse.findings import LEVEL, NAMED, Finding, Kind, chance, listed, named_directions
 from tacit.inverse.parameters import CONFIDENCE
 from tacit.model.transitions import read_only
 
@@ -44,6 +46,14 @@ MENDS = {
         "them apart"
     ),
     TIME: "what it wants may change on the way, as in learning or tiring: fit early and late apart",
+    TIMES: (
+        "what it wants, or its noise, may depend on the time: make the time a part of the state, "
+        "or fit its times apart"
+    ),
+    SERIAL: (
+        "it may repeat or avoid what it did just before, or have plans of several steps: make the "
+        "last action a part of the state"
+    ),
     STEPS: "it errs: `Likelihood` is the estimator for an expert with noise",
     NOISE: "the reward that was given, or its noise, may be another: leave `temperature` out",
 }
@@ -70,6 +80,8 @@ class Goodness:
         settled: `p_value` if estimated dynamics were the true ones, where only the doubt about them
             may keep misfit from being said; NaN where they are known, or misfit is said anyway.
         farthest: name of the trajectory that is farthest from the model; empty where it has none.
+        unseen: names of parameters that together rest on fewer than five expected steps: the tests
+            of trajectories, time and order leave them out.
     """
 
     statistic: float = np.nan
@@ -85,6 +97,7 @@ class Goodness:
     absence: str = ""
     settled: float = np.nan
     farthest: str = ""
+    unseen: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("residuals", "trajectory_residuals"):
@@ -140,7 +153,7 @@ class Goodness:
             "steps"
         )
         # What is done where comes first: it can be looked at, and often explains the others.
-        order = (STEPS, NOISE, ACTIONS, TRAJECTORIES, TIME)
+        order = (STEPS, NOISE, ACTIONS, SERIAL, TRAJECTORIES, TIME, TIMES)
         failed = sorted(self.failed or (STEPS,), key=order.index)
         where = []
         if self.worst is not None and failed[0] in (ACTIONS, STEPS):
@@ -148,6 +161,10 @@ class Goodness:
         if TRAJECTORIES in failed:
             who = f"episode {self.farthest}" if self.farthest else f"number {self._farthest}"
             where.append(f"trajectories differ more than chance allows, {who} most")
+        if SERIAL in failed:
+            where.append("what it does depends on what it did the step before")
+        if TIMES in failed and TIME not in failed:
+            where.append("its choices differ between times of its trajectories")
         if TIME in failed:
             where.append("its choices change on the way from the first to the last steps")
         said += ": " + "; ".join(where) if where else ""
@@ -166,6 +183,23 @@ class Goodness:
         number = self.p_value if np.isnan(self.share) else self.share
         said = replace(self, farthest="").sentence()  # a run that is shared names nobody
         return [Finding(said, Kind.MISFIT, **about, number=number)]
+
+    def unseen_findings(self) -> list[Finding]:
+        """One finding for each direction of the parameters that next to no step tells of."""
+        return [
+            Finding(
+                f"Nothing that was seen tells {_what(names)}: what is known of it rests on fewer "
+                "than five expected steps.",
+                Kind.NOT_IDENTIFIED,
+                feature=names[0],
+            )
+            for names in self.unseen
+        ]
+
+
+def _what(names: Sequence[str]) -> str:
+    """What one number, or the sum of several, would be."""
+    return f"how much {names[0]} weighs" if len(names) == 1 else f"{listed(names, NAMED)} apart"
 
 
 def untested(reason: str) -> Goodness:
@@ -207,7 +241,8 @@ def goodness_of(
     """The `Goodness` of a fitted policy, whose sites are states where nobody says how many are."""
     usual, states = level if level < 1.0 else LEVEL, states or len(fit.policy)
     tests = fit_tests(demonstrations, fit, states=states, level=usual, seed=seed)
-    return judged(tests, usual)
+    found = judged(tests, usual)
+    return replace(found, unseen=named_directions(fit.names, tests.unseen)) if fit.names else found
 
 
 def holm(p_values: Sequence[float]) -> np.ndarray:

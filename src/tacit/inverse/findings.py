@@ -317,9 +317,7 @@ def more_data_findings(
 def blind_findings(names_of: Sequence[str], blind: np.ndarray) -> list[Finding]:
     """One finding for each direction in which the parameters can move freely."""
     findings = []
-    for direction in _echelon(blind):
-        heavy = np.abs(direction) > 1e-3 * np.abs(direction).max()
-        names = [names_of[d] for d in np.flatnonzero(heavy).tolist()]
+    for names in named_directions(names_of, blind):
         said = (
             f"{names[0]} cannot be told from these demonstrations: no weight on it changes what "
             "the demonstrator would do."
@@ -330,6 +328,14 @@ def blind_findings(names_of: Sequence[str], blind: np.ndarray) -> list[Finding]:
         feature = names[0] if len(names) == 1 else None
         findings.append(Finding(said, Kind.NOT_IDENTIFIED, feature=feature))
     return findings
+
+
+def named_directions(
+    names_of: Sequence[str], directions: np.ndarray
+) -> tuple[tuple[str, ...], ...]:
+    """The names of what each direction [B, D] moves, in a basis that moves few at a time."""
+    heavy = [np.abs(one) > 1e-3 * np.abs(one).max() for one in _echelon(directions)]
+    return tuple(tuple(names_of[d] for d in np.flatnonzero(one).tolist()) for one in heavy)
 
 
 def _echelon(rows: np.ndarray) -> np.ndarray:

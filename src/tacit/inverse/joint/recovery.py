@@ -269,7 +269,7 @@ def _identification(
     """What is known of a task's own numbers; an untested size has the constraint's p-value."""
     p_values = np.where(np.isnan(found.sizes[:, e]), found.activity, found.sizes[:, e])
     active = numbers.gauge.multipliers > 0
-    findings = goodness.findings()
+    findings = [*goodness.findings(), *goodness.unseen_findings()]
     for k in np.flatnonzero(~active).tolist():
         said = (
             f"Constraint {k} is not identified in this task: its demonstrations do not show that "

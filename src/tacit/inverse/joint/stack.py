@@ -314,6 +314,7 @@ def task_goodness(
                 scores=scores[part.free],
                 choices=steps.mdp.available.sum(axis=1),
                 doubt=_doubt(steps.mdp, part.point),
+                names=[steps.space.names[j] for j in np.flatnonzero(part.free)],
             ),
             level=level,
             seed=seed,

@@ -8,6 +8,7 @@ is kept place by place, a place being a state with a goal.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -96,7 +97,9 @@ class Choices:
         flat = self.steps.states.astype(np.int64) * size[1] + self.steps.actions
         return np.bincount(flat, minlength=size[0] * size[1]).reshape(size).astype(float)
 
-    def goodness(self, free: np.ndarray, options: Likelihood, *, trips: int) -> Goodness:
+    def goodness(
+        self, free: np.ndarray, options: Likelihood, *, trips: int, names: Sequence[str] = ()
+    ) -> Goodness:
         """Whether the model fits: actions at places, between trips, and over time.
 
         Residuals are by state and action, over all goals. So are the actions tested where a state
@@ -106,6 +109,7 @@ class Choices:
             free: [D] bool, the parameters that no bound holds.
             options: level and seed.
             trips: E, how many demonstrations there are, with those left out.
+            names: of the parameters that no bound holds.
         """
         choices = FittedChoices(
             counts=self.counts,
@@ -113,6 +117,7 @@ class Choices:
             scores=self.scores[free],
             choices=self.available.sum(axis=1),
             states=self.states,
+            names=names,
         )
         level, states = options.level, len(self.flows)
         found = goodness_of(self.steps, choices, states=states, level=level, seed=options.seed)
@@ -233,7 +238,8 @@ def _report(
     goodness = untested("the search did not converge")
     if wide.fitted.converged:
         many = trips.demonstrations.episodes
-        goodness = chosen.goodness(wide.fitted.free, options, trips=many)
+        names = [space.names[j] for j in np.flatnonzero(wide.fitted.free)]
+        goodness = chosen.goodness(wide.fitted.free, options, trips=many, names=names)
     if not goodness.adequate:
         wide = evidence_of(likelihoods, full, robust=True)
     # Errors and intervals are those of the fit with every constraint: what is left out was chosen
@@ -252,7 +258,8 @@ def _report(
     selected = Chosen.of(verdict.p_values, gauge.multipliers, options.level)
     numbers = numbers_of(steps, wide, chosen=selected).reported(gauge)
     weights, clustered = numbers.ends[: space.size], wide.found.clustered
-    findings += [*goodness.findings(), *constraint_findings(evidence, verdict, selected)]
+    findings += [*goodness.findings(), *goodness.unseen_findings()]
+    findings += [*constraint_findings(evidence, verdict, selected)]
     bounds = Bounds.of(space, options)
     findings += bounds.findings(space, fitted.point.x, evidence.free)
     findings += parameter_findings(steps, evidence)

@@ -140,6 +140,7 @@ class Convex:
                 scores=fitted_scores(fitted, scores),
                 choices=mdp.available.sum(axis=1),
                 doubt=None if rows is None else policy_noise(rows, *chain),
+                names=[] if fitted.norm else [space.names[j] for j in np.flatnonzero(fitted.free)],
             )
             goodness = goodness_of(demonstrations, choices, level=LEVEL)
         visitation = outside_visitation(mdp, visits[:, None] * point.policy)
@@ -167,6 +168,7 @@ class Convex:
                 active=gauge.multipliers > 0,
                 findings=(
                     *goodness.findings(),
+                    *goodness.unseen_findings(),
                     *border_findings(mdp, fitted),
                     *_ending_findings(mdp, ending),
                     *feature_findings(features, mdp),

@@ -280,6 +280,15 @@ def _goodness(
         scores=scores[np.append(full.fitted.free, not given)],
         choices=steps.mdp.available.sum(axis=1),
         doubt=moved,
+        names=[
+            name
+            for name, free in zip(
+                (*steps.space.names, "the share of lapses"),
+                np.append(full.fitted.free, not given),
+                strict=True,
+            )
+            if free
+        ],
     )
     return goodness_of(demonstrations, choices, level=options.level, seed=options.seed)
 

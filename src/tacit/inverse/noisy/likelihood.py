@@ -111,6 +111,7 @@ def report(
     given = np.zeros(space.size, bool) if bounds is None else bounds.given
     findings = (
         *goodness.findings(),
+        *goodness.unseen_findings(),
         *constraint_findings(evidence, verdict, chosen, misfit=not weigh),
         *([] if bounds is None else bounds.findings(space, fitted.point.x, evidence.free)),
         *parameter_findings(steps, evidence),
@@ -176,6 +177,7 @@ def _goodness(
         policy=fitted.point.policy,
         scores=fitted_scores(fitted, advantages(steps.mdp, steps.space, fitted)),
         choices=steps.mdp.available.sum(axis=1),
+        names=[] if fitted.norm else [steps.space.names[j] for j in np.flatnonzero(fitted.free)],
     )
     tested = partial(goodness_of, demonstrations, level=options.level, seed=options.seed)
     if rows is None:
