@@ -104,6 +104,7 @@ KEPT = {
     "Solution": SOLUTION,
     "ShardedSolution": SOLUTION,
     "Recovery": RECOVERY,
+    "PowerStudy": (),
     "JointRecovery": RECOVERY,
     "ShardedRecovery": (*RECOVERY[:6], "standard_errors", "projected_gradient", "policy", "values"),
     "Identification": (*IDENTIFICATION, "active"),

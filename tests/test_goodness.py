@@ -247,7 +247,10 @@ def test_the_same_seed_gives_the_same_goodness(right):
 def test_goodness_is_saved_and_loaded(tmp_path, wrong):
     wrong.save(tmp_path / "run")
     back = Recovery.load(tmp_path / "run").goodness
+    assert back.power == wrong.goodness.power
     for field in dataclasses.fields(back):
+        if field.name in ("study", "noticed"):  # what is written is what they say
+            continue
         one, other = getattr(back, field.name), getattr(wrong.goodness, field.name)
         # Parts hold NaN, which equals nothing; their texts show every digit.
         np.testing.assert_equal(*((repr(x) if field.name == "parts" else x) for x in (one, other)))
@@ -506,7 +509,6 @@ def test_what_no_step_tells_is_no_misfit():
     assert sum(said) <= 3  # of a chance of 5 %, more have a chance of 1 in 400
 
 
-@pytest.mark.xfail(reason="there is no verdict yet", raises=AttributeError)
 def test_the_verdict_is_one_of_four_words(right, wrong):
     assert right.goodness.verdict == "fits"
     assert wrong.goodness.verdict == "misfit"
@@ -517,7 +519,6 @@ def test_the_verdict_is_one_of_four_words(right, wrong):
     assert [loose.goodness.adequate, wrong.goodness.adequate] == [True, False]
 
 
-@pytest.mark.xfail(reason="what would have been noticed is not said yet", raises=AttributeError)
 def test_beside_fits_stands_what_would_have_been_noticed(right):
     power = right.goodness.power
     assert len(power) >= 3

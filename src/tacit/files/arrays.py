@@ -125,7 +125,10 @@ def _packed(tree: Tree, place: str, small: int, arrays: dict[str, np.ndarray]) -
             parts = all_of({str(at): part for at, part in enumerate(tree)})
             return {"tuple" if isinstance(tree, tuple) else "list": [*parts.values()]}
     assert is_dataclass(tree), f"cannot keep a {type(tree)}"
-    parts = {part.name: getattr(tree, part.name) for part in fields(tree) if part.init}
+    # A field may be written as what an attribute of another name says, or by "" not at all.
+    kept = [part for part in fields(tree) if part.init]
+    sources = {part.name: part.metadata.get("packed", part.name) for part in kept}
+    parts = {name: getattr(tree, source) for name, source in sources.items() if source}
     return {"kind": kind_name(type(tree)), "fields": all_of(parts)}
 
 

@@ -173,6 +173,7 @@ def fit_tests(
     states: int,
     level: float,
     seed: int = 0,
+    simulated: bool = True,
 ) -> FitTests:
     """The `FitTests` of a fitted policy.
 
@@ -182,6 +183,7 @@ def fit_tests(
         states: S.
         level: of the test.
         seed: of the draws.
+        simulated: whether laws may be drawn; else they are chi-square and gamma ones.
     """
     visits = fit.counts.sum(axis=1)
     flat = fit.scores.reshape(len(fit.scores), fit.policy.size)
@@ -189,7 +191,7 @@ def fit_tests(
         flat = fit.directions @ flat
     half = square_roots(_information(fit.policy, flat, visits))[1]
     whitened = (half @ flat).reshape(len(half), *fit.policy.shape)
-    draws = max(DRAWS, int(np.ceil(10.0 / level)) - 1)
+    draws = max(DRAWS, int(np.ceil(10.0 / level)) - 1) if simulated else 0
     whitened[:, visits == 0] = 0.0  # nothing is asked of them, and scores far away may overflow
     first, second = np.random.default_rng(seed).spawn(2)
     actions = _actions_part(fit, whitened, draws, first)
@@ -322,7 +324,7 @@ def _actions_part(
 
     statistic = float(pearson(counts[None])[0])
     known = fit.doubt is None and places is None and fit.pull is None
-    if known and expected[policy > 0].min() >= LARGE:
+    if known and (draws == 0 or expected[policy > 0].min() >= LARGE):
         return _chi_square_part(ACTIONS, statistic, degrees)
     chances = Chances(policy, None if fit.doubt is None else fit.doubt[:, at])
     many = int(np.clip(MOST_CELLS // cells, 19, draws))
@@ -482,7 +484,7 @@ def _trajectory_parts(
     moments = size * shrunk, float(variances.sum()) * shrunk
     few = demonstrations.steps * draws > MOST_STEPS
     no_law = moments[0] ** 2 < LEAST_SHAPE * moments[1]
-    needed = given.doubt is not None or no_law or not few
+    needed = draws > 0 and (given.doubt is not None or no_law or not few)
     if isinstance(demonstrations, Demonstrations) and needed:
         most = MOST_STEPS_WITHOUT_LAW if no_law else MOST_STEPS
         many = int(np.clip(most // demonstrations.steps, 49, draws))

@@ -113,16 +113,20 @@ class SequenceSums:
         middle = told - 0.5 * np.diff(told, prepend=0.0)
         own = np.minimum((count * middle / told[-1]).astype(int), count - 1)
         begins = np.flatnonzero(np.diff(own, prepend=-1))
-        sums = np.add.reduceat(self.by_time, begins, axis=0)
+        information = np.add.reduceat(self.information, begins, axis=0)
+        values, axes = np.linalg.eigh(information)
+        seen = values > ROUNDING * values.max(axis=1, keepdims=True)
+        halves = axes * np.where(seen, 1.0 / np.sqrt(np.where(seen, values, 1.0)), 0.0)[:, None]
+        apart = np.add.reduceat(self.by_time, begins, axis=0) - information @ self.score
         shifts = np.add.reduceat(self.time_shifts, begins, axis=1)
-        total, drift = self.score, shifts.sum(axis=1)
-        apart, moved, rank = [], [], 0
-        for b, own in enumerate(np.add.reduceat(self.information, begins, axis=0)):
-            half = square_roots(own, ROUNDING)[1]
-            apart.append(half @ (sums[b] - own @ total))
-            moved.append((shifts[:, b] - drift @ own) @ half.T)
-            rank += len(half)
-        return _squared(np.concatenate(apart), np.concatenate(moved, axis=1)), max(rank - size, 0)
+        moved = shifts - np.einsum("bde,me->mbd", information, shifts.sum(axis=1))
+        statistic = _squared(
+            np.einsum("bd,bde->be", apart, halves).ravel(),
+            np.einsum("mbd,bde->mbe", moved, halves).reshape(len(moved), -1)
+            if len(moved)
+            else np.zeros((0, halves[:, 0].size)),
+        )
+        return statistic, max(int(seen.sum()) - size, 0)
 
 
 def _squared(apart: np.ndarray, moved: np.ndarray) -> float:
@@ -186,20 +190,29 @@ def _product_sums(
         "fourth": np.zeros(2),
         "product_shifts": np.zeros((len(doubt), 2)),
     }
+    flat = whitened.reshape(size, policy.size)
+    pairs = demonstrations.pairs(actions)
+    here, before = pairs[later], pairs[later - 1]
+    beyond = (taken[later] == taken[later - 1]) - policy[states[later], taken[later - 1]]
+    found["products"][:] = np.sum(flat[:, here] * flat[:, before]), beyond.sum()
+    # What is expected of a step hangs on the pair before it and on its state, which come again.
+    keys, times = np.unique(
+        before.astype(np.int64) * len(policy) + states[later], return_counts=True
+    )
     each = max(1, AT_ONCE // (actions * (size + len(doubt) + 2)))
-    for begin in range(0, len(later), each):
-        at = later[begin : begin + each]
-        own, last, rows = states[at], taken[at - 1], np.arange(len(at))
-        chances, here = policy[own], whitened[:, own]
-        before = whitened[:, states[at - 1], last]
-        terms = np.empty((2, len(at), actions))
-        terms[0] = np.einsum("dm,dma->ma", before, here)
+    for begin in range(0, len(keys), each):
+        before, own = np.divmod(keys[begin : begin + each], len(policy))
+        often = times[begin : begin + each, None]
+        last, rows = before % actions, np.arange(len(own))
+        chances, scores = policy[own], whitened[:, own]
+        terms = np.empty((2, len(own), actions))
+        terms[0] = np.einsum("dm,dma->ma", flat[:, before], scores)
         terms[1] = -chances[rows, last][:, None]
         terms[1, rows, last] += 1.0
-        weighted = terms * chances
-        found["products"] += terms[:, rows, taken[at]].sum(axis=1)
-        found["covariance"] += np.einsum("jma,kma->jk", weighted, terms)
-        found["across"] += np.einsum("jma,dma->jd", weighted, here)
-        found["fourth"] += (weighted * terms**3).sum(axis=(1, 2))
-        found["product_shifts"] += np.einsum("jma,kma->kj", weighted, doubt[:, own])
+        weighted = (terms * (chances * often)).reshape(2, -1)
+        terms = terms.reshape(2, -1)
+        found["covariance"] += weighted @ terms.T
+        found["across"] += weighted @ scores.reshape(size, terms.shape[1]).T
+        found["fourth"] += (weighted * terms**3).sum(axis=1)
+        found["product_shifts"] += doubt[:, own].reshape(len(doubt), terms.shape[1]) @ weighted.T
     return found

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from tacit.data.observed import Observed
     from tacit.inverse.sets import ConstraintSet, Selection
 
+# Power below which a test that says nothing means nothing.
+LEAST_POWER = 0.2
 # (reward_direction, cost_directions) -> the ends of an interval.
 Answer = Callable[[npt.ArrayLike, Iterable[npt.ArrayLike]], tuple[float, float]]
 
@@ -59,6 +61,44 @@ MENDS = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class Power:
+    """How often a demonstrator whom the model cannot describe would have been noticed.
+
+    Attributes:
+        expert: who it is, in words.
+        chance: that data like these would have been said not to fit.
+        low: a tenth of what that may be, the fit being uncertain; `chance` where trajectories are
+            many.
+        high: nine tenths likewise.
+    """
+
+    expert: str
+    chance: float
+    low: float
+    high: float
+
+    @property
+    def sentence(self) -> str:
+        """The chance in words."""
+        if self.high - self.low > 0.1:
+            return f"{_about(self.low)} to {_about(self.high)} % for {self.expert}"
+        return f"about {_about(self.chance)} % for {self.expert}"
+
+
+class Study(Protocol):
+    """What knows, when it is asked, what would have been noticed."""
+
+    @property
+    def found(self) -> tuple[Power, ...]:
+        """The power against each of some other demonstrators."""
+        ...
+
+
+# A field that is not written: what it computes is.
+LAZY = {"packed": ""}
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Goodness:
     """Whether the model fits what was seen, and where it does not.
@@ -82,6 +122,8 @@ class Goodness:
         farthest: name of the trajectory that is farthest from the model; empty where it has none.
         unseen: names of parameters that together rest on fewer than five expected steps: the tests
             of trajectories, time and order leave them out.
+        noticed: `power`, where it was read from a file.
+        study: what computes it; None where nothing does.
     """
 
     statistic: float = np.nan
@@ -98,6 +140,8 @@ class Goodness:
     settled: float = np.nan
     farthest: str = ""
     unseen: tuple[tuple[str, ...], ...] = ()
+    noticed: tuple[Power, ...] = field(default=(), repr=False, metadata={"packed": "power"})
+    study: Study | None = field(default=None, repr=False, metadata=LAZY)
 
     def __post_init__(self) -> None:
         for name in ("residuals", "trajectory_residuals"):
@@ -109,6 +153,33 @@ class Goodness:
         told = "adequate" if self.adequate else "not adequate"
         told = f"not tested: {self.absence}" if self.absence else told
         return f"Goodness({told}, p_value={self.p_value:.3g})"
+
+    @property
+    def verdict(self) -> str:
+        """One of "fits", "misfit", "untested", "no power" where next to nobody would be noticed."""
+        if not self.adequate:
+            return "misfit"
+        if self.absence:
+            return "untested"
+        weak = [one.chance < LEAST_POWER for one in self.power]
+        return "no power" if self.hidden or (weak and all(weak)) else "fits"
+
+    @property
+    def power(self) -> tuple[Power, ...]:
+        """What would have been noticed at this sample size; empty where it is not known.
+
+        Computed when it is first asked for, in some tenths of a second.
+        """
+        if self.study is None or not self.adequate or self.absence:
+            return self.noticed
+        return self.study.found
+
+    def power_sentence(self) -> str:
+        """What would have been noticed, for people; empty where it is not known."""
+        if not self.power:
+            return ""
+        told = "; ".join(one.sentence for one in self.power)
+        return f"With as many steps misfit would have been said in {told}."
 
     @property
     def hidden(self) -> bool:
@@ -195,6 +266,11 @@ class Goodness:
             )
             for names in self.unseen
         ]
+
+
+def _about(chance: float) -> str:
+    """A share in per cent, to the five that a hundred draws tell."""
+    return f"{5 * round(20.0 * chance)}"
 
 
 def _what(names: Sequence[str]) -> str:

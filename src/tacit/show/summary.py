@@ -159,7 +159,9 @@ def run_data(run: Run) -> dict[str, Any]:
         return data | {name: getattr(mixture, name) for name in names} | kept
     goodness = recovery.goodness
     judged = ("adequate", "statistic", "p_value", "level", "share", "weight", "settled", "absence")
+    judged = ("verdict", *judged)
     parts = {"parts": [asdict(part) for part in goodness.parts]}
+    parts["power"] = [asdict(one) for one in goodness.power]
     fits = goodness.sentence(layout.state_names, layout.action_names)  # before all numbers
     more = {
         "rho_squared": recovery.rho_squared,
@@ -300,6 +302,8 @@ def _certificate(recovery: Recovery) -> list[str]:
     lines = []
     if recovery.goodness.adequate:  # or not tested, which is said as well
         lines.append(_sentence(recovery.goodness.sentence()[:-1]))
+        power = recovery.goodness.power_sentence()
+        lines += [_sentence(power[:-1])] if power else []
     if not np.isnan(c.feature_gap):
         line = f"  predicted behaviour differs from the data by {_share(c.feature_gap)}"
         if not np.isnan(c.sampling_noise):

@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 
+from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
 from tacit.inference.counted_rows import CountedRows
@@ -60,6 +61,7 @@ from tacit.inverse.noisy.known import (
 )
 from tacit.inverse.noisy.lapses import maximise_with_lapses
 from tacit.inverse.noisy.penalised import maximise_many
+from tacit.inverse.noisy.power import PowerStudy
 from tacit.inverse.noisy.steps import (
     Steps,
     are_many,
@@ -181,7 +183,10 @@ def _goodness(
     )
     tested = partial(goodness_of, demonstrations, level=options.level, seed=options.seed)
     if rows is None:
-        return tested(choices)
+        found = tested(choices)
+        if not isinstance(demonstrations, Demonstrations) or fitted.norm is not None:
+            return found
+        return replace(found, study=PowerStudy(steps, options, fitted, demonstrations))
     doubt = policy_noise(rows, fitted.point.policy, fitted.point.values)
     found = tested(replace(choices, doubt=doubt))
     return replace(found, settled=tested(choices).p_value) if found.adequate else found
