@@ -255,8 +255,9 @@ class Goodness:
         said = replace(self, farthest="").sentence()  # a run that is shared names nobody
         return [Finding(said, Kind.MISFIT, **about, number=number)]
 
-    def unseen_findings(self) -> list[Finding]:
-        """One finding for each direction of the parameters that next to no step tells of."""
+    def unseen_findings(self, others: Iterable[Finding] = ()) -> list[Finding]:
+        """One finding for each direction that next to no step tells of, and no other names."""
+        named = {one.about.feature for one in others}
         return [
             Finding(
                 f"Nothing that was seen tells {_what(names)}: what is known of it rests on fewer "
@@ -265,6 +266,7 @@ class Goodness:
                 feature=names[0],
             )
             for names in self.unseen
+            if not named & {*names}
         ]
 
 

@@ -269,7 +269,7 @@ def _identification(
     """What is known of a task's own numbers; an untested size has the constraint's p-value."""
     p_values = np.where(np.isnan(found.sizes[:, e]), found.activity, found.sizes[:, e])
     active = numbers.gauge.multipliers > 0
-    findings = [*goodness.findings(), *goodness.unseen_findings()]
+    findings = goodness.findings()
     for k in np.flatnonzero(~active).tolist():
         said = (
             f"Constraint {k} is not identified in this task: its demonstrations do not show that "
@@ -280,6 +280,7 @@ def _identification(
     findings += level_findings(verdict)
     if len(found.stack.steps) > 1 and active.any():
         findings.append(Finding("Cost weights are those of all tasks together."))
+    findings += goodness.unseen_findings(findings)
     findings += data_findings(task.mdp, task.demonstrations)
     space, dynamics = found.stack.steps[e].space, told.dynamics[e] if told.dynamics else None
     findings += [] if dynamics is None else dynamics_findings(dynamics)

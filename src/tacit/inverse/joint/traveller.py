@@ -258,14 +258,14 @@ def _report(
     selected = Chosen.of(verdict.p_values, gauge.multipliers, options.level)
     numbers = numbers_of(steps, wide, chosen=selected).reported(gauge)
     weights, clustered = numbers.ends[: space.size], wide.found.clustered
-    findings += [*goodness.findings(), *goodness.unseen_findings()]
-    findings += [*constraint_findings(evidence, verdict, selected)]
+    findings += [*goodness.findings(), *constraint_findings(evidence, verdict, selected)]
     bounds = Bounds.of(space, options)
     findings += bounds.findings(space, fitted.point.x, evidence.free)
     findings += parameter_findings(steps, evidence)
     findings += feature_findings(features, network_ending(trips.mdp, found.goals))
     findings += method_findings(found, wide, convex)
     findings += uncounted_findings(trips.mdp, "those of trips count the steps alone")
+    findings += goodness.unseen_findings(findings)
     findings += more_data_findings(list(space.names), weights, trips.demonstrations, clustered)
     known = (wide.found.covariance, wide.found.blind, numbers.ends)
     answer = None if wide.absence else delta_method(space, fitted.point.x, gauge, *known)

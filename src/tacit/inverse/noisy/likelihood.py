@@ -113,7 +113,6 @@ def report(
     given = np.zeros(space.size, bool) if bounds is None else bounds.given
     findings = (
         *goodness.findings(),
-        *goodness.unseen_findings(),
         *constraint_findings(evidence, verdict, chosen, misfit=not weigh),
         *([] if bounds is None else bounds.findings(space, fitted.point.x, evidence.free)),
         *parameter_findings(steps, evidence),
@@ -125,6 +124,7 @@ def report(
         *more_data_findings(list(space.names), weights, demonstrations, clustered),
         *([] if seen is None or weigh else guarantee_findings(seen, reached)),
     )
+    findings = (*findings, *goodness.unseen_findings(findings))
     off = values_off(space, fitted.point.x, mdp.discount)
     expert = expert_of(mdp, features, fitted, gauge, evidence.reached, steps.counts, off=off)
     if weigh:  # weights are no counts
