@@ -247,14 +247,29 @@ MUTANTS = (
         ("TWO_SIDED = 1.959963984540054", "TWO_SIDED = 1.5"),
     ),
     mutant(
-        "intervals: weights on a bound have two sides",
-        "inference:bound",
-        ("(ONE_SIDED if edge else TWO_SIDED)", "(TWO_SIDED if edge else TWO_SIDED)"),
+        "intervals: every cut is that of a chi-square number",
+        "zeros:cuts",
+        ("return CUT if law is None else max(law.cut(row, side, WITHIN), CUT)", "return CUT"),
+    ),
+    mutant(
+        "intervals: both ends have the cut of one side",
+        "boundary",
+        ("np.where(side * drawn[1] > 0, drawn[0], 0.0)", "np.where(drawn[1] > 0, drawn[0], 0.0)"),
+    ),
+    mutant(
+        "intervals: what does not fit is not scaled",
+        "intervals:unequal",
+        ("rise if self.excess is None else rise / self.excess(form)", "rise"),
+    ),
+    mutant(
+        "intervals: nothing scatters where nothing was seen",
+        "intervals:cliff",
+        ("scatter = at_least(floor, scatter)  # where", "scatter = scatter + 0.0  # where"),
     ),
     mutant(
         "intervals: no sandwich",
         "inference likelihood",
-        ("law = inverse @ scatter @ inverse", "law = inverse"),
+        ("law = inverse if scatter is None else inverse @ scatter @ inverse", "law = inverse"),
     ),
     mutant(
         "intervals: blind directions have no width",

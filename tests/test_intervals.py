@@ -48,6 +48,7 @@ def test_a_cliff_that_nobody_falls_from_leaves_the_truth_inside(robust):
         mdp, features, seen = cliff(seed)
         seen = weighted(seen) if robust else seen
         found = tacit.recover(mdp, features, seen, estimator=tacit.Likelihood())
+        assert found.identification.multiplier_standard_errors[0] > 1.0  # nothing tells it
         held.append(within(found.parameters.intervals, np.array([1.0, 2.0])))
         held[-1] = [*held[-1], *within(found.identification.multiplier_intervals, [2.0])]
     assert at_most(6 - np.sum(held, axis=0).min(), 6, 0.05)
@@ -76,6 +77,23 @@ def test_a_point_that_is_nearly_as_likely_is_inside_every_interval(robust):
             assert within(weights.reward_intervals, other.reward_weights).all()
             assert within(weights.multiplier_intervals, other.multipliers).all()
     assert tried >= 4  # the scale of the reward hardly matters
+
+
+def test_steps_of_unequal_weight_tell_less():
+    """By as much as the design effect says: the ratio is scaled, and nothing else."""
+    mdp, features, weights = look_alike(0, similarity=0.0, costs=1)
+    objective = tacit.Objective(features.reward @ weights)
+    expert = tacit.solve(mdp, objective, solver=tacit.SoftDual(temperature=0.5))
+    seen = tacit.simulate(mdp, expert.policy, trajectories=60, steps=50, seed=0)
+    own = np.where(np.random.default_rng(0).random(seen.steps) < 0.1, 10.0, 0.5)
+    widths = []
+    for one in (np.ones(seen.steps), own):
+        told = replace(seen, weights=one)
+        found = tacit.recover(mdp, features, told, estimator=tacit.Likelihood(level=1.0))
+        widths.append(np.ptp(found.identification.reward_intervals[0]))
+    design = np.sqrt((own**2).mean() / own.mean() ** 2)
+    # The scatter of 3000 steps is known to 15 %.
+    assert widths[1] / widths[0] == pytest.approx(design, rel=0.3)
 
 
 # --- An idle constraint that resembles a feature of the reward.
