@@ -20,6 +20,7 @@ import numpy as np
 import tacit
 from provenance import about
 from tacit.worlds.published import COLOURS
+from tacit_lab import families, worlds
 
 RESULTS = Path(__file__).parent / "results" / "families.json"
 PACKAGES = ("tacit-irl", "numpy", "scipy", "jax")
@@ -36,9 +37,9 @@ DISCOUNT = 0.9
 
 def likeliest() -> dict[str, dict[str, float]]:
     """Wrong of found and recall on the ten sets, ours and as published."""
-    world = tacit.worlds.recorded_nine_by_nine()
+    world = worlds.recorded_nine_by_nine()
     true = set(np.array(world.features.cost_names[0])[world.cost_weights[0] > 0])
-    method = tacit.families.LikeliestConstraints(world.reward_weights, 1.0, groups=COLOURS)
+    method = families.LikeliestConstraints(world.reward_weights, 1.0, groups=COLOURS)
     rows = {}
     for n, (wrong, recall) in ROWS.items():
         start, found = time.perf_counter(), []
@@ -73,12 +74,10 @@ def action_values() -> dict[str, dict[str, float]]:
     """The value differences of Objectworld, ours and as shipped."""
     rows = {}
     for n, shipped in DIFFERENCES.items():
-        world = tacit.worlds.recorded_objectworld(n)
+        world = worlds.recorded_objectworld(n)
         mdp, moves, worth = world.mdp, world.mdp.dense(), DISCOUNT * world.reward_weights
         start = time.perf_counter()
-        found = tacit.families.InverseActionValues().fit(
-            mdp, world.features, world.demonstrations[0]
-        )
+        found = families.InverseActionValues().fit(mdp, world.features, world.demonstrations[0])
         seconds = time.perf_counter() - start
         values = np.zeros(len(worth))
         while True:  # value iteration in place until no state moves by .01, as the source does
@@ -91,7 +90,7 @@ def action_values() -> dict[str, dict[str, float]]:
         choice = moves @ (worth + DISCOUNT * values)
         choice = np.exp(choice - choice.max(axis=1, keepdims=True))
         choice /= choice.sum(axis=1, keepdims=True)
-        noisy = tacit.families.choice_probabilities(mdp, found)
+        noisy = families.choice_probabilities(mdp, found)
         target, ours = (evaluated(moves, worth, policy) for policy in (choice, noisy))
         best = tacit.solve(mdp, world.truth).values
 
@@ -102,7 +101,7 @@ def action_values() -> dict[str, dict[str, float]]:
             gone = best - policy_values(mdp, policy, world.truth.reward)
             return DISCOUNT * float(gone.mean())
 
-        clone = tacit.families.Cloning().fit(mdp, world.features, world.demonstrations[0])
+        clone = tacit.Cloning().fit(mdp, world.features, world.demonstrations[0])
         rows[str(n)] = {
             "difference": float(np.square(target - ours).mean()),
             "shipped_difference": shipped,

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from provenance import about, origin
 from studies import run
-from tacit.studies.leaderboard import HIDES, METRICS
+from tacit_lab.studies.leaderboard import HIDES, METRICS
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "leaderboard.json"

@@ -33,6 +33,7 @@ import numpy as np
 
 import tacit
 from provenance import about
+from tacit_lab import families, worlds
 
 NUMBERS = (4, 32, 128, 512)
 
@@ -50,7 +51,7 @@ class Args:
 class Judge:
     """Values in the true world, states paying."""
 
-    def __init__(self, world: tacit.worlds.Recorded) -> None:
+    def __init__(self, world: worlds.Recorded) -> None:
         self.mdp, worth = world.mdp, world.reward_weights * world.mdp.discount
         self.worth = np.repeat(worth[:, None], world.mdp.actions, axis=1)
         self.moves = world.mdp.dense()
@@ -94,7 +95,7 @@ def timed(call: Any) -> tuple[Any, dict[str, float]]:
 
 def recorded(number: int, asked: list[str]) -> dict[str, Any]:
     """Every method on the recorded trajectories."""
-    world = tacit.worlds.recorded_objectworld(number)
+    world = worlds.recorded_objectworld(number)
     judge, seen = Judge(world), world.demonstrations[0]
     rows: dict[str, Any] = {}
     uniform = np.full(judge.worth.shape, 1.0 / world.mdp.actions)
@@ -118,8 +119,8 @@ def recorded(number: int, asked: list[str]) -> dict[str, Any]:
         row["status"] = again.status.name
         rows[name] = row
     for name, family in (
-        ("iavi", tacit.families.InverseActionValues()),
-        ("cloning", tacit.families.Cloning()),
+        ("iavi", families.InverseActionValues()),
+        ("cloning", tacit.Cloning()),
     ):
         found, seconds = timed(lambda f=family: f.fit(world.mdp, world.features, seen))
         noisy = world.tables["cloned_policy"].astype(float)
@@ -138,7 +139,7 @@ def fresh(number: int, draws: int) -> dict[str, Any]:
     trajectories, of one feature a cell with a ridge from more. It must be better than IAVI's policy
     and than the optimum of IAVI's reward.
     """
-    world = tacit.worlds.recorded_objectworld(512)
+    world = worlds.recorded_objectworld(512)
     judge, losses = Judge(world), {"ours": [], "iavi policy": [], "iavi reward": []}
     features, prior = world.features, tacit.features.Ridge()
     if number < 32:
@@ -151,8 +152,8 @@ def fresh(number: int, draws: int) -> dict[str, Any]:
             mdp, features, seen, throw=False
         )
         losses["ours"].append(judge.row(found.objective.reward, judge.expert)["loss"])
-        iavi = tacit.families.InverseActionValues().fit(mdp, world.features, seen)
-        clone = tacit.families.Cloning().fit(mdp, world.features, seen).solution.policy
+        iavi = families.InverseActionValues().fit(mdp, world.features, seen)
+        clone = tacit.Cloning().fit(mdp, world.features, seen).solution.policy
         row = judge.row(iavi.objective.reward, clone)
         losses["iavi policy"].append(row["policy_loss"])
         losses["iavi reward"].append(row["loss"])

@@ -1,8 +1,8 @@
 """What a result file says about its own making, and whether the code is still the one measured.
 
 The head of a result file has the command, the day, the commit, the machine, the versions, the
-seconds since the benchmark began and, for every module of tacit that was imported, the digest of
-its code. Imports are counted in this process and in all that it starts. A digest leaves out what
+seconds since the benchmark began and, for every module of tacit and of its lab that was imported,
+the digest of its code. Imports are counted in this process and in all that it starts. A digest leaves out what
 changes no number: comments, docstrings, layout, the public names listed for type checkers and the
 version.
 """
@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 BEGAN = time.perf_counter()
+HOUSES = ("tacit", "tacit_lab")
 NOTES = "TACIT_IMPORTS"  # the environment variable that names the folder of notes
 
 # Run by Python when a process starts: notes every module of tacit that it is going to import.
@@ -37,7 +38,7 @@ import os, sys
 
 class Notes:
     def find_spec(name, path=None, target=None):
-        if name.partition(".")[0] == "tacit":
+        if name.partition(".")[0] in {HOUSES}:
             with open(os.path.join(os.environ["{NOTES}"], str(os.getpid())), "a") as file:
                 file.write(name + "\\n")
 
@@ -127,12 +128,13 @@ def imported() -> set[str]:
     if NOTES in os.environ:
         for notes in Path(os.environ[NOTES]).glob("[0-9]*"):
             names |= set(notes.read_text(encoding="utf-8").split())
-    return {name for name in names if name.partition(".")[0] == "tacit"}
+    return {name for name in names if name.partition(".")[0] in HOUSES}
 
 
 def every_module() -> set[str]:
     """All modules of tacit, for what exercises the whole."""
-    paths = (path.relative_to(home().parent) for path in home().rglob("*.py"))
+    places = [home().with_name(house) for house in HOUSES]
+    paths = (path.relative_to(home().parent) for one in places for path in one.rglob("*.py"))
     return {".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in paths}
 
 
@@ -154,7 +156,7 @@ def home() -> Path:
 @cache
 def digest_of(name: str) -> str | None:
     """Digest of the code of a module of tacit; None where there is no such module."""
-    place = home().joinpath(*name.split(".")[1:])
+    place = home().parent.joinpath(*name.split("."))
     for path in (place / "__init__.py", place.with_suffix(".py")):
         if path.exists():
             return digest(path.read_text(encoding="utf-8"))

@@ -38,6 +38,7 @@ import numpy as np
 import tacit
 from provenance import about
 from rates import Rate, size_verdict
+from tacit_lab import families, worlds
 
 RESULTS = Path(__file__).parent / "results" / "published.json"
 PACKAGES = ("tacit-irl", "numpy", "scipy", "jax")
@@ -92,12 +93,12 @@ def walls() -> dict[str, dict[str, float]]:
 
 def prices() -> dict[str, object]:
     """Prices in units of the noise, draw by draw, with the reward unknown and known."""
-    world = tacit.worlds.six_by_six()
+    world = worlds.six_by_six()
     expert = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(temperature=1.0))
     assert np.allclose(expert.multipliers, TRUE_PRICES, atol=5e-4)
     methods = {
         "Likelihood": tacit.Likelihood(temperature=1.0),
-        "ConstraintOnly": tacit.families.ConstraintOnly(world.reward_weights, 1.0),
+        "ConstraintOnly": tacit.ConstraintOnly(world.reward_weights, 1.0),
     }
     found: dict[str, list[list[float]]] = {name: [] for name in methods}
     for seed in range(PRICE_DRAWS):
@@ -122,9 +123,9 @@ def safe(
     seed: int, many: int, change: str, seen: bool, sure: float | None
 ) -> list[dict[str, float]]:
     """Regret of the safe policies of new tasks, in the reward and normalised, and their excess."""
-    drawn = tacit.worlds.three_by_three(seed, random_actions=0.2 if change == "dynamics" else 0.0)
-    place = tacit.worlds.three_by_three(seed)  # its moves are sure; the costs are those drawn
-    rewards = tacit.worlds.demonstrator_rewards(drawn, TASKS + many, seed=seed)
+    drawn = worlds.three_by_three(seed, random_actions=0.2 if change == "dynamics" else 0.0)
+    place = worlds.three_by_three(seed)  # its moves are sure; the costs are those drawn
+    rewards = worlds.demonstrator_rewards(drawn, TASKS + many, seed=seed)
     tasks, shown = rewards[:TASKS], []
     for k, weights in enumerate(rewards[TASKS:]):
         aim = drawn.features.objective(weights, drawn.cost_weights, drawn.truth.budgets)
@@ -137,7 +138,7 @@ def safe(
             known = tacit.Task(drawn.mdp, drawn.features, walks)
         shown.append(known)
     if change == "reward":
-        tasks = tacit.worlds.demonstrator_rewards(drawn, TASKS, seed=seed + 5000, same=False)
+        tasks = worlds.demonstrator_rewards(drawn, TASKS, seed=seed + 5000, same=False)
     rows = []
     for weights in tasks:
         truth, least = (
@@ -146,7 +147,7 @@ def safe(
         )
         reward, costs = truth.tables(place.mdp)
         best, worst = tacit.solve(place.mdp, truth).value, -tacit.solve(place.mdp, least).value
-        method = tacit.families.SafeSet(weights, confidence=sure)
+        method = families.SafeSet(weights, confidence=sure)
         told = method.solve(place.mdp, place.features, shown)
         found, kinds = told.solution, [one.kind for one in told.findings]
         regret = float(best - (reward * found.visitation).sum())

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from provenance import measured
-from tacit.studies import LIKELIHOOD, MATCHING, RANDOM
+from tacit_lab.studies import LIKELIHOOD, MATCHING, RANDOM
 
 Page = dict[str, Any]
 COUNTS = ("same_in_every_cell", "visitation_within_0.07", "converged", "constraint_found")

@@ -34,6 +34,7 @@ from tacit.show.canvas import (
     styled,
     svg,
 )
+from tacit_lab import worlds
 
 HERE = Path(__file__).parent
 RESULTS, FIGURES = HERE / "results" / "trust.json", HERE.parent / "docs" / "figures"
@@ -181,7 +182,7 @@ def dynamics(seed: int) -> tuple[float, Found, Found]:
 
 
 def zeros(seed: int) -> tuple[float, Found, Found]:
-    world = tacit.worlds.six_by_six()
+    world = worlds.six_by_six()
     expert = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(temperature=1.0))
     seen = tacit.simulate(world.mdp, expert.policy, trajectories=200, steps=100, seed=seed)
     rounds, found = intervals.ROUNDS, []

@@ -3,8 +3,8 @@
     python benchmarks/zeros.py
     python benchmarks/zeros.py --draws 3    # a quick look; writes as well
 
-18 of the 20 reward weights of `tacit.worlds.six_by_six` are 0, and the expert is noisy. Every draw
-simulates N trajectories of 100 steps and recovers reward and prices. Writes
+18 of the 20 reward weights of `tacit_lab.worlds.six_by_six` are 0, and the expert is noisy. Every
+draw simulates N trajectories of 100 steps and recovers reward and prices. Writes
 benchmarks/results/zeros.json: how often the 95 % intervals of the two prices, of the prices over
 the temperature, and of the prices where the temperature is given, hold the truth, with a verdict on
 each by the rule of rates.py.
@@ -22,6 +22,7 @@ import numpy as np
 import tacit
 from provenance import about
 from rates import coverage_verdict, rates_of
+from tacit_lab import worlds
 
 RESULTS = Path(__file__).parent / "results" / "zeros.json"
 PACKAGES = ("tacit-irl", "numpy", "scipy", "jax")
@@ -40,7 +41,7 @@ def main() -> None:
     )
     parser.add_argument("--draws", type=int, default=50)
     given = parser.parse_args()
-    world, rows = tacit.worlds.six_by_six(), []
+    world, rows = worlds.six_by_six(), []
     expert = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(temperature=1.0))
     truth = expert.multipliers
     rates = {name: [] for name in ("prices", "prices over temperature", "temperature given")}

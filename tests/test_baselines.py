@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import chi2
 
 import tacit
+from tacit.inverse.baselines import ConstraintOnly, RewardOnly
 from tacit.inverse.expectations import expectations, pull_back
-from tacit.inverse.families.baselines import ConstraintOnly, RewardOnly
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.recovery import RecoveryStatus
 

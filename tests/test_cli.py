@@ -94,7 +94,7 @@ def test_help_of_a_command_shows_its_fields_and_defaults(capsys, verb):
         assert piece in shown
 
 
-@pytest.mark.parametrize("name", cli.COMMANDS)
+@pytest.mark.parametrize("name", cli.every_command())
 def test_help_shows_real_defaults(name, capsys):
     assert cli.main([name, "--help"]) == 0
     shown = capsys.readouterr().out
@@ -187,7 +187,7 @@ def test_bash_completes_commands_their_options_and_choices():
 def test_every_shell_gets_a_script_that_names_every_command(shell_name, capsys):
     assert cli.main(["--completion", shell_name]) == 0
     script = capsys.readouterr().out
-    for name in (*cli.COMMANDS, "trajectories"):
+    for name in (*cli.every_command(), "trajectories"):
         assert name in script
 
 
@@ -295,7 +295,7 @@ def test_an_error_in_the_arguments_themselves_is_bad_input(capsys):
 
 
 def test_every_command_is_a_frozen_dataclass_that_runs():
-    for kind in cli.COMMANDS.values():
+    for kind in cli.every_command().values():
         assert kind.__dataclass_params__.frozen
         assert callable(kind.run)
 
@@ -352,7 +352,7 @@ def shell(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
 
 
-HELPS = [["--help"], *([name, "--help"] for name in cli.COMMANDS)]
+HELPS = [["--help"], *([name, "--help"] for name in cli.every_command())]
 
 
 def test_help_loads_no_engine():

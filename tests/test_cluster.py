@@ -22,8 +22,8 @@ from tacit import many
 from tacit.data import observed
 from tacit.engine import each
 from tacit.inverse import lockstep
-from tacit.studies import Settings
-from tacit.studies import reproduce as studies
+from tacit_lab.studies import Settings
+from tacit_lab.studies import reproduce as studies
 
 distributed = pytest.importorskip("distributed")
 

@@ -10,19 +10,19 @@ from scipy.optimize import linprog, minimize
 import tacit
 from tacit.forward.solution import visitation
 from tacit.inverse.expectations import pull_back
-from tacit.inverse.families.answers import seen_expectations
-from tacit.inverse.families.experts import Trips, trajectory_partition
-from tacit.inverse.families.margins import (
+from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.forbidden.candidates import candidates_of
+from tacit.worlds.published import COLOURS
+from tacit_lab import families, worlds
+from tacit_lab.families.experts import Trips, trajectory_partition
+from tacit_lab.families.margins import (
     advantages_of,
     best_margins,
     nearest_mixture,
     planning_loss,
 )
-from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.forbidden.candidates import candidates_of
-from tacit.worlds.published import COLOURS
+from tacit_lab.families.search import seen_expectations
 
-families = tacit.families
 TEMPERATURE = 2e-3
 
 
@@ -46,7 +46,7 @@ def estimators(world):
         "SafeSet": families.SafeSet(world.reward_weights),
         "SoftConstraint": families.SoftConstraint(world.reward_weights, 1.0),
         "CausalEntropy": families.CausalEntropy(),
-        "Cloning": families.Cloning(),
+        "Cloning": tacit.Cloning(),
         "InverseActionValues": families.InverseActionValues(),
         "KnownConstraints": families.KnownConstraints(world.cost_weights, world.truth.budgets),
         "MaximumEntropy": families.MaximumEntropy(),
@@ -54,10 +54,10 @@ def estimators(world):
         "PosteriorConstraints": families.PosteriorConstraints(
             world.reward_weights, TEMPERATURE, candidates=("states",), draws=60
         ),
-        "RewardOnly": families.RewardOnly(),
+        "RewardOnly": tacit.RewardOnly(),
         "ConstraintAsReward": families.ConstraintAsReward(world.reward_weights, TEMPERATURE),
         "PenaltyConstraints": families.PenaltyConstraints(world.reward_weights, TEMPERATURE),
-        "ConstraintOnly": families.ConstraintOnly(world.reward_weights),
+        "ConstraintOnly": tacit.ConstraintOnly(world.reward_weights),
     }
 
 
@@ -132,7 +132,7 @@ def test_every_family_keeps_the_contract(world, seen, name, tmp_path):
 
 def test_bad_hyperparameters_are_one_line():
     for call, words in [
-        (lambda: families.Cloning(-1.0), "pseudo_count must be"),
+        (lambda: tacit.Cloning(-1.0), "pseudo_count must be"),
         (lambda: families.InverseActionValues(floor=0.0), "floor must be in"),
         (lambda: families.Apprenticeship(tolerance=0.0), "tolerance must be a positive number"),
         (lambda: families.LinearProgramming(penalty=-1.0), "penalty must be"),
@@ -160,7 +160,7 @@ def test_bad_hyperparameters_are_one_line():
 
 
 def test_a_clone_does_what_was_done(world, seen):
-    found = families.Cloning().fit(world.mdp, world.features, seen)
+    found = tacit.Cloning().fit(world.mdp, world.features, seen)
     counts = seen.counts(world.mdp)
     visited = counts.sum(axis=1) > 0
     shares = counts[visited] / counts[visited].sum(axis=1, keepdims=True)
@@ -169,7 +169,7 @@ def test_a_clone_does_what_was_done(world, seen):
     other = tacit.recover(world.mdp, world.features, seen, estimator=tacit.Likelihood())
     assert found.log_likelihood >= other.log_likelihood
     # Its reward has it as the noisy optimum: the solver agrees.
-    smoothed = families.Cloning(0.5).fit(world.mdp, world.features, seen)
+    smoothed = tacit.Cloning(0.5).fit(world.mdp, world.features, seen)
     solved = tacit.solve(world.mdp, smoothed.objective, solver=tacit.SoftDual(1.0))
     np.testing.assert_allclose(solved.policy, smoothed.solution.policy, atol=1e-7)
     assert found.solution.status is tacit.Status.CONVERGED
@@ -182,7 +182,7 @@ def test_a_clone_of_a_trip_comes_to_its_end():
     mdp = tacit.MDP(table, [1.0, 0.0, 0.0], 1.0, available=table.any(axis=2))
     # Going to and fro, cut off: the shares alone would never end.
     seen = tacit.Demonstrations.from_trajectories([([0, 1] * 5, [0, 0] * 5)])
-    found = families.Cloning().fit(mdp, tacit.Features(np.eye(3)), seen)
+    found = tacit.Cloning().fit(mdp, tacit.Features(np.eye(3)), seen)
     assert found.solution.certificate.flow_residual < 1e-6
     assert found.solution.policy[2].sum() == 0
     with pytest.raises(tacit.InvalidModel, match="discount below 1"):
@@ -213,7 +213,7 @@ def test_inverse_action_values_are_the_published_sweeps_in_closed_form():
     expert = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(0.2))
     seen = tacit.simulate(world.mdp, expert.policy, trajectories=3, steps=20, seed=1)
     found = families.InverseActionValues().fit(world.mdp, world.features, seen)
-    cloned = families.Cloning().fit(world.mdp, world.features, seen).solution.policy
+    cloned = tacit.Cloning().fit(world.mdp, world.features, seen).solution.policy
     reward, q = swept(world.mdp, cloned, 1e-6)
     np.testing.assert_allclose(found.objective.reward, reward, atol=1e-9)
     np.testing.assert_allclose(found.solution.values, q.max(axis=1), atol=1e-9)
@@ -224,7 +224,7 @@ def test_inverse_action_values_are_the_published_sweeps_in_closed_form():
 
 @pytest.mark.parametrize(("number", "shipped"), [(128, 2.606), (512, 2.045)])
 def test_inverse_action_values_have_the_shipped_value_differences(data, number, shipped):
-    world = tacit.worlds.recorded_objectworld(number, folder=data)
+    world = worlds.recorded_objectworld(number, folder=data)
     found = families.InverseActionValues().fit(world.mdp, world.features, world.demonstrations[0])
     moves, worth = world.mdp.dense(), 0.9 * world.reward_weights
     values = 0.9 * (tacit.solve(world.mdp, world.truth).values - world.reward_weights) / 0.9
@@ -302,7 +302,7 @@ def test_the_divergence_falls_as_all_trips_say():
 
 @pytest.mark.parametrize(("n", "wrong", "recall"), [(1, 0.314, 0.678), (20, 0.0, 0.778)])
 def test_likeliest_constraints_have_the_published_rows(data, n, wrong, recall):
-    world = tacit.worlds.recorded_nine_by_nine(folder=data)
+    world = worlds.recorded_nine_by_nine(folder=data)
     names = np.array(world.features.cost_names[0])
     true = set(names[world.cost_weights[0] > 0])
     method = families.LikeliestConstraints(world.reward_weights, 1.0, groups=COLOURS)
@@ -623,7 +623,7 @@ def test_margin_planning_is_at_the_minimum_over_all_policies(tiny):
 
 def demonstrators(world, count, seed):
     """Episodes of demonstrators with rewards of their own, a group each, and their rewards."""
-    rewards = tacit.worlds.demonstrator_rewards(world, count, seed=seed)
+    rewards = worlds.demonstrator_rewards(world, count, seed=seed)
     parts, groups = [], []
     for number, weights in enumerate(rewards):
         truth = world.features.objective(weights, world.cost_weights, world.truth.budgets)
@@ -637,15 +637,15 @@ def demonstrators(world, count, seed):
 
 @pytest.mark.parametrize("below", [True, False])
 def test_a_safe_policy_lies_in_the_hull_and_is_the_best_that_does(below):
-    world = tacit.worlds.three_by_three(6)
+    world = worlds.three_by_three(6)
     mdp, features = world.mdp, world.features
     seen = demonstrators(world, 4, seed=3)
-    task = tacit.worlds.demonstrator_rewards(world, 1, seed=9, same=False)[0]
+    task = worlds.demonstrator_rewards(world, 1, seed=9, same=False)[0]
     found = families.SafeSet(task, below, tolerance=1e-5).fit(mdp, features, seen)
     assert found.status is tacit.RecoveryStatus.CONVERGED
     hull = []
     for name in dict.fromkeys(seen.groups.tolist()):
-        clone = families.Cloning().fit(mdp, features, seen.select(seen.groups == name))
+        clone = tacit.Cloning().fit(mdp, features, seen.select(seen.groups == name))
         hull.append(np.concatenate(pull_back(features, clone.solution.visitation)[1:]))
     hull = np.array(hull)
     spent = np.concatenate(pull_back(features, found.solution.visitation)[1:])
@@ -708,9 +708,9 @@ def test_a_soft_constraint_is_what_keeps_better_policies_out():
 
 def test_demonstrators_in_worlds_of_their_own_make_one_safe_set():
     # Learnt where one action in five is random, used where none is: policies are known.
-    drawn = tacit.worlds.three_by_three(3, random_actions=0.2)
-    place = tacit.worlds.three_by_three(3)
-    rewards = tacit.worlds.demonstrator_rewards(drawn, 7, seed=1)
+    drawn = worlds.three_by_three(3, random_actions=0.2)
+    place = worlds.three_by_three(3)
+    rewards = worlds.demonstrator_rewards(drawn, 7, seed=1)
     shown, limits = [], drawn.truth.budgets
     for weights in rewards[:6]:
         aim = drawn.features.objective(weights, drawn.cost_weights, limits)
@@ -735,7 +735,7 @@ def test_demonstrators_in_worlds_of_their_own_make_one_safe_set():
 
 def test_the_sampling_error_of_a_safe_set_is_that_of_many_samples():
     # One state, two actions: the cost of the second is paid for ever with its share of the steps.
-    from tacit.inverse.families import _demonstrators
+    from tacit_lab.families.safe_set import _demonstrators
 
     mdp = tacit.MDP(np.ones((1, 2, 1)), [1.0], 0.5)
     features = tacit.Features(np.zeros((1, 2, 1)), [np.array([[[0.0], [1.0]]])])

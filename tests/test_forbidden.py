@@ -377,7 +377,7 @@ def test_a_noise_that_was_given_wrong_is_said():
         # Twice the gain of the best noise, by another estimator in the same world.
         left = replace(mdp, available=found.available)
         alone = tacit.Features(features.reward, reward_names=features.reward_names)
-        free = tacit.families.ConstraintOnly(weights).fit(left, alone, seen, throw=False)
+        free = tacit.ConstraintOnly(weights).fit(left, alone, seen, throw=False)
         gain = 2.0 * (free.log_likelihood - found.log_likelihood)
         assert part.statistic == pytest.approx(gain, abs=1e-6)
         first = found.identification.findings[0].kind is Kind.MISFIT

@@ -416,7 +416,7 @@ def test_strict_ends_with_code_3(tmp_path, capsys):
 
 def test_the_reward_alone_says_its_misfit_first_and_answers_questions():
     # Judged by the reward alone, who is held back by a price does not fit.
-    found = tacit.families.RewardOnly().fit(grid().mdp, grid().features, walks(lapsing()))
+    found = tacit.RewardOnly().fit(grid().mdp, grid().features, walks(lapsing()))
     assert found.identification.findings[0].kind is Kind.MISFIT
     known = found.identification
     low, high = known.interval([1.0, 0.0], [np.zeros(4)])

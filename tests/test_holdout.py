@@ -46,7 +46,7 @@ def test_scores_are_the_mean_log_likelihood_of_the_episodes_held(result):
     error = by_episode.std(ddof=1) / np.sqrt(10)
     assert_allclose(result.recovered.log_likelihood_error, error, rtol=1e-6)
     assert_allclose(result.uniform.log_likelihood, -np.log(4))
-    alone = tacit.families.RewardOnly().fit(world.mdp, world.features, seen.select(result.kept))
+    alone = tacit.RewardOnly().fit(world.mdp, world.features, seen.select(result.kept))
     logs = np.log(alone.solution.policy[steps.states, steps.actions])
     assert_allclose(result.reward_only.log_likelihood, logs.mean(), rtol=1e-7)
 

@@ -28,8 +28,8 @@ from tacit.files.formats import read_arrays
 from tacit.folders.runs import Run, claimed
 from tacit.model.transitions import Layout
 from tacit.show.page import recovery_document
-from tacit.studies import read_unit, write_unit
-from tacit.studies.leaderboard import Tried, Unit
+from tacit_lab.studies import read_unit, write_unit
+from tacit_lab.studies.leaderboard import Tried, Unit
 from walks import problem
 
 

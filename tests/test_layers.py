@@ -36,7 +36,6 @@ ROOMS = [
     "folders",
     "show",
     "export",
-    "studies",
     "cli",
     "__main__",
 ]
@@ -205,6 +204,8 @@ def upward(house: dict[str, Module]) -> list[str]:
             for one in module.imports:
                 top, _, rest = one.name.partition(".")
                 other = rest.partition(".")[0]
+                if top == "tacit_lab":
+                    found.append(f"{name}:{one.line} imports {one.name}")
                 if top not in ("tacit", "") or one.name in OF_THE_PACKAGE:
                     continue
                 if one.name == "tacit" and module.room in TOP:
@@ -309,7 +310,9 @@ def test_every_rule_sees_what_breaks_it(tmp_path):
         "files/arrays.py": "def f():\n    from tacit.model.mdp import MDP",
         "files/utils.py": "from . import arrays",
         "model/mdp.py": "import tacit\nfrom tacit.model.counts import c\nimport matplotlib",
-        "model/counts.py": "def f():\n    from tacit.model.mdp import MDP\n    import polars",
+        "model/counts.py": (
+            "def f():\n    from tacit.model.mdp import MDP\n    import polars, tacit_lab.worlds"
+        ),
         "cellar/wine.py": "",
         "inverse/recovery.py": (
             "import re, polars\nclass Saved:\n"
@@ -334,6 +337,7 @@ def test_every_rule_sees_what_breaks_it(tmp_path):
         "tacit.files.arrays:2 imports tacit.model.mdp.MDP",
         "tacit.files.utils:1 imports ..arrays",
         "tacit.inverse.recovery:7 imports tacit.folders",
+        "tacit.model.counts:3 imports tacit_lab.worlds",
         "tacit.model.mdp:1 imports tacit",
     ]
     assert circles(house) == ["tacit.model.mdp -> tacit.model.counts -> tacit.model.mdp"]

@@ -14,8 +14,9 @@ import tacit
 from browser import browser
 from tacit.cli import main
 from tacit.judge.transfers import changes
-from tacit.studies import Board
-from tacit.studies.contests import (
+from tacit_lab import worlds
+from tacit_lab.studies import Board
+from tacit_lab.studies.contests import (
     OPTIMUM,
     PLACES,
     RANDOM,
@@ -24,16 +25,16 @@ from tacit.studies.contests import (
     resolved,
     told_more,
 )
-from tacit.studies.leaderboard import compare_methods, document, ranks
+from tacit_lab.studies.leaderboard import compare_methods, document, ranks
 
 ROOT = Path(__file__).resolve().parents[1]
 MINE = """
 import tacit
 from browser import browser
-from tacit.studies.contests import Place, PLACES
+from tacit_lab.studies.contests import Place, PLACES
 
 def likely(contest):
-    return tacit.families.RewardOnly()
+    return tacit.RewardOnly()
 
 place = Place("the same grid", PLACES["hill-grid"].make)
 """
@@ -130,7 +131,7 @@ def test_a_run_goes_on_and_takes_methods_of_ones_own(tmp_path, monkeypatch, caps
             assert shown.evaluate("document.documentElement.scrollWidth") <= 390
             assert shown.faults() == []
     # Nothing is done twice.
-    monkeypatch.setattr("tacit.studies.leaderboard.perform", None)
+    monkeypatch.setattr("tacit_lab.studies.leaderboard.perform", None)
     board = Board(
         worlds=(f"{file}:place",), methods=("Cloning", f"{file}:likely"), seeds=1, jobs=1, out=out
     )
@@ -173,7 +174,7 @@ def test_a_world_whose_data_are_not_there_is_a_row_that_says_so(tmp_path, monkey
 
 GROVE = """
 import tacit
-from tacit.studies.contests import Place, noisy_contest
+from tacit_lab.studies.contests import Place, noisy_contest
 
 def make(seed):
     world = tacit.worlds.hill_grid(seed, size=3, tightness=0.5).in_gauge
@@ -184,7 +185,7 @@ hollow = Place("Gives nothing", lambda seed: None)
 fallen = Place("Breaks", lambda seed: 1 / seed)
 
 def copied(contest):
-    return tacit.families.Cloning()
+    return tacit.Cloning()
 """
 
 
@@ -283,7 +284,7 @@ def test_prices_are_compared_in_units_of_the_noise():
     contest = PLACES["six-by-six"].make(0)
     np.testing.assert_allclose(contest.prices, [31.114, 5.033], atol=5e-4)
     rows = {r["method"]: r["metrics"] for r in played(contest, known_of("ConstraintOnly"))}
-    found = tacit.families.ConstraintOnly(contest.known["reward_weights"], 1.0).fit(
+    found = tacit.ConstraintOnly(contest.known["reward_weights"], 1.0).fit(
         contest.mdp, contest.features, contest.seen
     )
     own = np.abs(found.multipliers / found.temperature / contest.prices - 1).max()
@@ -312,7 +313,7 @@ def test_ranks_and_their_critical_difference():
 
 
 def test_a_slack_budget_is_a_unit_of_violations():
-    world = tacit.worlds.six_by_six(2)
+    world = worlds.six_by_six(2)
     from tacit.judge.transfers import Scales
 
     unit = Scales.of(world.mdp, world.truth).beyond

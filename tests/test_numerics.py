@@ -176,7 +176,7 @@ def test_tails_of_many_numbers_are_those_of_one_each():
 
 def test_packages_find_their_names_when_asked():
     code = (
-        "import sys, tacit; tacit.checks.trajectory_fits, tacit.data.Prior, tacit.families.Cloning;"
+        "import sys, tacit; tacit.checks.trajectory_fits, tacit.data.Prior, tacit.Cloning;"
         "late = ['tacit.checks.assumptions', 'tacit.data.sources', 'scipy.optimize', 'jax'];"
         "assert not set(late) & set(sys.modules), set(late) & set(sys.modules);"
         "import tacit.checks.assumptions; assert callable(tacit.checks.diagnose);"

@@ -500,12 +500,12 @@ def test_tasks_together_know_one_direction():
 
 def test_a_known_reward_has_no_error_of_its_own(seen):
     world = grid()
-    known = tacit.families.ConstraintOnly(world.reward_weights, temperature=0.02, level=1.0)
+    known = tacit.ConstraintOnly(world.reward_weights, temperature=0.02, level=1.0)
     parameters = known.fit(world.mdp, world.features, seen).parameters
     assert_allclose(parameters.estimates[:2], world.reward_weights / 0.02)
     assert_allclose(parameters.standard_errors[:2], 0.0, atol=0.0)
     assert parameters.degrees == np.count_nonzero(parameters.estimates[2:])
-    loose = tacit.families.ConstraintOnly(world.reward_weights, level=1.0)
+    loose = tacit.ConstraintOnly(world.reward_weights, level=1.0)
     scaled = loose.fit(world.mdp, world.features, seen).parameters
     # One number, the noise, moves both: they are known equally well.
     z = scaled.estimates / scaled.standard_errors
@@ -514,7 +514,7 @@ def test_a_known_reward_has_no_error_of_its_own(seen):
 
 
 def test_what_was_left_out_is_open(seen):
-    alone = tacit.families.RewardOnly().fit(grid().mdp, grid().features, seen).parameters
+    alone = tacit.RewardOnly().fit(grid().mdp, grid().features, seen).parameters
     assert len(alone) == 6
     assert_allclose(alone.estimates[2:], 0.0, atol=0.0)
     assert alone.intervals[2:].tolist() == [[0.0, np.inf]] * 4

@@ -116,9 +116,7 @@ def test_everything_in_one_figure_that_a_notebook_shows(world, recovery):
 
 def test_an_answer_without_weights_is_drawn_as_its_policy(world, recovery):
     seen = tacit.simulate(world.mdp, recovery.solution.policy, trajectories=5, steps=20, seed=0)
-    cloned = tacit.recover(
-        world.mdp, world.features, seen, estimator=tacit.families.Cloning(), throw=False
-    )
+    cloned = tacit.recover(world.mdp, world.features, seen, estimator=tacit.Cloning(), throw=False)
     assert np.isnan(cloned.reward_weights).all()
     figure = cloned.plot()
     assert figure.axes[0].get_xlabel() == "chance of each action"

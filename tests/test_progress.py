@@ -29,8 +29,8 @@ ESTIMATORS = {
     ),
     "explanation": (tacit.Explanation(), "exact"),
     "no explanation": (tacit.Explanation(), "noisy"),
-    "reward only": (tacit.families.RewardOnly(), "noisy"),
-    "constraint only": (tacit.families.ConstraintOnly([0.5, 0.5]), "noisy"),
+    "reward only": (tacit.RewardOnly(), "noisy"),
+    "constraint only": (tacit.ConstraintOnly([0.5, 0.5]), "noisy"),
 }
 
 

@@ -6,16 +6,18 @@ import numpy as np
 import pytest
 
 import tacit
+import tacit_lab
 from tacit.inverse.findings import check_possible
 from tacit.worlds import published
+from tacit_lab import worlds as lab
 
 worlds = tacit.worlds
 FRESH = [
     lambda seed: worlds.objectworld(seed, size=6, objects=5),
     lambda seed: worlds.walls(seed=seed),
     worlds.nine_by_nine,
-    worlds.six_by_six,
-    worlds.three_by_three,
+    lab.six_by_six,
+    lab.three_by_three,
 ]
 
 
@@ -31,7 +33,7 @@ def test_shortest_safe_ways_past_the_walls(number, steps):
 
 
 def test_prices_of_the_six_by_six_grid_are_the_published_ones():
-    world = worlds.six_by_six()
+    world = lab.six_by_six()
     found = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(1.0))
     np.testing.assert_allclose(found.multipliers, [31.114, 5.033], atol=5e-4)  # as printed
     assert world.features.reward.shape == (36, 20)
@@ -77,7 +79,7 @@ def test_moves_and_worth_of_objectworld_are_those_of_its_source():
 
 
 def test_the_recorded_objectworld_is_the_published_one(data):
-    world = worlds.recorded_objectworld(4, folder=data)
+    world = lab.recorded_objectworld(4, folder=data)
     seen = world.demonstrations[0]
     assert (world.mdp.states, world.mdp.actions, seen.episodes, seen.steps) == (1024, 5, 4, 32)
     assert sorted(set((world.reward_weights * 0.9).round(9))) == [-1.0, 0.0, 1.0]
@@ -87,11 +89,11 @@ def test_the_recorded_objectworld_is_the_published_one(data):
     np.testing.assert_allclose(world.tables["cloned_policy"][visited], cloned, atol=1e-12)
     check_possible(world.mdp, seen)
     with pytest.raises(tacit.InvalidModel, match="trajectories must be one of"):
-        worlds.recorded_objectworld(5, folder=data)
+        lab.recorded_objectworld(5, folder=data)
 
 
 def test_the_nine_by_nine_grid_and_its_sets(data):
-    world = worlds.recorded_nine_by_nine(folder=data)
+    world = lab.recorded_nine_by_nine(folder=data)
     mdp = world.mdp
     assert (mdp.discount, mdp.ends.nonzero()[0].tolist()) == (1.0, [8])
     reward, costs = world.truth.tables(mdp)
@@ -108,18 +110,18 @@ def test_the_nine_by_nine_grid_and_its_sets(data):
 
 def test_buses_of_unknown_groups(data):
     with pytest.raises(tacit.InvalidModel, match="groups must be of"):
-        worlds.recorded_buses([77], folder=data)
+        lab.recorded_buses([77], folder=data)
 
 
 def test_demonstrators_of_three_by_three_keep_the_limits():
-    world = worlds.three_by_three(4)
+    world = lab.three_by_three(4)
     assert len(world.truth.budgets) == 2
     assert sum(w.sum() for w in world.cost_weights) == 3
-    rewards = worlds.demonstrator_rewards(world, 3, seed=1)
+    rewards = lab.demonstrator_rewards(world, 3, seed=1)
     assert rewards.shape == (3, 9)
-    other = worlds.demonstrator_rewards(world, 3, seed=1, same=False)
+    other = lab.demonstrator_rewards(world, 3, seed=1, same=False)
     assert (other[:, sum(world.cost_weights) > 0] == 0).all()
-    windy = worlds.three_by_three(4, random_actions=0.2).mdp.dense()
+    windy = lab.three_by_three(4, random_actions=0.2).mdp.dense()
     np.testing.assert_allclose(windy[4, 4], 0.8 * np.eye(9)[4] + 0.2 * windy[4].mean(axis=0))
     found = tacit.solve(world.mdp, world.truth)
     assert (found.spent <= world.truth.budgets + 1e-9).all()
@@ -129,7 +131,7 @@ def test_demonstrators_of_three_by_three_keep_the_limits():
 def test_fresh_draws_differ_by_seed_and_come_again(make):
     drawn = [make(seed) for seed in range(3)]
     for world in drawn:
-        again = eval(repr(world), {"tacit": tacit})
+        again = eval(repr(world), {"tacit": tacit, "tacit_lab": tacit_lab})
         assert np.array_equal(again.truth.reward, world.truth.reward)
         assert np.array_equal(again.truth.costs, world.truth.costs)
         made = world.features.objective(
@@ -143,7 +145,7 @@ def test_fresh_draws_differ_by_seed_and_come_again(make):
         )
         for a, b in pairwise(drawn)
     )
-    solver = tacit.SoftDual(1.0) if make is worlds.six_by_six else tacit.ColumnGeneration()
+    solver = tacit.SoftDual(1.0) if make is lab.six_by_six else tacit.ColumnGeneration()
     found = tacit.solve(drawn[0].mdp, drawn[0].truth, solver=solver)  # its budgets can be kept
     assert found.status is tacit.Status.CONVERGED
 
@@ -153,11 +155,11 @@ def test_bad_input_is_one_line(monkeypatch, tmp_path):
     for call, words in [
         (lambda: worlds.walls(5), "walls are numbered"),
         (lambda: worlds.objectworld(0, size=2, objects=9), "objects must fit"),
-        (lambda: worlds.six_by_six(noise=2), "wind must be a probability"),
-        (lambda: worlds.three_by_three(random_actions=-1), "random_actions"),
+        (lambda: lab.six_by_six(noise=2), "wind must be a probability"),
+        (lambda: lab.three_by_three(random_actions=-1), "random_actions"),
         (lambda: worlds.buses([0.5, 0.6]), "usage must be a distribution"),
-        (worlds.recorded_buses, "TACIT_DATA"),
-        (lambda: worlds.recorded_objectworld(folder=tmp_path), "must hold a folder objectworld"),
+        (lab.recorded_buses, "TACIT_DATA"),
+        (lambda: lab.recorded_objectworld(folder=tmp_path), "must hold a folder objectworld"),
     ]:
         with pytest.raises(tacit.InvalidModel, match=words) as error:
             call()

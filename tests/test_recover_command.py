@@ -15,6 +15,7 @@ from tacit.cli import main, parse
 from tacit.cli.recover import OPTIONS
 from tacit.cli.terminal import Answer
 from tacit.folders.runs import Run, claimed
+from tacit_lab import families
 from walks import problem, seen_by
 
 ESTIMATORS = {
@@ -32,21 +33,19 @@ ESTIMATORS = {
         update="projected", multiplier="at-least-one"
     ),
     "explanation --free-reward": tacit.Explanation(free_reward=True),
-    "reward-only --max-steps 9": tacit.families.RewardOnly(max_steps=9),
-    "cloning": tacit.families.Cloning(),
-    "maximum-entropy --ridge 0.1": tacit.families.MaximumEntropy(ridge=0.1),
-    "likeliest-constraints --reward-weights 1 2": tacit.families.LikeliestConstraints([1.0, 2.0]),
-    "posterior-constraints --reward-weights 1 2 --seed 3": tacit.families.PosteriorConstraints(
+    "reward-only --max-steps 9": tacit.RewardOnly(max_steps=9),
+    "cloning": tacit.Cloning(),
+    "maximum-entropy --ridge 0.1": families.MaximumEntropy(ridge=0.1),
+    "likeliest-constraints --reward-weights 1 2": families.LikeliestConstraints([1.0, 2.0]),
+    "posterior-constraints --reward-weights 1 2 --seed 3": families.PosteriorConstraints(
         [1.0, 2.0], seed=3
     ),
     "likelihood --temperature 0.5": tacit.Likelihood(temperature=0.5),
     "forbidden --reward-weights 1 2 --temperature 3 --candidates states pairs": tacit.Forbidden(
         [1.0, 2.0], 3.0, candidates=("states", "pairs")
     ),
-    "soft-constraint --reward-weights 1 2 --budgets 0.5": tacit.families.SoftConstraint(
-        [1.0, 2.0], 0.5
-    ),
-    "constraint-only --reward-weights 1 2 --temperature 0.5": tacit.families.ConstraintOnly(
+    "soft-constraint --reward-weights 1 2 --budgets 0.5": families.SoftConstraint([1.0, 2.0], 0.5),
+    "constraint-only --reward-weights 1 2 --temperature 0.5": tacit.ConstraintOnly(
         [1.0, 2.0], temperature=0.5
     ),
 }
@@ -74,7 +73,7 @@ def test_what_a_problem_must_be_known_for_is_made_with_it(folder):
     assert asked.make_estimator() is None
     known = Problem.load(folder)
     made = asked.make_estimator(known)
-    assert made == tacit.families.KnownConstraints([[1.0, 2.0, 3.0, 4.0]], [0.5])
+    assert made == families.KnownConstraints([[1.0, 2.0, 3.0, 4.0]], [0.5])
     words = "--estimator likeliest-constraints --reward-weights 1 2 --sets a=1,2 b=3"
     asked = parse(["recover", str(folder), *words.split()])
     assert dict(asked.make_estimator(known).groups) == {"a": (1, 2), "b": (3,)}
@@ -91,13 +90,13 @@ def test_what_the_folder_knows_need_not_be_said(folder, tmp_path, capsys):
     truth = known.features.objective(weights, [costs], [0.75])
     full = replace(known, truth=truth)
     made = asked.make_estimator(full)
-    assert made == tacit.families.KnownConstraints([costs.tolist()], [0.75])
+    assert made == families.KnownConstraints([costs.tolist()], [0.75])
     # What is said counts before what the folder holds, and nothing is taken that is not needed.
     asked = parse(["recover", str(folder), *words.split(), "--budgets", "0.5"])
     assert asked.make_estimator(full).budgets == (0.5,)
     for word, made in (
-        ("safe-set", tacit.families.SafeSet(weights)),
-        ("soft-constraint", tacit.families.SoftConstraint(weights, 0.75)),
+        ("safe-set", families.SafeSet(weights)),
+        ("soft-constraint", families.SoftConstraint(weights, 0.75)),
         ("forbidden", tacit.Forbidden(candidates=("states", "actions"))),
     ):
         words = f"--estimator {word}"
@@ -127,8 +126,8 @@ KINDS = {
     "convex": tacit.Convex,
     "alternating": tacit.Alternating,
     "explanation": tacit.Explanation,
-    "reward-only": tacit.families.RewardOnly,
-    "constraint-only": tacit.families.ConstraintOnly,
+    "reward-only": tacit.RewardOnly,
+    "constraint-only": tacit.ConstraintOnly,
 }
 
 
@@ -167,7 +166,7 @@ def test_help_names_the_estimators_of_an_option_and_their_defaults(capsys):
         ("--estimator known-constraints --budgets 1", "--cost-weights must be given"),
         ("--estimator known-constraints --cost-weights 1 --budgets 1", "must be 4 numbers, one a"),
         ("--estimator soft-constraint --reward-weights 1 1 --budgets 1 2", "must be one number"),
-        ("--estimator convex --sets a=1", "--sets is an option of likeliest-constraints"),
+        ("--estimator convex --sets a=1", "--sets is an option of forbidden"),
         (
             "--estimator forbidden --candidates state",
             "one of actions, features, pairs, states;",

@@ -19,7 +19,7 @@ import tacit
 from tacit.cli import main
 from tacit.errors import InvalidModel, TacitError
 from tacit.show import Tone
-from tacit.studies import (
+from tacit_lab.studies import (
     BINDING,
     CALIBRATED,
     PUBLISHED,
@@ -32,11 +32,11 @@ from tacit.studies import (
     read_unit,
     write_unit,
 )
-from tacit.studies import draws as drawing
-from tacit.studies import reproduce as studies
-from tacit.studies.conclusions import findings
-from tacit.studies.draws import ESTIMATORS
-from tacit.studies.tally import Run, command, published_correlations, recovered, tally, values
+from tacit_lab.studies import draws as drawing
+from tacit_lab.studies import reproduce as studies
+from tacit_lab.studies.conclusions import findings
+from tacit_lab.studies.draws import ESTIMATORS
+from tacit_lab.studies.tally import Run, command, published_correlations, recovered, tally, values
 
 # Half a dozen runs of the whole study: too long for every test of a change.
 pytestmark = pytest.mark.study
@@ -308,7 +308,7 @@ def test_the_report_opens_with_the_findings_and_asks_no_network(done, run):
 
 
 def test_every_draw_has_its_figure(done, run):
-    from tacit.studies.report import drawn, figure_name
+    from tacit_lab.studies.report import drawn, figure_name
 
     for draw in run.draws:
         assert drawn(draw)

@@ -19,7 +19,7 @@ ESTIMATORS = {
     "alternating": (tacit.Alternating(starts=1, max_steps=4), "exact"),
     "explanation": (tacit.Explanation(), "exact"),
     "no explanation": (tacit.Explanation(), "noisy"),
-    "constraint only": (tacit.families.ConstraintOnly([0.5, 0.5]), "noisy"),
+    "constraint only": (tacit.ConstraintOnly([0.5, 0.5]), "noisy"),
 }
 
 

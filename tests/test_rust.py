@@ -7,7 +7,8 @@ import pytest
 
 import tacit
 from tacit.cli import main
-from tacit.studies.reproduce import PRINTED, EngineFit, _redrawn
+from tacit_lab import worlds
+from tacit_lab.studies.reproduce import PRINTED, EngineFit, _redrawn
 
 # Replacement cost, maintenance (thousandths a bin) and their outer-product errors: Rust's tables,
 # as computed from these files by others to three decimals.
@@ -22,7 +23,7 @@ PUBLISHED = {
 def test_rust_s_engines_cost_what_he_published(data, groups):
     if not (data / "rust").is_dir():
         pytest.skip("the recordings have no folder rust")
-    world = tacit.worlds.recorded_buses(groups, folder=data)
+    world = worlds.recorded_buses(groups, folder=data)
     seen = world.demonstrations[0]
     recovery = tacit.recover(world.mdp, world.features, seen, estimator=tacit.Likelihood())
     found, (points, errors) = recovery.parameters, PUBLISHED[groups]
@@ -43,7 +44,7 @@ def test_both_tables_are_reproduced(data, tmp_path, capsys, monkeypatch):
         pytest.skip("the recordings have no folder rust")
     # Half of the columns, those with the misprints, to spare time; the command makes all.
     kept = {key: PRINTED[key] for key in ((90, 0.0), (175, 0.9999))}
-    monkeypatch.setattr("tacit.studies.reproduce.PRINTED", kept)
+    monkeypatch.setattr("tacit_lab.studies.reproduce.PRINTED", kept)
     words = ["reproduce", "rust", "--draws", "0", "--data", str(data), "--out", str(tmp_path)]
     assert main([*words, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -83,7 +84,7 @@ def test_data_are_redrawn_with_as_many_buses_and_months():
     expert = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(temperature=1.0))
     seen = tacit.simulate(world.mdp, expert.policy, trajectories=40, steps=60, seed=3)
     own = {name: getattr(world, name) for name in type(world).__dataclass_fields__}
-    recorded = tacit.worlds.Recorded(**own, demonstrations=(seen,), tables={})
+    recorded = worlds.Recorded(**own, demonstrations=(seen,), tables={})
     fit = tacit.recover(world.mdp, world.features, seen, estimator=tacit.Likelihood())
     ratio = _redrawn(recorded, fit, 0)
     assert np.isfinite(ratio).all()

@@ -17,7 +17,7 @@ ESTIMATORS = [
     tacit.Likelihood(),
     tacit.Convex(),
     tacit.Explanation(),
-    tacit.families.RewardOnly(),
+    tacit.RewardOnly(),
 ]
 
 
@@ -107,6 +107,6 @@ def test_an_estimator_without_a_noise_has_no_table_of_coefficients():
 def test_that_a_fit_was_not_tested_is_said():
     world = tacit.worlds.random(0, states=4, actions=2, features=2)
     seen = tacit.simulate(world.mdp, np.full((4, 2), 0.5), trajectories=4, steps=10, seed=0)
-    for estimator, tested in ((tacit.families.Cloning(), False), (tacit.Likelihood(), True)):
+    for estimator, tested in ((tacit.Cloning(), False), (tacit.Likelihood(), True)):
         found = tacit.recover(world.mdp, world.features, seen, estimator=estimator, throw=False)
         assert ("could not be tested" in " ".join(found.summary().split())) is not tested

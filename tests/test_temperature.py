@@ -115,7 +115,7 @@ def test_errors_are_those_of_the_information_within_the_norm(world, seen):
 def test_one_reward_feature_is_the_reward_that_is_known(world, seen):
     one = tacit.Features(world.features.reward[..., :1], world.features.costs)
     given = tacit.Likelihood(temperature=0.4).fit(world.mdp, one, seen, throw=False)
-    same = tacit.families.ConstraintOnly([1.0], 0.4).fit(world.mdp, one, seen, throw=False)
+    same = tacit.ConstraintOnly([1.0], 0.4).fit(world.mdp, one, seen, throw=False)
     assert_allclose(given.multipliers, same.multipliers, rtol=1e-6)
     assert given.log_likelihood == pytest.approx(same.log_likelihood, rel=1e-10)
     for name in ("multiplier_intervals", "budget_intervals"):

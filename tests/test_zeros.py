@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import tacit
+from tacit_lab import worlds
 from kinds import told
 from rates import coverage_verdict, rates_of
 from tacit.inference.intervals import CUT, Landscape, landscape
@@ -54,7 +55,7 @@ def test_the_cuts_of_both_ends_are_those_of_fresh_draws(zeros):
 
 
 def test_prices_among_many_zeros_have_intervals_that_hold():
-    world = tacit.worlds.six_by_six()
+    world = worlds.six_by_six()
     expert = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(temperature=1.0))
     seen = tacit.simulate(world.mdp, expert.policy, trajectories=100, steps=100, seed=1)
     found = tacit.Likelihood(level=1.0).fit(world.mdp, world.features, seen, throw=False)

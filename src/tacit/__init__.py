@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from tacit import folders as runs
     from tacit import judge as judge
     from tacit import many as many
+    from tacit import show as pages
     from tacit import worlds as worlds
+    from tacit.cli import terminal as terminal
     from tacit.data.demonstrations import Demonstrations
     from tacit.engine import progress as progress
     from tacit.errors import (
@@ -29,13 +31,16 @@ if TYPE_CHECKING:
         NotConverged,
         TacitError,
     )
+    from tacit.forward import policies as policies
     from tacit.forward.column_generation import ColumnGeneration
     from tacit.forward.occupancy_lp import OccupancyLP
     from tacit.forward.simulation import simulate
     from tacit.forward.soft_dual import SoftDual
     from tacit.forward.solution import Certificate, Solution, Status
     from tacit.forward.solve import solve
-    from tacit.inverse import families as families
+    from tacit.inverse import methods as methods
+    from tacit.inverse.baselines import ConstraintOnly, RewardOnly
+    from tacit.inverse.cloning import Cloning
     from tacit.inverse.findings import Finding, Kind
     from tacit.inverse.forbidden.estimator import Forbidden
     from tacit.inverse.joint.recovery import JointRecovery
@@ -46,7 +51,7 @@ if TYPE_CHECKING:
     from tacit.inverse.noisy.mixture import Mixture
     from tacit.inverse.optimal.explanation import Explanation
     from tacit.inverse.paper.alternating import Alternating
-    from tacit.inverse.recover import recover
+    from tacit.inverse.recover import Estimator, recover
     from tacit.inverse.recovery import Recovery, RecoveryStatus
     from tacit.judge.comparison import compare
     from tacit.model import features as features

@@ -19,8 +19,8 @@ from tacit.checks.reliability import (
 from tacit.data import EPISODES
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.inverse.baselines import RewardOnly
 from tacit.inverse.expectations import check_task
-from tacit.inverse.families.baselines import RewardOnly
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.resample import kept_trips, random_sums
 from tacit.inverse.joint.traveller import TripsRecovery

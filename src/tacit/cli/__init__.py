@@ -25,8 +25,10 @@ from tyro import _errors as refusals
 
 from tacit import __version__
 from tacit.cli.compare import Compare
-from tacit.cli.demo import Demo, Leaderboard, Reproduce
+from tacit.cli.demo import Demo
 from tacit.cli.ingest import Ingest
+from tacit.cli.offers import COMMANDS as OFFERED
+from tacit.cli.offers import loaded, offered
 from tacit.cli.problem import Check, Simulate
 from tacit.cli.recover import Recover
 from tacit.cli.run import Figures, Report, Score
@@ -79,17 +81,20 @@ COMMANDS: dict[str, type[Command]] = {
     "report": Report,
     "figures": Figures,
     "compare": Compare,
-    "reproduce": Reproduce,
-    "leaderboard": Leaderboard,
-}
+}  # those of other packages are found where they are asked for
 
 
 class BadArguments(Exception):
     """The command line does not parse; the message is one line."""
 
 
+def every_command() -> dict[str, type[Command]]:
+    """Name -> command: our own, then what installed packages offer, as the lab does."""
+    return COMMANDS | {name: loaded(one) for name, one in offered(OFFERED, COMMANDS).items()}
+
+
 def main(
-    arguments: Sequence[str] | None = None, commands: Mapping[str, type[Command]] = COMMANDS
+    arguments: Sequence[str] | None = None, commands: Mapping[str, type[Command]] | None = None
 ) -> int:
     """The exit code: 0 done, 1 our bug, 2 bad input, 3 not solved, 4 files, 130 / 143 stopped."""
     if arguments is not None:
@@ -108,7 +113,7 @@ def main(
         return code
 
 
-def _run(words: list[str], commands: Mapping[str, type[Command]]) -> int:
+def _run(words: list[str], commands: Mapping[str, type[Command]] | None) -> int:
     """The exit code, after doing what is asked and printing what came out."""
     # Known before parsing: a refusal is told in the same way.
     machine, quiet = "--json" in words, "--quiet" in words
@@ -152,9 +157,19 @@ def _run(words: list[str], commands: Mapping[str, type[Command]]) -> int:
         return code
 
 
-def parse(words: Sequence[str], commands: Mapping[str, type[Command]] = COMMANDS) -> Command | None:
-    """The command that the words ask for; None where help or a completion script was printed."""
+def parse(
+    words: Sequence[str], commands: Mapping[str, type[Command]] | None = None
+) -> Command | None:
+    """The command that the words ask for; None where help or a completion script was printed.
+
+    Args:
+        words: of the command line.
+        commands: by name; by default our own, and those of other packages where none is ours.
+    """
     words = list(words)
+    if commands is None:
+        first = next((word for word in words if not word.startswith("-")), "")
+        commands = COMMANDS if first in COMMANDS else every_command()
     if words[:1] == ["--completion"]:
         if words[1:] not in [[shell] for shell in SHELLS]:
             raise BadArguments(

@@ -12,7 +12,7 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, get_args
 
-from tacit.cli.questions import QUESTIONS, Method, estimator_kind
+from tacit.cli.questions import QUESTIONS, estimator_kind, methods
 from tacit.cli.solve import KNOWN, known_numbers, named_sets, prior_of, split_weights
 from tacit.cli.solve import taken_notes as taken_notes
 from tacit.cli.terminal import Answer, Cell, Part, Table, Terminal, finding_data, shown_default
@@ -294,7 +294,7 @@ def estimator_of(
 
     for name in asked:
         if called(chosen, name) not in known:
-            kinds = {word: estimator_kind(word) for word in get_args(Method)}
+            kinds = {word: estimator_kind(word) for word in get_args(methods())}
             word, told = name.replace("_", "-"), f"the estimator is {chosen}"
             having = {w: k.__dataclass_fields__ for w, k in kinds.items() if k}
             owners = [w for w, known in having.items() if called(w, name) in known]

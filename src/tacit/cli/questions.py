@@ -6,8 +6,11 @@ And the prices of other budgets, for the page.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
+from tyro.conf import arg
+
+from tacit.cli.offers import ESTIMATORS, loaded, offered
 from tacit.errors import InvalidDemonstrations, InvalidModel
 
 if TYPE_CHECKING:
@@ -23,14 +26,19 @@ if TYPE_CHECKING:
     from tacit.inverse.recover import Estimator
     from tacit.inverse.recovery import Recovery
 
-# Estimators by their words; those of `tacit.families` are their names, in small letters.
-Method = Literal[
+# Estimators of tacit by their words; other packages offer more.
+METHODS = (
     "auto", "likelihood", "explanation", "convex", "alternating", "reward-only", "constraint-only",
-    "cloning", "inverse-action-values", "maximum-entropy", "causal-entropy", "apprenticeship",
-    "linear-programming", "margin-planning", "likeliest-constraints", "posterior-constraints",
-    "penalty-constraints", "constraint-as-reward", "safe-set", "forbidden", "known-constraints",
-    "soft-constraint", "mixture",
-]  # fmt: skip
+    "cloning", "forbidden", "mixture",
+)  # fmt: skip
+
+
+def methods() -> type:
+    """The type of a word for an estimator: those of tacit, then what packages offer."""
+    return Literal[(*METHODS, *offered(ESTIMATORS, METHODS))]  # pyright: ignore
+
+
+Method = Annotated[str, arg(constructor_factory=methods, help_behavior_hint="(default: auto)")]  # pyright: ignore[reportCallIssue]
 # Options of `tacit recover` that ask for more than a fit.
 QUESTIONS = ("bootstrap", "holdout", "discount_grid", "groups", "diagnose", "belief", "cautious")
 # Budgets that are tried beside the recovered one, in worlds of so many pairs of state and action.
@@ -40,13 +48,14 @@ COMPARED = "compare"
 
 
 def estimator_kind(word: str) -> type | None:
-    """The class that a word of `Method` names; None for auto."""
+    """The class that a word of `methods` names; None for auto."""
     import tacit
 
     if word == "auto":
         return None
-    name = "".join(part.capitalize() for part in word.split("-"))
-    return getattr(tacit if name in tacit.__all__ else tacit.families, name)
+    if word not in METHODS:
+        return loaded(offered(ESTIMATORS, METHODS)[word])
+    return getattr(tacit, "".join(part.capitalize() for part in word.split("-")))
 
 
 def check_answerable(arguments: Recover, problem: Problem, seen: Demonstrations) -> None:

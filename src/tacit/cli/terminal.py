@@ -27,6 +27,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, TextIO, TypeAlias
 
+from tacit.cli.offers import offered
 from tacit.files.atomic import harmless
 
 if TYPE_CHECKING:
@@ -36,6 +37,20 @@ if TYPE_CHECKING:
     from tacit.engine.progress import Callback, Event
     from tacit.folders.problem import Problem
     from tacit.show import Headline
+
+# The public `tacit.terminal`: what a command of one's own is made of.
+__all__ = [
+    "Answer",
+    "Cell",
+    "Part",
+    "Table",
+    "Terminal",
+    "finding_data",
+    "headline_data",
+    "offered",
+    "shown_default",
+    "to_json",
+]
 
 # What a cell of a table may hold, and what a command may show: text, or a table.
 Cell: TypeAlias = "str | float | None"

@@ -26,11 +26,13 @@ from tacit.files.columns import Column, real
 
 if TYPE_CHECKING:
     from tacit.data import sources as sources
-    from tacit.data.observed import PartitionedDemonstrations, write_partitions
+    from tacit.data.observed import Observed, PartitionedDemonstrations, write_partitions
     from tacit.data.tally import Tally
     from tacit.model.counts import Prior
 
-__all__ = ["PartitionedDemonstrations", "Prior", "Tally", "sources", "write_partitions"]
+__all__ = [
+    "Observed", "PartitionedDemonstrations", "Prior", "Tally", "sources", "write_partitions",
+]  # fmt: skip
 
 _HOME, __getattr__ = names_on_demand(__name__)
 if TYPE_CHECKING:  # the names above are public, this one here is not

@@ -23,10 +23,25 @@ from tacit.folders.archives import check_extras, check_recovery, check_shapes, l
 
 if TYPE_CHECKING:
     from tacit.engine.progress import checkpoint
+    from tacit.files.atomic import check_folder, locked, write_bytes, write_page
     from tacit.folders.problem import Problem
-    from tacit.folders.runs import Claim, Run, claimed
+    from tacit.folders.runs import Claim, Run, claimed, versions
 
-__all__ = ["Claim", "Problem", "Run", "checkpoint", "claimed"]
+__all__ = [
+    "BadFile",
+    "Claim",
+    "Problem",
+    "Run",
+    "check_folder",
+    "checkpoint",
+    "claimed",
+    "locked",
+    "read_page",
+    "sound",
+    "versions",
+    "write_bytes",
+    "write_page",
+]
 
 _HOME, __getattr__ = names_on_demand(__name__)
 if TYPE_CHECKING:  # the names above are public, these here are not

@@ -21,13 +21,16 @@ from tacit.engine.kernels import at_hand
 from tacit.engine.kernels.backups import NOTHING, iterate
 from tacit.engine.kernels.chains import chain_solve, policy_chain
 from tacit.errors import InvalidModel, NotConverged
-from tacit.forward.solution import Mixture, Solution, check_policy
-from tacit.model.ends import never_ending
+from tacit.forward.solution import Mixture, Solution, check_policy, visitation
+from tacit.model.ends import never_ending, uniform_policy
 from tacit.model.mdp import MDP, deterministic_chain, outside_visitation
 from tacit.model.objective import Features
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+# The public `tacit.policies`: what a policy does, and two policies.
+__all__ = ["policy_values", "soft_policy", "uniform_policy", "visitation", "visitation_recursion"]
 
 # Bellman residual of an exact policy, relative to the largest reward.
 EXACT = 1e-12

@@ -20,9 +20,11 @@ from tacit.judge.comparison import Comparison, compare, null_distribution, trans
 from tacit.judge.outcomes import (
     NullDistribution,
     NullDraw,
+    best_values,
     canonical,
     correlation,
     gauged_multipliers,
+    lagrangian,
     lagrangian_regret,
     multiplier_errors,
     null_objectives,
@@ -30,7 +32,15 @@ from tacit.judge.outcomes import (
     starc,
     violation,
 )
-from tacit.judge.transfers import TransferSuite, decidable, feasible_share, transfer_suite
+from tacit.judge.transfers import (
+    Scales,
+    TransferSuite,
+    changes,
+    decidable,
+    feasible_share,
+    limited,
+    transfer_suite,
+)
 
 __all__ = [
     "Behaviours",
@@ -39,9 +49,12 @@ __all__ = [
     "FeatureGap",
     "NullDistribution",
     "NullDraw",
+    "Scales",
     "SetAgreement",
     "TransferSuite",
+    "best_values",
     "canonical",
+    "changes",
     "compare",
     "correlation",
     "costly_pairs",
@@ -50,7 +63,9 @@ __all__ = [
     "feasible_share",
     "feature_gap",
     "gauged_multipliers",
+    "lagrangian",
     "lagrangian_regret",
+    "limited",
     "log_likelihood",
     "multiplier_errors",
     "null_distribution",

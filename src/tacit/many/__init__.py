@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacit import checks
-from tacit.engine import each
+from tacit.engine import cluster_is_told, cores, each, keep_compiled_code
 from tacit.engine.progress import Callback, Event
 from tacit.errors import InvalidModel
 from tacit.inference.numerics import largest_first
@@ -310,7 +310,18 @@ def _numbers(found: Recovery) -> Iterator[tuple[tuple[str, str], _Measured]]:
         yield (quantity, name), _Measured(value, error, below, above)
 
 
-__all__ = ["Batch", "Difference", "Differences", "differences", "recover_each", "recover_many"]
+__all__ = [
+    "Batch",
+    "Difference",
+    "Differences",
+    "cluster_is_told",
+    "cores",
+    "differences",
+    "each",
+    "keep_compiled_code",
+    "recover_each",
+    "recover_many",
+]
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,66 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
-from tacit.show.tables import Cell, Table
+from tacit import names_on_demand
+from tacit.show.tables import Best, Cell, Column, Row, RowKind, Spread, Table, short
+
+if TYPE_CHECKING:
+    from tacit.show.canvas import INK, MUTED, axes_at, new_figure, styled, svg
+    from tacit.show.curves import Convergence, Curve, Group, draw_spread
+    from tacit.show.figures import (
+        View,
+        comparison_figure,
+        convergence_figure,
+        spread_figure,
+        study_figure,
+    )
+    from tacit.show.html import render
+
+# The public `tacit.pages`.
+__all__ = [
+    "INK",
+    "MUTED",
+    "Best",
+    "Block",
+    "Choice",
+    "Code",
+    "Column",
+    "Convergence",
+    "Curve",
+    "Details",
+    "Document",
+    "Facts",
+    "Gallery",
+    "Group",
+    "Headline",
+    "Items",
+    "Option",
+    "Paragraph",
+    "Picture",
+    "Row",
+    "RowKind",
+    "Section",
+    "Selector",
+    "Spread",
+    "Table",
+    "Tone",
+    "View",
+    "axes_at",
+    "comparison_figure",
+    "convergence_figure",
+    "draw_spread",
+    "new_figure",
+    "render",
+    "short",
+    "spread_figure",
+    "study_figure",
+    "styled",
+    "svg",
+]
+
+_HOME, __getattr__ = names_on_demand(__name__)
 
 
 class Tone(Enum):

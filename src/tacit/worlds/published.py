@@ -1,22 +1,13 @@
-"""Worlds of published studies, exact to their sources, and fresh draws of the same kind by seed.
-
-Recorded data have owners of their own and are no part of tacit: they are read from the folder that
-the environment variable TACIT_DATA names, or from one that is given.
-"""
+"""Worlds of published studies, exact to their sources, and fresh draws of the same kind by seed."""
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
-from tacit.files.formats import read_arrays
 from tacit.model.mdp import MDP, Successors
 from tacit.model.objective import Features
 from tacit.model.transitions import Layout
@@ -25,33 +16,6 @@ from tacit.worlds.world import World, integer, neighbours, recipe
 # (row, column) steps of four moves, and the names of these and of staying.
 MOVES = ((0, 1), (1, 0), (0, -1), (-1, 0))
 MOVE_NAMES = ("right", "down", "left", "up", "stay")
-
-
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Recorded(World):
-    """A published world together with what was recorded in it.
-
-    Attributes:
-        demonstrations: the sets that were recorded; one where there is one.
-        tables: name -> further arrays of the source, by state.
-    """
-
-    demonstrations: tuple[Demonstrations, ...]
-    tables: Mapping[str, np.ndarray]
-
-
-def data_folder(name: str, folder: str | Path | None = None) -> Path:
-    """The folder of this name with recorded data, below the one given or named by TACIT_DATA."""
-    root = os.environ.get("TACIT_DATA") if folder is None else folder
-    if root is None:
-        raise InvalidModel(
-            f"the recordings of {name} are no part of tacit: the environment variable TACIT_DATA "
-            "must name the folder that holds them, or `folder` must; got neither"
-        )
-    if not (Path(root) / name).is_dir():
-        raise InvalidModel(f"the folder of recordings must hold a folder {name}; got {root}")
-    return Path(root) / name
-
 
 # --- Objectworld ----------------------------------------------------------------------------------
 
@@ -92,31 +56,6 @@ def object_worth(size: int, cells: np.ndarray, outer: np.ndarray) -> np.ndarray:
     far = np.abs(every % size - cells % size) + np.abs(every // size - cells // size)
     near = [(far[:, outer == colour] <= reach).any(axis=1) for colour, reach in ((0, 3), (1, 2))]
     return np.where(near[0], np.where(near[1], 1.0, -1.0), 0.0)
-
-
-def recorded_objectworld(trajectories: int = 512, *, folder: str | Path | None = None) -> Recorded:
-    """The published Objectworld with its 4, 32, 128 or 512 trajectories of 8 steps.
-
-    `tables` has "distances" [S, 4] to the nearest object by inner and outer colour, "start" [S] and
-    "cloned_policy" [S, A] as the source counted it.
-    """
-    file = data_folder("objectworld", folder) / "objectworld.npz"
-    arrays, known = read_arrays(file), (4, 32, 128, 512)
-    if trajectories not in known:
-        raise InvalidModel(f"trajectories must be one of {known}; got {trajectories!r:.60}")
-    worth = arrays[f"reward_{trajectories}"].astype(float)
-    start = arrays[f"start_{trajectories}"].astype(float)
-    steps = arrays[f"trajectories_{trajectories}"].astype(np.int64)  # [n, 8, 4]
-    states = np.concatenate([steps[:, :, 0], steps[:, -1:, 3]], axis=1)
-    seen = Demonstrations.from_trajectories(zip(states, steps[:, :, 1], strict=True))
-    tables = {
-        "distances": arrays[f"features_{trajectories}"],
-        "start": start,
-        "cloned_policy": arrays[f"cloned_policy_{trajectories}"],
-    }
-    world = _object_world(worth, start / start.sum(), 0.3, 0.9)
-    called = f"tacit.worlds.recorded_objectworld({trajectories})"
-    return recorded(world, (seen,), tables, called)
 
 
 def _object_world(worth: np.ndarray, start: np.ndarray, wind: float, discount: float) -> World:
@@ -271,25 +210,3 @@ def nine_by_nine(seed: int | None = None) -> World:
     truth = (np.array([-4.0, 10.0]), [weights], [0.0])
     called = recipe("nine_by_nine", {} if seed is None else {"seed": seed})
     return World.of(mdp, features, *truth, layout=_eight_layout(9), recipe=called)
-
-
-def recorded_nine_by_nine(*, folder: str | Path | None = None) -> Recorded:
-    """The published 9 x 9 grid with its ten sets of 100 demonstrations."""
-    path = data_folder("scobee", folder) / "scobee_example_trajectories.json"
-    sets = json.loads(path.read_text())[0]["trajs"]
-    seen = tuple(
-        Demonstrations.from_trajectories(
-            zip(one["state_seq"], one["action_seq"], strict=True),
-            ended=np.ones(len(one["state_seq"]), bool),
-        )
-        for one in sets
-    )
-    return recorded(nine_by_nine(), seen, {}, "tacit.worlds.recorded_nine_by_nine()")
-
-
-def recorded(
-    world: World, seen: tuple[Demonstrations, ...], tables: Mapping[str, np.ndarray], called: str
-) -> Recorded:
-    """The world, with what was recorded in it."""
-    own = {name: getattr(world, name) for name in World.__dataclass_fields__ if name != "recipe"}
-    return Recorded(**own, recipe=called, demonstrations=seen, tables=tables)

@@ -105,16 +105,20 @@ class World:
 
 
 def recipe(
-    name: str, given: Mapping[str, object], defaults: Mapping[str, object] | None = None
+    name: str,
+    given: Mapping[str, object],
+    defaults: Mapping[str, object] | None = None,
+    *,
+    module: str = "tacit.worlds",
 ) -> str:
-    """The call `tacit.worlds.name(...)` with these arguments, those equal to a default left out."""
+    """The call `module.name(...)` with these arguments, those equal to a default left out."""
     spare = defaults or {}
     shown = [
         f"{key}={_literal(value)}"
         for key, value in given.items()
         if key not in spare or _literal(value) != _literal(spare[key])
     ]
-    return f"tacit.worlds.{name}({', '.join(shown)})"
+    return f"{module}.{name}({', '.join(shown)})"
 
 
 def integer(number: float, name: str, least: int, why: str = "") -> int:

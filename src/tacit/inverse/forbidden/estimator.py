@@ -17,9 +17,9 @@ from tacit.errors import InvalidModel
 from tacit.forward.simulation import Seen
 from tacit.forward.soft_dual import SoftDual
 from tacit.inference.goodness import NOISE, FitTests, Part
+from tacit.inverse.baselines import ConstraintOnly, RewardOnly
 from tacit.inverse.diagnostics import judged
 from tacit.inverse.expectations import check_task
-from tacit.inverse.families.baselines import ConstraintOnly, RewardOnly, told_after_fit
 from tacit.inverse.forbidden.candidates import KINDS, candidates_of, check_left, members
 from tacit.inverse.forbidden.posterior import Belief, Posterior
 from tacit.inverse.forbidden.selection import Selection
@@ -31,6 +31,7 @@ from tacit.inverse.forbidden.sentences import (
 )
 from tacit.inverse.forbidden.steps import Steps
 from tacit.inverse.forbidden.walks import Walks
+from tacit.inverse.methods import findings_after_fit
 from tacit.inverse.noisy.convex import known_expert
 from tacit.inverse.recovery import Recovery, delivered
 from tacit.inverse.sets import HardConstraint
@@ -226,7 +227,9 @@ def _reported(
     ]
     return replace(
         recovery,
-        identification=replace(recovery.identification, findings=told_after_fit(recovery, said)),
+        identification=replace(
+            recovery.identification, findings=findings_after_fit(recovery, said)
+        ),
         estimator=repr(options),
         forbidden=forbidden,
         undecided=tuple(undecided),

@@ -14,18 +14,17 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.engine.progress import Callback
-from tacit.errors import TacitError
-from tacit.files.atomic import BadFile, write_bytes
-from tacit.folders.runs import versions
-from tacit.show import Block, Document, Facts, Gallery, Headline, Paragraph, Picture, Section
-from tacit.show.canvas import INK, MUTED, axes_at, new_figure, styled, svg
-from tacit.show.curves import Group, draw_spread
-from tacit.show.html import render
-from tacit.show.tables import Column, Row, RowKind, Table, short
-from tacit.studies import Board, read_unit, write_unit
-from tacit.studies.contests import OPTIMUM, RANDOM, known_methods, known_places, played, resolved
-from tacit.studies.reproduce import claimed, complete
+from tacit import TacitError, pages, progress, runs
+from tacit_lab.studies import Board, read_unit, write_unit
+from tacit_lab.studies.contests import (
+    OPTIMUM,
+    RANDOM,
+    known_methods,
+    known_places,
+    played,
+    resolved,
+)
+from tacit_lab.studies.reproduce import claimed, complete
 
 # Metric -> its head, how to read it, and whether less is better.
 METRICS: dict[str, tuple[str, str, bool]] = {
@@ -93,7 +92,7 @@ class Unit:
 
 
 def compare_methods(
-    board: Board, *, callbacks: Sequence[Callback] = (), break_lock: bool = False
+    board: Board, *, callbacks: Sequence[progress.Callback] = (), break_lock: bool = False
 ) -> Path:
     """The path of the page, after running what is not done yet.
 
@@ -105,9 +104,11 @@ def compare_methods(
     with claimed(board, break_lock):
         complete(board, board.contests, perform, "draws of worlds", callbacks, apart=False)
         results = standings(board)
-        write_bytes(board.out / "results.json", (json.dumps(results, indent=1) + "\n").encode())
+        runs.write_bytes(
+            board.out / "results.json", (json.dumps(results, indent=1) + "\n").encode()
+        )
         page = board.out / "leaderboard.html"
-        write_bytes(page, render(document(results), largest=3_000_000).encode())
+        runs.write_bytes(page, pages.render(document(results), largest=3_000_000).encode())
         return page
 
 
@@ -135,7 +136,9 @@ def standings(board: Board) -> dict[str, object]:
     units = [read_unit(board.file(*contest), Unit) for contest in board.contests]
     for contest, unit in zip(board.contests, units, strict=True):
         if contest != (unit.world, unit.seed):
-            raise BadFile(f"{board.file(*contest)} must be of {contest}; got {unit.world!r:.60}")
+            raise runs.BadFile(
+                f"{board.file(*contest)} must be of {contest}; got {unit.world!r:.60}"
+            )
     places, worlds = known_places(), []
     for name in dict.fromkeys(unit.world for unit in units):
         own = [unit for unit in units if unit.world == name]
@@ -156,7 +159,7 @@ def standings(board: Board) -> dict[str, object]:
                 "methods": rows,
             }
         )
-    return {"settings": board.identity(), "versions": versions(), "worlds": worlds}
+    return {"settings": board.identity(), "versions": runs.versions(), "worlds": worlds}
 
 
 def _summary(tried: list[Tried]) -> dict[str, object]:
@@ -178,12 +181,12 @@ def _summary(tried: list[Tried]) -> dict[str, object]:
 # --- the page -------------------------------------------------------------------------------------
 
 
-def document(results: dict) -> Document:
+def document(results: dict) -> pages.Document:
     """The page: a table to sort and pictures for each world, the published numbers beside."""
     sections = [*_overall(results), *(_section(world) for world in results["worlds"])]
     told = [world for world in results["worlds"] if not world["absent"]]
     headlines = [
-        Headline(
+        pages.Headline(
             f"Of the methods that are told nothing more, {_shown(_best(world))} loses least where "
             f"its objective is solved again with a violation under 1 % ({_draws(world)}).",
             label=_shown(world["name"]),
@@ -192,12 +195,12 @@ def document(results: dict) -> Document:
         if _best(world)
     ]
     counts = {"worlds": len(results["worlds"]), "draws of each": results["settings"]["seeds"]}
-    return Document(
+    return pages.Document(
         title="Published methods and tacit's, on the same demonstrations",
         headlines=headlines,
         sections=sections,
         lead=HIDES,
-        facts=Facts(counts),
+        facts=pages.Facts(counts),
         footer=f"tacit {results['versions'].get('tacit', '')}. All numbers: `results.json`.",
     )
 
@@ -249,7 +252,7 @@ def ranks(results: dict, metric: str) -> tuple[dict[str, list[float]], float]:
     return dict(zip(names, places.T.tolist(), strict=True)), float(apart)
 
 
-def _overall(results: dict) -> list[Section]:
+def _overall(results: dict) -> list[pages.Section]:
     """The picture of mean ranks over all worlds, for each metric that is drawn."""
     pictures, count = [], 0
     for metric in RANKED:
@@ -264,34 +267,34 @@ def _overall(results: dict) -> list[Section]:
         "the mean. Those whose means lie in the shade, within the critical difference of the best, "
         "are not told apart from it (5 %, Nemenyi's test). What a method was told is not weighed."
     )
-    return [Section("All worlds together", [Paragraph(said), Gallery(pictures)])]
+    return [pages.Section("All worlds together", [pages.Paragraph(said), pages.Gallery(pictures)])]
 
 
-@styled()
-def _rank_picture(found: dict[str, list[float]], apart: float, metric: str) -> Picture:
+@pages.styled()
+def _rank_picture(found: dict[str, list[float]], apart: float, metric: str) -> pages.Picture:
     """A row a method, a dot a world, the mean rank as a bar, the best on top."""
     head = METRICS[metric][0]
     rows = sorted(found.items(), key=lambda one: float(np.mean(one[1])))
-    figure = new_figure(4.4, 0.85 + 0.2 * len(rows))
-    axes = axes_at(figure, 1.7, 0.25, 2.55, 0.2 * len(rows))
-    draw_spread([Group(_shown(name), places) for name, places in rows], axes)
+    figure = pages.new_figure(4.4, 0.85 + 0.2 * len(rows))
+    axes = pages.axes_at(figure, 1.7, 0.25, 2.55, 0.2 * len(rows))
+    pages.draw_spread([pages.Group(_shown(name), places) for name, places in rows], axes)
     means = [float(np.mean(places)) for _, places in rows]
-    axes.axvspan(means[0], means[0] + apart, color=MUTED, alpha=0.12, lw=0)
-    axes.plot(means, range(len(rows)), ls="", marker="D", ms=5, color=INK)
+    axes.axvspan(means[0], means[0] + apart, color=pages.MUTED, alpha=0.12, lw=0)
+    axes.plot(means, range(len(rows)), ls="", marker="D", ms=5, color=pages.INK)
     axes.set_xlim(0.5, len(rows) + 0.5)
     axes.set_title(f"{head}: ranks", x=-0.6)
     axes.set_xlabel(f"critical difference {apart:.1f}", x=1.0, ha="right")
     best = ", ".join(
-        f"{name} {short(mean)}" for (name, _), mean in zip(rows[:4], means, strict=False)
+        f"{name} {pages.short(mean)}" for (name, _), mean in zip(rows[:4], means, strict=False)
     )
     alt = f"Mean ranks by {head.lower()}, the best first: {best}; critical difference {apart:.1f}."
-    return Picture(svg(figure), alt, name=f"ranks-{metric}")
+    return pages.Picture(pages.svg(figure), alt, name=f"ranks-{metric}")
 
 
-def _section(world: dict) -> Section:
-    blocks: list[Block] = []
+def _section(world: dict) -> pages.Section:
+    blocks: list[pages.Block] = []
     if world["absent"]:
-        return Section(world["title"], [Paragraph(f"Not run: {world['absent']}")])
+        return pages.Section(world["title"], [pages.Paragraph(f"Not run: {world['absent']}")])
     shown = [name for name in METRICS if any(name in row["metrics"] for row in world["methods"])]
     rows = []
     for row in world["methods"]:
@@ -300,19 +303,19 @@ def _section(world: dict) -> Section:
             found = row["metrics"].get(name)
             cells.append(float(found["mean"]) if found else "–")
         note = " ".join(row["statuses"])[:60] if not row["metrics"] else _ended(row, world["draws"])
-        kind = RowKind.NULL if row["method"] in (RANDOM, OPTIMUM) else RowKind.PLAIN
-        rows.append(Row([*cells, note], kind))
+        kind = pages.RowKind.NULL if row["method"] in (RANDOM, OPTIMUM) else pages.RowKind.PLAIN
+        rows.append(pages.Row([*cells, note], kind))
     heads = [
-        Column("Method"),
-        Column("Told", "beside the demonstrations"),
-        *(Column(*METRICS[name][:2]) for name in shown),
-        Column("Ended"),
+        pages.Column("Method"),
+        pages.Column("Told", "beside the demonstrations"),
+        *(pages.Column(*METRICS[name][:2]) for name in shown),
+        pages.Column("Ended"),
     ]
-    blocks.append(Table(f"{_draws(world)}, means", heads, rows, sortable=True))
-    blocks.append(Gallery([_picture(world, name) for name in DRAWN if name in shown]))
+    blocks.append(pages.Table(f"{_draws(world)}, means", heads, rows, sortable=True))
+    blocks.append(pages.Gallery([_picture(world, name) for name in DRAWN if name in shown]))
     if world["said"]:
-        blocks.append(Paragraph(world["said"]))
-    return Section(world["title"], blocks)
+        blocks.append(pages.Paragraph(world["said"]))
+    return pages.Section(world["title"], blocks)
 
 
 def _shown(name: str) -> str:
@@ -329,25 +332,27 @@ def _ended(row: dict, draws: int) -> str:
     return f"{said}; misfit said in {row['misfits']} of {draws}" if row["misfits"] else said
 
 
-@styled()
-def _picture(world: dict, metric: str) -> Picture:
+@pages.styled()
+def _picture(world: dict, metric: str) -> pages.Picture:
     """A row a method, a dot a draw, the best on top."""
     head, meaning, less = METRICS[metric]
     rows = [row for row in world["methods"] if metric in row["metrics"]]
     rows.sort(key=lambda row: row["metrics"][metric]["mean"] * (1 if less else -1))
     groups = [
-        Group(
+        pages.Group(
             _shown(row["method"]),
             row["metrics"][metric]["values"],
             row["method"] in (RANDOM, OPTIMUM),
         )
         for row in rows
     ]
-    figure = new_figure(4.4, 0.75 + 0.2 * len(groups))
-    axes = axes_at(figure, 1.7, 0.25, 2.55, 0.2 * len(groups))
-    draw_spread(groups, axes)
+    figure = pages.new_figure(4.4, 0.75 + 0.2 * len(groups))
+    axes = pages.axes_at(figure, 1.7, 0.25, 2.55, 0.2 * len(groups))
+    pages.draw_spread(groups, axes)
     axes.set_title(head, x=-0.6)
     axes.set_xlabel(meaning, x=1.0, ha="right")
-    means = ", ".join(f"{r['method']} {short(r['metrics'][metric]['mean'])}" for r in rows[:4])
+    means = ", ".join(
+        f"{r['method']} {pages.short(r['metrics'][metric]['mean'])}" for r in rows[:4]
+    )
     alt = f"{head} on {world['name']}, the best first: {means}."
-    return Picture(svg(figure), alt, name=f"{world['name']}-{metric}")
+    return pages.Picture(pages.svg(figure), alt, name=f"{world['name']}-{metric}")

@@ -10,30 +10,39 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
+from difflib import get_close_matches
 from functools import partial
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from itertools import pairwise
 from pathlib import Path
 from runpy import run_path
 
 import numpy as np
 
-from tacit import worlds
-from tacit.data.demonstrations import Demonstrations
-from tacit.errors import InvalidModel, TacitError
-from tacit.files.atomic import Page
-from tacit.files.columns import did_you_mean
-from tacit.forward.simulation import simulate
-from tacit.forward.soft_dual import SoftDual
-from tacit.forward.solve import solve
-from tacit.inverse.forbidden.candidates import candidates_of
-from tacit.inverse.forbidden.estimator import Forbidden
-from tacit.inverse.recover import Estimator, recover
-from tacit.judge.transfers import Contest, Judge, Place, decidable, limited
-from tacit.model.ends import close, uniform_policy
-from tacit.model.features import Ridge
-from tacit.model.objective import Objective
-from tacit.worlds.world import World
+import tacit
+from tacit import (
+    Alternating,
+    Cloning,
+    ConstraintOnly,
+    Convex,
+    Demonstrations,
+    Estimator,
+    Explanation,
+    Forbidden,
+    InvalidModel,
+    Likelihood,
+    Objective,
+    RewardOnly,
+    SoftDual,
+    TacitError,
+    policies,
+    recover,
+    simulate,
+    solve,
+)
+from tacit_lab import families, worlds
+from tacit_lab.judge import Contest, Judge, Place
+from tacit_lab.studies.tally import Page
 
 # What a method is told wherever it asks, if only for better; the rest where it cannot do without.
 TOLD = ("temperature", "candidates", "groups", "reward", "free_reward", "prior")
@@ -45,7 +54,7 @@ Method = Callable[[Contest], Estimator]
 
 
 def _contest(
-    world: World,
+    world: tacit.worlds.World,
     policy: np.ndarray,
     known: Mapping[str, object],
     *,
@@ -63,7 +72,7 @@ def _contest(
     if forbidden:
         options = {name: known[name] for name in ("candidates", "groups") if name in known}
         test = Forbidden(world.reward_weights, known["temperature"], **options)  # type: ignore[arg-type]
-        sure = decidable(test, world.mdp, world.features, seen, forbidden)
+        sure = tacit.judge.decidable(test, world.mdp, world.features, seen, forbidden)
     return Contest(
         mdp=world.mdp,
         features=world.features,
@@ -76,7 +85,9 @@ def _contest(
     )
 
 
-def noisy_contest(world: World, temperature: float, size: tuple[int, int], seed: int) -> Contest:
+def noisy_contest(
+    world: tacit.worlds.World, temperature: float, size: tuple[int, int], seed: int
+) -> Contest:
     """What (episodes, steps) show of a demonstrator with noise, within its budgets."""
     policy = solve(world.mdp, world.truth, solver=SoftDual(temperature=temperature)).policy
     known = {"temperature": temperature, "cost_weights": tuple(world.cost_weights)}
@@ -84,7 +95,9 @@ def noisy_contest(world: World, temperature: float, size: tuple[int, int], seed:
     return _contest(world, policy, known, size=size, seed=seed)
 
 
-def walled_contest(world: World, temperature: float, size: tuple[int, int], seed: int) -> Contest:
+def walled_contest(
+    world: tacit.worlds.World, temperature: float, size: tuple[int, int], seed: int
+) -> Contest:
     """What (episodes, steps) show of one with noise that never enters a cell that costs."""
     shut = world.truth.costs[0] > 0
     shut = shut.any(axis=1) if shut.ndim == 2 else shut
@@ -95,14 +108,14 @@ def walled_contest(world: World, temperature: float, size: tuple[int, int], seed
     return _contest(world, policy, known, size=size, seed=seed, forbidden=names)
 
 
-def _without(world: World, allowed: np.ndarray, temperature: float) -> np.ndarray:
+def _without(world: tacit.worlds.World, allowed: np.ndarray, temperature: float) -> np.ndarray:
     """[S, A] what a noisy demonstrator does where only these pairs [S, A] are."""
     plain = Objective(world.truth.reward, np.zeros((0, world.mdp.states)), [])
-    return SoftDual(temperature).solve(limited(world.mdp, allowed), plain).policy
+    return SoftDual(temperature).solve(tacit.judge.limited(world.mdp, allowed), plain).policy
 
 
 def _hills(seed: int) -> Contest:
-    world = worlds.hill_grid(seed=seed, tightness=0.5).in_gauge
+    world = tacit.worlds.hill_grid(seed=seed, tightness=0.5).in_gauge
     return noisy_contest(world, 0.1 * float(np.ptp(world.truth.reward)), (50, 100), seed)
 
 
@@ -114,19 +127,22 @@ def _strips(seed: int) -> Contest:
 
 
 def _walls(number: int, seed: int) -> Contest:
-    return walled_contest(worlds.walls(number, seed=seed), 0.002, (20, 200), seed)
+    return walled_contest(tacit.worlds.walls(number, seed=seed), 0.002, (20, 200), seed)
 
 
 def _nine(seed: int) -> Contest:
     """The 9 x 9 grid with its published constraints, or with others; 20 fresh demonstrations."""
-    world = worlds.nine_by_nine(None if seed == 0 else seed)
+    world = tacit.worlds.nine_by_nine(None if seed == 0 else seed)
     mdp, names, marks = world.mdp, world.features.cost_names[0], world.features.costs[0]
     true = [name for name, weight in zip(names, world.cost_weights[0], strict=True) if weight]
     groups = {n: np.flatnonzero(marks[..., j].any(axis=1)) for j, n in enumerate(names) if j > 88}
     sets = [(name, tuple(cells.tolist())) for name, cells in groups.items()]
-    listed = candidates_of(mdp, world.features, ("states", "actions"), sets)
+    listed = tacit.methods.candidates_of(mdp, world.features, ("states", "actions"), sets)
     base = [one for one in listed if one.name in true]
-    shut, wider = close(mdp, [base]), close(mdp, [[*base, one] for one in listed])
+    shut, wider = (
+        tacit.methods.close(mdp, [base]),
+        tacit.methods.close(mdp, [[*base, one] for one in listed]),
+    )
     implied = [one.name for one, same in zip(listed, wider.within(shut), strict=True) if same]
     policy = _without(world, ~shut.removed.reshape(mdp.available.shape), 1.0)
     known = {"temperature": 1.0, "candidates": ("states", "actions"), "groups": groups}
@@ -165,7 +181,9 @@ def _recorded(recorded: worlds.Recorded, **known: object) -> Contest:
 
 def _objects(seed: int) -> Contest:
     """The published Objectworld with its 128 trajectories."""
-    return _recorded(worlds.recorded_objectworld(128), free_reward=True, prior=Ridge())
+    return _recorded(
+        worlds.recorded_objectworld(128), free_reward=True, prior=tacit.features.Ridge()
+    )
 
 
 def _buses(seed: int) -> Contest:
@@ -270,50 +288,31 @@ def told_more(name: str, known: Mapping[str, object]) -> str:
 
 def known_methods() -> dict[str, object]:
     """Every estimator of tacit by its name, and those that other packages offer."""
-    from tacit.inverse.paper.alternating import Alternating
-
     found: dict[str, Method] = {name: _built(kind) for name, kind in estimators().items()}
     found["Alternating"] = lambda _: Alternating(starts=2, max_steps=60)  # seconds, not minutes
-    return _offered("tacit.methods", found)
+    return {**found, **tacit.terminal.offered("tacit.methods", found)}
 
 
 def estimators() -> dict[str, type]:
-    """Every estimator of tacit for one task, by its name."""
-    from tacit.inverse import families
-    from tacit.inverse.noisy.convex import Convex
-    from tacit.inverse.noisy.likelihood import Likelihood
-    from tacit.inverse.optimal.explanation import Explanation
-    from tacit.inverse.paper.alternating import Alternating
-
-    own: dict[str, type] = {
-        kind.__name__: kind for kind in (Likelihood, Convex, Explanation, Alternating, Forbidden)
-    }
-    for name in families.__all__:
-        kind = getattr(families, name)
-        if isinstance(kind, type) and is_dataclass(kind) and hasattr(kind, "fit"):
-            own[name] = kind
-    return own
+    """Every estimator for one task, tacit's and the published ones, by its name."""
+    own: list[type] = [Likelihood, Convex, Explanation, Alternating, Forbidden]
+    others = [Cloning, ConstraintOnly, RewardOnly]
+    others += [kind for name in families.__all__ if is_dataclass(kind := getattr(families, name))]
+    own += sorted(others, key=lambda kind: kind.__name__)
+    return {kind.__name__: kind for kind in own}
 
 
 def known_places() -> dict[str, object]:
     """Every world of the leaderboard by its name, and those that other packages offer."""
-    return _offered("tacit.worlds", PLACES)
-
-
-def _offered(group: str, own: Mapping[str, object]) -> dict[str, object]:
-    """Tacit's own, and what other packages offer: entry points of the standard kind, not loaded."""
-    found = {one.name: EntryPoint(one.name, one.value, group) for one in entry_points(group=group)}
-    if both := sorted(own.keys() & found.keys()):
-        whose = f"{found[both[0]].value}, an entry point of {group},"
-        raise InvalidModel(f"{whose} must have a name of its own; {both[0]!r} is one of tacit's")
-    return {**own, **found}
+    return {**PLACES, **tacit.terminal.offered("tacit.worlds", PLACES)}
 
 
 def resolved(name: str, known: Mapping[str, object], what: str) -> object:
     """What is meant by a name: something known, of a package, or `FILE.py:NAME` of one's own."""
     path, _, own = name.rpartition(":")
     if name not in known and not path.endswith(".py"):
-        hint = did_you_mean(name, known)
+        near = get_close_matches(name, known, n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
         raise InvalidModel(f"no {what} is called {name!r}{hint}; known are {', '.join(known)}")
     offer = known.get(name)
     if name in known and not isinstance(offer, EntryPoint):
@@ -373,7 +372,7 @@ def played(contest: Contest, methods: Mapping[str, Method]) -> list[Page]:
             said = "" if isinstance(error, TacitError) else f"{type(error).__name__}: "
             row = {"metrics": {}, "status": f"{said}{error}"[:200], "fits": True}
         rows.append({"method": name, "told": told_more(name, contest.known), **row})
-    blind = judge.policy(uniform_policy(contest.mdp))
+    blind = judge.policy(policies.uniform_policy(contest.mdp))
     best = solve(contest.mdp, contest.truth, throw=False)
     ideal = judge.policy(best.policy) | judge.elsewhere(contest.truth)
     rest = {"told": "", "status": "", "fits": True}

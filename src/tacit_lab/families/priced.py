@@ -7,32 +7,26 @@ from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
 
-from tacit.data.observed import Observed
-from tacit.errors import InvalidModel
-from tacit.forward.policies import soft_policy
-from tacit.forward.soft_dual import SoftDual
-from tacit.forward.solution import Solution, priced
-from tacit.inverse.expectations import pull_back
-from tacit.inverse.families.answers import (
-    Found,
-    Published,
-    by_action,
-    known_weights,
-    minimise,
-    seen_expectations,
-    soft_value,
-    spans,
+from tacit import (
+    MDP,
+    Features,
+    Finding,
+    InvalidModel,
+    Kind,
+    Objective,
+    Recovery,
+    SoftDual,
+    Solution,
+    data,
+    judge,
+    methods,
+    policies,
 )
-from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.recovery import Recovery
-from tacit.inverse.sets import HardConstraint
-from tacit.model.mdp import MDP
-from tacit.model.objective import Features, Objective
-from tacit.model.transitions import numbers
+from tacit_lab.families.search import by_action, minimise, seen_expectations, soft_value, spans
 
 
 @dataclass(frozen=True)
-class ConstraintAsReward(Published):
+class ConstraintAsReward(methods.PointEstimator):
     """Constraint inference as reward inference (Hugessen, Wiltzer and Berseth 2024).
 
     Several published constrained methods solve, at their saddle point, the problem of plain inverse
@@ -59,13 +53,15 @@ class ConstraintAsReward(Published):
     tolerance: float = 1e-6
     max_steps: int = 500
 
-    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> Found:
+    def find(
+        self, mdp: MDP, features: Features, demonstrations: data.Observed
+    ) -> methods.PointEstimate:
         """Costs as prices; the budgets are what the expert spends at them."""
         return _priced(self, mdp, features, demonstrations)
 
 
 @dataclass(frozen=True)
-class PenaltyConstraints(Published):
+class PenaltyConstraints(methods.PointEstimator):
     """Inverse constrained reinforcement learning (Malik et al. 2021, ICRL), on tables.
 
     zeta(s, a) in (0, 1) is how far an action is allowed, here the product of one zeta a cost
@@ -96,7 +92,9 @@ class PenaltyConstraints(Published):
     tolerance: float = 1e-6
     max_steps: int = 500
 
-    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> Found:
+    def find(
+        self, mdp: MDP, features: Features, demonstrations: data.Observed
+    ) -> methods.PointEstimate:
         """Penalties as costs, and what is forbidden where they are large."""
         for k, table in enumerate(features.costs):
             if table.min() < 0:
@@ -123,7 +121,8 @@ class PenaltyConstraints(Published):
         shut = np.flatnonzero((zeta < 0.5) & (done <= 0.0))
         size = features.reward.shape[-1]
         records = tuple(
-            HardConstraint(kind="feature", index=size + j, name=names[j]) for j in shut.tolist()
+            methods.HardConstraint(kind="feature", index=size + j, name=names[j])
+            for j in shut.tolist()
         )
         said = [
             Finding(
@@ -141,14 +140,14 @@ def _priced(
     method: ConstraintAsReward | PenaltyConstraints,
     mdp: MDP,
     features: Features,
-    demonstrations: Observed,
+    demonstrations: data.Observed,
     further: Callable[[np.ndarray], tuple[float, np.ndarray]] | None = None,
     limit: float = np.inf,
-) -> Found:
+) -> methods.PointEstimate:
     """Costs beside a known reward, with a further loss of their coefficients."""
     if not features.constraints:
         raise InvalidModel("there must be cost features to make a constraint of; got none")
-    weights, norm = known_weights(method.reward_weights, features)
+    weights, norm = methods.known_weights(method.reward_weights, features)
     noise = method.temperature / norm
     base = by_action(mdp, features.reward @ np.array(method.reward_weights)) / method.temperature
     target = np.concatenate(seen_expectations(mdp, features, demonstrations)[1:])
@@ -160,7 +159,7 @@ def _priced(
         value, guess = soft_value(mdp, table, guess)
         if guess is None:
             return np.inf, np.zeros(len(kappa))
-        reached = np.concatenate(pull_back(features, guess.visitation)[1:])
+        reached = np.concatenate(methods.pull_back(features, guess.visitation)[1:])
         more, slope = (0.0, 0.0) if further is None else further(kappa)
         return float(value + kappa @ target + more), target - reached + slope
 
@@ -173,7 +172,7 @@ def _priced(
              zip(parts, prices, strict=True)]  # fmt: skip
     utility = base - _cost_table(mdp, features, found.point)
     visits = SoftDual(1.0).solve(mdp, Objective(utility), throw=False).visitation
-    reached = pull_back(features, visits)[1:]
+    reached = methods.pull_back(features, visits)[1:]
     budgets = np.array([w @ e if p > 0 else np.inf for w, e, p in
                         zip(costs, reached, prices, strict=True)])  # fmt: skip
     objective = features.objective(weights, [np.nan_to_num(w) for w in costs], budgets)
@@ -186,7 +185,7 @@ def _priced(
     said = [Finding("The reward weights and the noise were given."), *idle, *found.findings]
     ended = found.ended
     ended["deterministic"] &= further is None  # a penalty ends
-    return Found(
+    return methods.PointEstimate(
         objective=objective,
         solution=solution,
         reward_weights=weights,
@@ -213,7 +212,7 @@ def _split(features: Features, kappa: np.ndarray) -> list[np.ndarray]:
 
 
 @dataclass(frozen=True)
-class KnownConstraints(Published):
+class KnownConstraints(methods.PointEstimator):
     """Rewards under known constraints (Schlaginhaufen and Kamgarpour 2023).
 
     The expert solves the entropy-regularised problem within known budgets on known costs. The
@@ -244,8 +243,8 @@ class KnownConstraints(Published):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        weights = [np.atleast_1d(numbers(w, "cost_weights")) for w in self.cost_weights]
-        budgets = np.atleast_1d(numbers(self.budgets, "budgets"))
+        weights = [np.atleast_1d(methods.numbers(w, "cost_weights")) for w in self.cost_weights]
+        budgets = np.atleast_1d(methods.numbers(self.budgets, "budgets"))
         if len(weights) != len(budgets) or not len(budgets):
             raise InvalidModel(
                 "there must be one budget for the weights of each known constraint; got "
@@ -257,7 +256,9 @@ class KnownConstraints(Published):
         object.__setattr__(self, "cost_weights", tuple(tuple(w.tolist()) for w in weights))
         object.__setattr__(self, "budgets", tuple(budgets.tolist()))
 
-    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> Found:
+    def find(
+        self, mdp: MDP, features: Features, demonstrations: data.Observed
+    ) -> methods.PointEstimate:
         """The reward, with the prices that the known budgets then have."""
         sizes = [float(np.abs(w).sum()) for w in self.cost_weights]
         costs = [np.array(w) / n for w, n in zip(self.cost_weights, sizes, strict=True)]
@@ -273,7 +274,7 @@ class KnownConstraints(Published):
             value, guess = soft_value(mdp, table, guess)
             if guess is None:
                 return np.inf, np.zeros(len(x))
-            slope = pull_back(features, guess.visitation)[0] - target
+            slope = methods.pull_back(features, guess.visitation)[0] - target
             spent = np.tensordot(tables, guess.visitation, 2)
             total = float(value + x[size:] @ budgets - x[:size] @ target)
             return total, np.r_[slope, budgets - spent]
@@ -292,7 +293,7 @@ class KnownConstraints(Published):
             for k, price in enumerate(prices)
             if not price > 0
         ]
-        return Found(
+        return methods.PointEstimate(
             objective=objective,
             solution=SoftDual(1.0 / scale).solve(mdp, objective, throw=False),
             reward_weights=weights,
@@ -309,7 +310,7 @@ def choice_probabilities(mdp: MDP, recovery: Recovery, temperature: float = 1.0)
     Of `InverseActionValues` it is the policy that the paper evaluates.
     """
     own = recovery.solution
-    utility = priced(*recovery.objective.tables(mdp), own.multipliers)
+    utility = judge.lagrangian(mdp, recovery.objective, own.multipliers)
     utility = utility + mdp.discount * mdp.expected_next(own.values)
     utility = np.where(mdp.choices, utility, -np.inf)
-    return np.where(mdp.ends[:, None], 0.0, soft_policy(utility, temperature))
+    return np.where(mdp.ends[:, None], 0.0, policies.soft_policy(utility, temperature))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tacit.show import Headline, Tone
-from tacit.studies import (
+from tacit import pages
+from tacit_lab.studies import (
     BINDING,
     CALIBRATED,
     EXPLANATION,
@@ -18,7 +18,7 @@ from tacit.studies import (
     RULES,
     Draw,
 )
-from tacit.studies.tally import (
+from tacit_lab.studies.tally import (
     NEAR,
     Run,
     published_correlations,
@@ -30,7 +30,7 @@ from tacit.studies.tally import (
 NOISE_FACTOR = 1.3  # a mean feature gap up to this many times its sampling noise is no error
 
 
-def findings(run: Run) -> list[Headline]:
+def findings(run: Run) -> list[pages.Headline]:
     """The findings, most important first; those that the draws do not speak of are left out."""
     found = [
         _policy(run),
@@ -46,7 +46,7 @@ def findings(run: Run) -> list[Headline]:
     return [finding for finding in found if finding is not None]
 
 
-def _policy(run: Run) -> Headline | None:
+def _policy(run: Run) -> pages.Headline | None:
     """The paper: the policy of what was recovered is the true one, in every seed."""
     parts, hits, total = [], 0, 0
     for block in run.settings.blocks:
@@ -70,18 +70,18 @@ def _policy(run: Run) -> Headline | None:
                 f"where the budget {word}, {hits_here} of {len(some)} with a median visitation "
                 f"distance of {distance:.2f}"
             )
-    return Headline(
+    return pages.Headline(
         "With its rules as published, Algorithm 1 brings back the true policy, cell for cell, in "
         f"{' and in '.join(parts)}.",
         label="Is the policy recovered?",
         verdict=_verdict(hits, total),
-        tone=Tone.GOOD if hits == total else Tone.CAUTION,
+        tone=pages.Tone.GOOD if hits == total else pages.Tone.CAUTION,
         detail="The paper reports the same policy in its figure and the same trends in ten seeds. "
         f"Here, {'; '.join(told)}.",
     )
 
 
-def _calibrated(run: Run) -> Headline | None:
+def _calibrated(run: Run) -> pages.Headline | None:
     """Budgets set from the demonstrations, where the budget binds."""
     draws = run.block(BINDING)
     gaps = values(draws, CALIBRATED, "feature_gap")
@@ -93,20 +93,20 @@ def _calibrated(run: Run) -> Headline | None:
     both = gap <= NOISE_FACTOR * noise and distance <= NEAR
     rules = values(draws, RULES, "feature_gap")
     before = f", where the published rule leaves {rules.mean():.3f}" if len(rules) else ""
-    return Headline(
+    return pages.Headline(
         "With the budget calibrated from the demonstrations the same algorithm matches what they "
         f"collect to {gap:.3f} on average{before}; sampling noise alone is {noise:.3f}. Its "
         f"policy is {distance:.3f} from the expert's, in total variation of the visitations.",
         label="Does a calibrated budget help?",
         verdict="yes" if both else "in part",
-        tone=Tone.GOOD if both else Tone.CAUTION,
+        tone=pages.Tone.GOOD if both else pages.Tone.CAUTION,
         detail=f"Means over {len(gaps)} draws whose budget binds. Ratio of gap to noise "
         f"{gap / noise:.2f}; policy the same in every cell in "
         f"{recovered(draws, CALIBRATED)['same_in_every_cell']} of {len(gaps)} draws.",
     )
 
 
-def _weights(run: Run) -> Headline | None:
+def _weights(run: Run) -> pages.Headline | None:
     """Weights against random ones: behaviour may come back while its reasons do not."""
     draws = run.block(BINDING)
     names = {
@@ -127,19 +127,19 @@ def _weights(run: Run) -> Headline | None:
     share = np.nanmin([*(_median(draws, name, "cost_error") for name in tried), 2.0]) / guessed[1]
     verdict = "yes" if share < 0.25 else "in part" if share < 0.6 else "hardly"
     how = "are" if verdict == "yes" else f"are {verdict}"
-    return Headline(
+    return pages.Headline(
         f"The weights behind the behaviour {how} pinned down by it: median L1 errors of reward "
         f"and cost weights are {'; '.join(told)}; random weights get {guessed[0]:.2f} and "
         f"{guessed[1]:.2f}.",
         label="Are the weights recovered?",
         verdict=verdict,
-        tone=Tone.GOOD if verdict == "yes" else Tone.CAUTION,
+        tone=pages.Tone.GOOD if verdict == "yes" else pages.Tone.CAUTION,
         detail="Both vectors have norm 1, so an error of 2 is the worst. An optimal expert leaves "
         "many explanations: see the explanation set.",
     )
 
 
-def _binding(run: Run) -> Headline | None:
+def _binding(run: Run) -> pages.Headline | None:
     """At the published budget many draws say nothing about the constraint."""
     draws = run.block(PUBLISHED)
     if not draws:
@@ -156,19 +156,19 @@ def _binding(run: Run) -> Headline | None:
     detail = f"Slack seeds: {', '.join(slack)}." if slack else ""
     lost = run.settings.seeds - len(draws)
     detail += f" {lost} draws cannot meet the budget at all." if lost else ""
-    return Headline(
+    return pages.Headline(
         text, label="Does budget 1 bind?", verdict=f"{binding} of {len(draws)}", detail=detail
     )
 
 
-def _explained(run: Run) -> Headline | None:
+def _explained(run: Run) -> pages.Headline | None:
     """The exact alternative for an optimal expert."""
     draws = run.block(BINDING)
     if not draws:
         return None
     counts = recovered(draws, EXPLANATION)
     states = values(draws, EXPLANATION, "state_distance")
-    return Headline(
+    return pages.Headline(
         "Taking the expert for optimal instead of noisy, the explanation set brings back the "
         f"policy cell for cell in {counts['same_in_every_cell']} of {counts['draws']} draws whose "
         f"budget binds, with a mean state-visitation distance of {states.mean():.3f}.",
@@ -178,7 +178,7 @@ def _explained(run: Run) -> Headline | None:
     )
 
 
-def _lengths(run: Run) -> Headline | None:
+def _lengths(run: Run) -> pages.Headline | None:
     """The paper: increasing T increased the accuracy."""
     lengths = run.settings.lengths
     middle = next((at for at in lengths if at >= 200), lengths[-1])
@@ -192,7 +192,7 @@ def _lengths(run: Run) -> Headline | None:
 
     grows = steps[-1][1] < 0.9 * steps[0][1]
     still = abs(match[-1][1] - match[1][1]) <= 0.05 * max(match[1][1], 1e-12)
-    return Headline(
+    return pages.Headline(
         f"Longer demonstrations {'help' if grows else 'do not help'} the step likelihood, whose "
         f"median cost-weight error is {said(steps)}. Feature matching has {said(match)}: "
         + (
@@ -208,26 +208,26 @@ def _lengths(run: Run) -> Headline | None:
     )
 
 
-def _figure(run: Run) -> Headline | None:
+def _figure(run: Run) -> pages.Headline | None:
     """The published figure beside random weights."""
     draw = next((d for d in run.figures if d.block == PUBLISHED and d.feasible), None)
     if draw is None:
         return None
     reward, cost = published_correlations()
     null = [float(np.nanmedian(draw.null[f"{kind}_correlation"])) for kind in ("reward", "cost")]
-    return Headline(
+    return pages.Headline(
         f"The recovered panels of the published figure correlate {reward:.3f} (reward) and "
         f"{cost:.3f} (constraint) with the true ones; random weights get {null[0]:.3f} and "
         f"{null[1]:.3f} in the median.",
         label="What does the figure show?",
         verdict="little beyond chance" if reward - null[0] < 0.05 and cost - null[1] < 0.05 else "",
-        tone=Tone.CAUTION,
+        tone=pages.Tone.CAUTION,
         detail="Every non-negative weighting of row and column rises to the right and downwards, "
         "and every weighting of the hill features is high near the hill.",
     )
 
 
-def _peak(run: Run) -> Headline | None:
+def _peak(run: Run) -> pages.Headline | None:
     """The paper: the peak of the cost is well recovered."""
     draws = [draw for draw in run.block(BINDING) if draw.binds]
     hits = values(draws, CALIBRATED, "peak")
@@ -236,14 +236,14 @@ def _peak(run: Run) -> Headline | None:
     null = float(np.nanmean(values(draws, RANDOM, "peak")))
     rules = values(draws, RULES, "peak")
     told = f" and in {int(np.nansum(rules))} by the published one" if len(rules) else ""
-    return Headline(
+    return pages.Headline(
         f"The cell of largest cost is found in {int(np.nansum(hits))} of {len(hits)} draws by "
         f"the calibrated rule{told}; random weights find it in {null:.0%}.",
         label="Is the peak of the cost found?",
     )
 
 
-def _spread(run: Run) -> Headline | None:
+def _spread(run: Run) -> pages.Headline | None:
     """The paper: the recovered reward varies less than the true one."""
     draws = [draw for block in run.settings.blocks for draw in run.block(block.name)]
     ratios = values(draws, RULES, "reward_spread")
@@ -251,7 +251,7 @@ def _spread(run: Run) -> Headline | None:
         return None
     less = int((ratios < 1.0).sum())
     figure = published_spread()
-    return Headline(
+    return pages.Headline(
         f"The recovered reward varies less over the grid than the true one in {less} of "
         f"{len(ratios)} recoveries; in the published figure its standard deviation is "
         f"{figure:.2f} times the true one's.",

@@ -7,31 +7,23 @@ from typing import ClassVar
 
 import numpy as np
 
-from tacit.data.observed import Observed
-from tacit.data.tally import counts_of
-from tacit.forward.column_generation import ColumnGeneration
-from tacit.forward.policies import policy_values
-from tacit.forward.solution import Solution, conclude, visitation
-from tacit.inverse.expectations import pull_back
-from tacit.inverse.families.answers import (
-    POSITIVE,
-    Found,
-    Published,
-    by_action,
-    cloned_policy,
-    left_out,
-    reward_alone,
-    seen_expectations,
-    spans,
+from tacit import (
+    MDP,
+    ColumnGeneration,
+    Features,
+    Finding,
+    Kind,
+    Objective,
+    Solution,
+    data,
+    methods,
+    policies,
 )
-from tacit.inverse.findings import Finding, Kind
-from tacit.model.ends import uniform_policy
-from tacit.model.mdp import MDP
-from tacit.model.objective import Features, Objective
+from tacit_lab.families.search import POSITIVE, by_action, reward_alone, seen_expectations, spans
 
 
 @dataclass(frozen=True)
-class Apprenticeship(Published):
+class Apprenticeship(methods.PointEstimator):
     """Apprenticeship learning (Abbeel and Ng 2004, section 3): match feature expectations.
 
     Weights w = mu_E - the nearest mixture of the policies met so far; the optimum for w joins them,
@@ -55,12 +47,14 @@ class Apprenticeship(Published):
     tolerance: float = 1e-4
     max_steps: int = 200
 
-    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> Found:
+    def find(
+        self, mdp: MDP, features: Features, demonstrations: data.Observed
+    ) -> methods.PointEstimate:
         """The mixture nearest to the demonstrations, and the last direction as its weights."""
         scale = spans(features.reward) * mdp.horizon
         target = seen_expectations(mdp, features, demonstrations)[0] / scale
-        visits = [visitation(mdp, uniform_policy(mdp))]
-        points = [pull_back(features, visits[0])[0] / scale]
+        visits = [policies.visitation(mdp, policies.uniform_policy(mdp))]
+        points = [methods.pull_back(features, visits[0])[0] / scale]
         shares, distances, best, ahead = np.ones(1), [], None, np.inf
         w = target - points[0]
         for _ in range(self.max_steps):
@@ -69,7 +63,7 @@ class Apprenticeship(Published):
             if distances[-1] <= self.tolerance:
                 break
             best = _optimum(mdp, features, w / scale)
-            point = pull_back(features, best.visitation)[0] / scale
+            point = methods.pull_back(features, best.visitation)[0] / scale
             step = point - shares @ np.array(points)
             ahead = float(step @ w) / distances[-1]
             if ahead <= 0.1 * self.tolerance:  # nobody comes nearer: the distance is the least
@@ -86,7 +80,7 @@ class Apprenticeship(Published):
         mixed = np.tensordot(shares, np.array(visits), 1)
         objective = reward_alone(features, weights)
         values = _optimum(mdp, features, weights).values
-        solution = conclude(
+        solution = methods.conclude(
             mdp, objective, mixed, values, np.zeros(features.constraints), tolerance=1e-6
         )
         used = int((shares > 1e-9).sum())
@@ -97,9 +91,9 @@ class Apprenticeship(Published):
                 Kind.NOT_IDENTIFIED,
                 number=distances[-1],
             ),
-            *left_out(features),
+            *methods.left_out(features),
         ]
-        return Found(
+        return methods.PointEstimate(
             objective=objective,
             solution=solution,
             reward_weights=weights,
@@ -124,7 +118,7 @@ def nearest_mixture(rows: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class LinearProgramming(Published):
+class LinearProgramming(methods.PointEstimator):
     """Inverse reinforcement learning by linear programs (Ng and Russell 2000).
 
     With a policy (sections 3.2 and 4): weights within [-1, 1] that maximise the sum over
@@ -150,26 +144,36 @@ class LinearProgramming(Published):
     tolerance: float = 1e-6
     max_steps: int = 100
 
-    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> Found:
+    def find(
+        self, mdp: MDP, features: Features, demonstrations: data.Observed
+    ) -> methods.PointEstimate:
         """The weights of the program, and their optimum."""
         scale = spans(features.reward) * mdp.horizon
         done, losses = True, []
         if self.trajectories:
             target = seen_expectations(mdp, features, demonstrations)[0] / scale
-            rows = [target - pull_back(features, visitation(mdp, uniform_policy(mdp)))[0] / scale]
+            rows = [
+                target
+                - methods.pull_back(
+                    features, policies.visitation(mdp, policies.uniform_policy(mdp))
+                )[0]
+                / scale
+            ]
             done, w = False, np.zeros(len(scale))
             while not done and len(rows) <= self.max_steps:
                 groups = list(range(len(rows)))
                 w, value = best_margins(np.array(rows), np.array(groups), self.penalty)
-                point = pull_back(features, _optimum(mdp, features, w / scale).visitation)[0]
+                point = methods.pull_back(features, _optimum(mdp, features, w / scale).visitation)[
+                    0
+                ]
                 rows.append(target - point / scale)
                 losses.append(-value)
                 done = bool(rows[-1] @ w >= -self.tolerance)
         else:
-            rows, groups = advantages_of(mdp, features, counts_of(mdp, demonstrations))
+            rows, groups = advantages_of(mdp, features, methods.counts_of(mdp, demonstrations))
             w, value = best_margins(rows / scale, groups, self.penalty)
             losses.append(-value)
-        said = list(left_out(features))
+        said = list(methods.left_out(features))
         if not w.any():
             said.insert(
                 0, Finding("Only the reward 0 explains the demonstrations.", Kind.NOT_IDENTIFIED)
@@ -188,11 +192,13 @@ def advantages_of(
     """
     most = (counts == counts.max(axis=1, keepdims=True)) & (counts > 0)
     most &= np.cumsum(most, axis=1) == 1
-    policy = cloned_policy(mdp, most.astype(float))
+    policy = methods.cloned_policy(mdp, most.astype(float))
     columns = []
     for d in range(features.reward.shape[-1]):
         table = by_action(mdp, features.reward[..., d])
-        columns.append(table + mdp.discount * mdp.expected_next(policy_values(mdp, policy, table)))
+        columns.append(
+            table + mdp.discount * mdp.expected_next(policies.policy_values(mdp, policy, table))
+        )
     sums = np.stack(columns, axis=-1)  # [S, A, D]
     states, others = np.nonzero(most.any(axis=1)[:, None] & mdp.available & ~most)
     return sums[states, most.argmax(axis=1)[states]] - sums[states, others], states
@@ -223,7 +229,7 @@ def best_margins(rows: np.ndarray, groups: np.ndarray, penalty: float) -> tuple[
 
 
 @dataclass(frozen=True)
-class MarginPlanning(Published):
+class MarginPlanning(methods.PointEstimator):
     """Maximum margin planning (Ratliff, Bagnell and Zinkevich 2006).
 
     Its quadratic program (eqs. 1 and 2) with one slack, as the regularised hinge loss (eq. 10) of
@@ -249,17 +255,19 @@ class MarginPlanning(Published):
     max_steps: int = 200
     limits: ClassVar = {"regularisation": POSITIVE}
 
-    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> Found:
+    def find(
+        self, mdp: MDP, features: Features, demonstrations: data.Observed
+    ) -> methods.PointEstimate:
         """The weights of the least loss, and their optimum without it."""
         scale = spans(features.reward) * mdp.horizon
         target = seen_expectations(mdp, features, demonstrations)[0] / scale
-        loss = planning_loss(mdp, counts_of(mdp, demonstrations)) / mdp.horizon
+        loss = planning_loss(mdp, methods.counts_of(mdp, demonstrations)) / mdp.horizon
         cuts, heights = [np.zeros(len(scale))], [0.0]  # the expert itself beats nobody
         w, bounds, gap, upper = np.zeros(len(scale)), [], np.inf, np.inf
         for _ in range(self.max_steps):
             table = (features.reward @ (w / scale)).reshape(mdp.states, -1) + loss
             visits = ColumnGeneration().solve(mdp, Objective(table), throw=False).visitation
-            point = pull_back(features, visits)[0] / scale
+            point = methods.pull_back(features, visits)[0] / scale
             cuts.append(target - point)
             heights.append(float((loss * visits).sum()))
             rise = max(0.0, heights[-1] - float(w @ cuts[-1]))
@@ -273,7 +281,7 @@ class MarginPlanning(Published):
         return replace(
             _solved(mdp, features, w / scale),
             converged=gap <= self.tolerance * max(1.0, upper),
-            findings=left_out(features),
+            findings=methods.left_out(features),
             history={"loss": bounds},
             certificate={"objective_gap": gap},
         )
@@ -316,12 +324,12 @@ def _optimum(mdp: MDP, features: Features, weights: np.ndarray) -> Solution:
     return ColumnGeneration().solve(mdp, Objective(features.reward @ weights), throw=False)
 
 
-def _solved(mdp: MDP, features: Features, weights: np.ndarray) -> Found:
+def _solved(mdp: MDP, features: Features, weights: np.ndarray) -> methods.PointEstimate:
     """The optimum of these reward weights alone, in the gauge; weights of 0 say nothing."""
     known = _gauge(weights) if weights.any() else None
     objective = reward_alone(features, weights if known is None else known)
     solution = ColumnGeneration().solve(mdp, objective, throw=False)
-    return Found(objective=objective, solution=solution, reward_weights=known)
+    return methods.PointEstimate(objective=objective, solution=solution, reward_weights=known)
 
 
 def _gauge(weights: np.ndarray) -> np.ndarray:

@@ -16,17 +16,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tacit.data.demonstrations import Demonstrations
-from tacit.engine import cluster_is_told, cores, each, keep_compiled_code
-from tacit.engine.progress import Callback, Event
-from tacit.errors import TacitError
-from tacit.files.atomic import BadFile, check_folder, locked, write_bytes
-from tacit.folders.archives import sound
-from tacit.inverse.findings import LEVEL, Finding, Kind, chance
-from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.recover import recover
-from tacit.inverse.recovery import Recovery
-from tacit.studies import (
+from tacit import (
+    Demonstrations,
+    Finding,
+    Kind,
+    Likelihood,
+    Recovery,
+    TacitError,
+    many,
+    methods,
+    pages,
+    progress,
+    recover,
+    runs,
+)
+from tacit_lab.studies import (
     BINDING,
     FIGURE,
     FIGURES,
@@ -39,11 +43,10 @@ from tacit.studies import (
     read_unit,
     write_unit,
 )
-from tacit.worlds import recorded_buses
-from tacit.worlds.published import Recorded
+from tacit_lab.worlds import Recorded, recorded_buses
 
 if TYPE_CHECKING:
-    from tacit.studies.tally import Run
+    from tacit_lab.studies.tally import Run
 
 SETTINGS = "settings.json"
 FORMAT = 3  # of the units; a folder of another one is refused
@@ -59,7 +62,7 @@ class Task(NamedTuple):
 
 
 def reproduce(
-    settings: Settings, *, callbacks: Sequence[Callback] = (), break_lock: bool = False
+    settings: Settings, *, callbacks: Sequence[progress.Callback] = (), break_lock: bool = False
 ) -> Path:
     """The path of the report, after running what is not done yet.
 
@@ -89,23 +92,23 @@ def perform(settings: Settings, kind: str, block: int, seed: int) -> None:
     import jax  # noqa: F401
 
     if kind == "sweep":
-        from tacit.studies.draws import run_sweep
+        from tacit_lab.studies.draws import run_sweep
 
         record = run_sweep(settings, seed)
     else:
-        from tacit.studies.draws import run_draw
-        from tacit.studies.report import comparisons
+        from tacit_lab.studies.draws import run_draw
+        from tacit_lab.studies.report import comparisons
 
         record = run_draw(settings, settings.blocks[block], seed)
         for name, image in comparisons(settings, record).items():
-            write_bytes(settings.out / FIGURES / f"{name}.svg", image.encode())
+            runs.write_bytes(settings.out / FIGURES / f"{name}.svg", image.encode())
     write_unit(settings.file(kind, block, seed), record)
 
 
 def load(settings: Settings) -> Run:
     """The `Run` whose units lie in the folder."""
-    from tacit.studies.draws import ESTIMATORS
-    from tacit.studies.tally import Run
+    from tacit_lab.studies.draws import ESTIMATORS
+    from tacit_lab.studies.tally import Run
 
     found, draws = tasks(settings), []
     for task in (one for one in found if one.kind == "draw"):
@@ -113,7 +116,7 @@ def load(settings: Settings) -> Run:
         draw = read_unit(path, Draw)
         own = {score.estimator for score in draw.scores} <= {*ESTIMATORS}
         if (draw.block, draw.seed) != (block, task.seed) or not own:
-            raise BadFile(f"{path} must be of {block}, seed {task.seed}")
+            raise runs.BadFile(f"{path} must be of {block}, seed {task.seed}")
         draws.append(draw)
     draws.sort(key=lambda draw: (draw.seed == FIGURE, draw.seed))
     sweeps = [read_unit(settings.file(*one), Sweep) for one in found if one.kind == "sweep"]
@@ -127,7 +130,7 @@ def load(settings: Settings) -> Run:
 def claimed(settings: Settings | Board, break_lock: bool) -> Iterator[None]:
     """Keeps the folder for this run; raises `TacitError` if it is another's."""
     settings.out.mkdir(parents=True, exist_ok=True)
-    with locked(settings.out, broken=break_lock):
+    with runs.locked(settings.out, broken=break_lock):
         _check_settings(settings)
         yield
 
@@ -135,13 +138,13 @@ def claimed(settings: Settings | Board, break_lock: bool) -> Iterator[None]:
 def _check_settings(settings: Settings | Board) -> None:
     """Makes the folder this run's, or raises `TacitError` if it is another's."""
     for name in (UNITS, FIGURES):
-        check_folder(settings.out / name)
+        runs.check_folder(settings.out / name)
         (settings.out / name).mkdir(parents=True, exist_ok=True)
     page = settings.out / SETTINGS
     # Through JSON, so that a tuple and a list, 1 and 1.0 compare as they are read back.
     wanted = json.loads(json.dumps({**settings.identity(), "format": FORMAT}))
     if not page.exists():
-        write_bytes(page, (json.dumps(wanted, indent=2) + "\n").encode())
+        runs.write_bytes(page, (json.dumps(wanted, indent=2) + "\n").encode())
         return
     try:
         held = json.loads(page.read_text(encoding="utf-8"))
@@ -161,7 +164,7 @@ def complete(
     units: Sequence[tuple],
     perform: Callable[..., None],
     called: str,
-    callbacks: Sequence[Callback],
+    callbacks: Sequence[progress.Callback],
     *,
     apart: bool = True,
 ) -> None:
@@ -173,22 +176,22 @@ def complete(
     left = [unit for unit in units if not settings.file(*unit).exists()]
     # Each worker writes its own units, and may stand in another folder.
     pieces = [(replace(settings, out=settings.out.absolute()), *unit) for unit in left]
-    jobs = min(settings.jobs or cores(), len(left))
+    jobs = min(settings.jobs or many.cores(), len(left))
     with single_threads():
-        if jobs > 1 or (jobs and cluster_is_told()[0]):
-            work = each(perform, pieces, workers=jobs, ordered=False)
+        if jobs > 1 or (jobs and many.cluster_is_told()[0]):
+            work = many.each(perform, pieces, workers=jobs, ordered=False)
         else:
             work = _in_turn(perform, pieces) if apart and jobs else starmap(perform, pieces)
         for number, _ in enumerate(work, len(units) - len(left) + 1):
             for callback in callbacks:
-                callback(Event(called, number, {"of": len(units)}))
+                callback(progress.Event(called, number, {"of": len(units)}))
 
 
 def _in_turn(perform: Callable[..., None], pieces: Sequence[tuple]) -> Iterator[None]:
     """Does one piece after the other in one process."""
     from joblib.externals.loky import ProcessPoolExecutor
 
-    executor = ProcessPoolExecutor(max_workers=1, initializer=keep_compiled_code)
+    executor = ProcessPoolExecutor(max_workers=1, initializer=many.keep_compiled_code)
     try:
         for piece in pieces:
             yield executor.submit(perform, *piece).result()
@@ -213,15 +216,14 @@ def single_threads() -> Iterator[None]:
 
 def _write_report(settings: Settings) -> Path:
     """The path of the report, after writing it and `results.json`."""
-    from tacit.show.html import render
-    from tacit.studies.report import LARGEST, document
-    from tacit.studies.tally import tally, to_text
+    from tacit_lab.studies.report import LARGEST, document
+    from tacit_lab.studies.tally import tally, to_text
 
     run, page = load(settings), settings.out / "report.html"
-    with sound(settings.out / UNITS, "records of one study"):
+    with runs.sound(settings.out / UNITS, "records of one study"):
         numbers = to_text(tally(run))
-    write_bytes(settings.out / "results.json", numbers.encode())
-    write_bytes(page, render(document(run), largest=LARGEST).encode())
+    runs.write_bytes(settings.out / "results.json", numbers.encode())
+    runs.write_bytes(page, pages.render(document(run), largest=LARGEST).encode())
     return page
 
 
@@ -294,8 +296,8 @@ class EngineFit:
             f"{self.fisher[0]:.3f} for the replacement cost). If the model holds, both estimate "
             "the same number. "
         )
-        kind, p = Kind.ERRORS, chance(self.spread[0])
-        if self.spread[0] > LEVEL:
+        kind, p = Kind.ERRORS, methods.chance(self.spread[0])
+        if self.spread[0] > methods.LEVEL:
             said += f"In data drawn from the fit they often differ as much ({p}): chance."
         elif not np.isnan(self.spread[0]):
             kind = Kind.MISFIT

@@ -10,12 +10,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tacit.judge.outcomes import correlation
-from tacit.show import Details
-from tacit.show.tables import Best, Column, Row, RowKind, Spread, Table
-from tacit.studies import FIGURE, RANDOM, Draw, Point, Score, Settings, Sweep
-from tacit.studies.draws import ESTIMATORS
-from tacit.worlds.draws import published_values
+from tacit import judge, pages, worlds
+from tacit_lab.studies import FIGURE, RANDOM, Draw, Point, Score, Settings, Sweep
+from tacit_lab.studies.draws import ESTIMATORS
 
 Page: TypeAlias = dict[str, Any]  # plain JSON: numbers, text, lists and pages, by name
 NEAR = 0.07  # a visitation distance up to which two behaviours look alike
@@ -213,17 +210,19 @@ def _middle(numbers: Iterable[float], kind: Callable[..., float] = np.median) ->
 
 def published_correlations() -> tuple[float, float]:
     """Correlation of the published recovered reward and cost with the published true ones."""
-    printed = published_values()
+    printed = worlds.published_values()
     row, column = np.divmod(np.arange(len(printed.cost)), 5)
     places = np.stack([row, column], axis=1)
-    reward = correlation(places @ printed.reward_weights, places @ printed.recovered_reward_weights)
-    return reward, correlation(printed.cost, printed.recovered_cost)
+    reward = judge.correlation(
+        places @ printed.reward_weights, places @ printed.recovered_reward_weights
+    )
+    return reward, judge.correlation(printed.cost, printed.recovered_cost)
 
 
 def published_row(draw: Draw) -> dict[str, float]:
     """The metrics that the published figure allows to compute."""
     assert draw.seed == FIGURE
-    printed = published_values()
+    printed = worlds.published_values()
     reward, cost = published_correlations()
     gaps = np.abs(printed.recovered_reward_weights - printed.reward_weights)
     return {
@@ -237,7 +236,7 @@ def published_row(draw: Draw) -> dict[str, float]:
 
 def published_spread() -> float:
     """Standard deviation of the published recovered reward over the grid, in true ones."""
-    printed = published_values()
+    printed = worlds.published_values()
     return float(
         np.linalg.norm(printed.recovered_reward_weights) / np.linalg.norm(printed.reward_weights)
     )
@@ -245,23 +244,23 @@ def published_spread() -> float:
 
 # (metric, head, note, which is best)
 METRICS = (
-    ("reward_error", "reward error", "L1 of weights, 0 to 2", Best.LOWEST),
-    ("cost_error", "cost error", "L1 of weights, 0 to 2", Best.LOWEST),
-    ("starc", "STARC", "of the reward", Best.LOWEST),
-    ("relative_regret", "regret", "share of range", Best.NONE),
-    ("violation", "violation", "of the true budget", Best.LOWEST),
-    ("multiplier_error", "multiplier error", "common gauge", Best.LOWEST),
-    ("feasible_balanced", "feasible set", "balanced agreement", Best.HIGHEST),
-    ("visitation_distance", "visitation distance", "state-action", Best.LOWEST),
-    ("state_distance", "state distance", "states only", Best.LOWEST),
-    ("policy_agreement", "policy agreement", "by visits", Best.HIGHEST),
-    ("feature_gap", "feature gap", "relative", Best.LOWEST),
-    ("iterations", "iterations", "", Best.NONE),
-    ("seconds", "seconds", "", Best.NONE),
+    ("reward_error", "reward error", "L1 of weights, 0 to 2", pages.Best.LOWEST),
+    ("cost_error", "cost error", "L1 of weights, 0 to 2", pages.Best.LOWEST),
+    ("starc", "STARC", "of the reward", pages.Best.LOWEST),
+    ("relative_regret", "regret", "share of range", pages.Best.NONE),
+    ("violation", "violation", "of the true budget", pages.Best.LOWEST),
+    ("multiplier_error", "multiplier error", "common gauge", pages.Best.LOWEST),
+    ("feasible_balanced", "feasible set", "balanced agreement", pages.Best.HIGHEST),
+    ("visitation_distance", "visitation distance", "state-action", pages.Best.LOWEST),
+    ("state_distance", "state distance", "states only", pages.Best.LOWEST),
+    ("policy_agreement", "policy agreement", "by visits", pages.Best.HIGHEST),
+    ("feature_gap", "feature gap", "relative", pages.Best.LOWEST),
+    ("iterations", "iterations", "", pages.Best.NONE),
+    ("seconds", "seconds", "", pages.Best.NONE),
 )
 
 
-def published_table(run: Run) -> Table:
+def published_table(run: Run) -> pages.Table:
     """The published draw: what the authors printed, what we recover, what random weights get."""
     metrics = (
         ("reward_error", "reward error", "L1 of weights"),
@@ -274,18 +273,21 @@ def published_table(run: Run) -> Table:
     first = run.figures[0]
     printed = published_row(first)
     rows = [
-        Row(["Authors' figure", "", *(printed.get(m) for m, _, _ in metrics)], RowKind.PUBLISHED)
+        pages.Row(
+            ["Authors' figure", "", *(printed.get(m) for m, _, _ in metrics)],
+            pages.RowKind.PUBLISHED,
+        )
     ]
     for draw in run.figures:
         rows += [
-            Row([score.estimator, draw.block, *(score.metrics[m] for m, _, _ in metrics)])
+            pages.Row([score.estimator, draw.block, *(score.metrics[m] for m, _, _ in metrics)])
             for score in draw.scores
         ]
-        guesses = [Spread.of(draw.null[m]) for m, _, _ in metrics]
-        rows.append(Row([RANDOM, draw.block, *guesses], RowKind.NULL))
-    columns = [Column("recovered by"), Column("budget")]
-    columns += [Column(head, note) for _, head, note in metrics]
-    return Table(
+        guesses = [pages.Spread.of(draw.null[m]) for m, _, _ in metrics]
+        rows.append(pages.Row([RANDOM, draw.block, *guesses], pages.RowKind.NULL))
+    columns = [pages.Column("recovered by"), pages.Column("budget")]
+    columns += [pages.Column(head, note) for _, head, note in metrics]
+    return pages.Table(
         "The published draw",
         columns,
         rows,
@@ -295,19 +297,19 @@ def published_table(run: Run) -> Table:
     )
 
 
-def score_table(run: Run, draws: Sequence[Draw]) -> Table:
+def score_table(run: Run, draws: Sequence[Draw]) -> pages.Table:
     """Every metric of every estimator over the draws: median and middle half."""
 
-    def cell(name: str, metric: str) -> Spread | None:
+    def cell(name: str, metric: str) -> pages.Spread | None:
         if name == RANDOM and metric in OWN:
             return None
-        return Spread.of(values(draws, name, metric))
+        return pages.Spread.of(values(draws, name, metric))
 
     rows = _rows(run, lambda name: [cell(name, metric) for metric, *_ in METRICS])
-    columns = [Column("recovered by")]
-    columns += [Column(head, note, best) for _, head, note, best in METRICS]
+    columns = [pages.Column("recovered by")]
+    columns += [pages.Column(head, note, best) for _, head, note, best in METRICS]
     noise = float(np.mean([draw.noise for draw in draws]))
-    return Table(
+    return pages.Table(
         f"Over {len(draws)} draws: median, and the middle half",
         columns,
         rows,
@@ -317,7 +319,7 @@ def score_table(run: Run, draws: Sequence[Draw]) -> Table:
     )
 
 
-def count_table(run: Run, draws: Sequence[Draw]) -> Table:
+def count_table(run: Run, draws: Sequence[Draw]) -> pages.Table:
     """How often the policy came back."""
     heads = (
         ("same_in_every_cell", "same in every cell", "as a reader of the figure sees it"),
@@ -331,18 +333,18 @@ def count_table(run: Run, draws: Sequence[Draw]) -> Table:
         counts = recovered(draws, name)
         return [f"{counts[k]} of {counts['draws']}" if k in counts else "–" for k, _, _ in heads]
 
-    columns = [Column("recovered by"), *(Column(head, note) for _, head, note in heads)]
-    return Table("How often the policy comes back", columns, _rows(run, cells))
+    columns = [pages.Column("recovered by"), *(pages.Column(head, note) for _, head, note in heads)]
+    return pages.Table("How often the policy comes back", columns, _rows(run, cells))
 
 
-def _rows(run: Run, cells: Callable[[str], Sequence]) -> list[Row]:
+def _rows(run: Run, cells: Callable[[str], Sequence]) -> list[pages.Row]:
     """One row an estimator, and one of random weights."""
     names = (*run.estimators, RANDOM)
-    kinds = [RowKind.NULL if name == RANDOM else RowKind.PLAIN for name in names]
-    return [Row([name, *cells(name)], kind) for name, kind in zip(names, kinds, strict=True)]
+    kinds = [pages.RowKind.NULL if name == RANDOM else pages.RowKind.PLAIN for name in names]
+    return [pages.Row([name, *cells(name)], kind) for name, kind in zip(names, kinds, strict=True)]
 
 
-def seed_tables(draws: Sequence[Draw]) -> Details:
+def seed_tables(draws: Sequence[Draw]) -> pages.Details:
     """Every number of every draw, folded away."""
     rows = []
     for draw in draws:
@@ -350,24 +352,26 @@ def seed_tables(draws: Sequence[Draw]) -> Details:
         for score in draw.scores:
             numbers = [_number(score, metric) for metric, *_ in METRICS]
             name = f"seed {draw.seed}: {score.estimator}"
-            rows.append(Row([name, binds, *numbers, draw.noise]))
-        null = [Spread.of(draw.null[m]) if m in draw.null else None for m, *_ in METRICS]
-        rows.append(Row([f"seed {draw.seed}: {RANDOM}", binds, *null, draw.noise], RowKind.NULL))
-    columns = [Column("seed and estimator"), Column("budget")]
-    columns += [Column(head, note) for _, head, note, _ in METRICS]
-    columns.append(Column("noise", "of the feature gap"))
-    return Details(
-        "Every draw", [Table("Every draw, every estimator", columns, rows, searchable=True)]
+            rows.append(pages.Row([name, binds, *numbers, draw.noise]))
+        null = [pages.Spread.of(draw.null[m]) if m in draw.null else None for m, *_ in METRICS]
+        rows.append(
+            pages.Row([f"seed {draw.seed}: {RANDOM}", binds, *null, draw.noise], pages.RowKind.NULL)
+        )
+    columns = [pages.Column("seed and estimator"), pages.Column("budget")]
+    columns += [pages.Column(head, note) for _, head, note, _ in METRICS]
+    columns.append(pages.Column("noise", "of the feature gap"))
+    return pages.Details(
+        "Every draw", [pages.Table("Every draw, every estimator", columns, rows, searchable=True)]
     )
 
 
-def binding_table(run: Run, groups: dict[str, list[Draw]]) -> Table:
+def binding_table(run: Run, groups: dict[str, list[Draw]]) -> pages.Table:
     """The draws of each group side by side."""
     metrics = ("reward_error", "cost_error", "feasible_balanced", "visitation_distance")
     asked = [(metric, group) for metric in metrics for group in groups.values()]
-    rows = _rows(run, lambda name: [Spread.of(values(group, name, m)) for m, group in asked])
+    rows = _rows(run, lambda name: [pages.Spread.of(values(group, name, m)) for m, group in asked])
     heads = {m: head for m, head, *_ in METRICS}
-    columns = [Column("recovered by")]
-    columns += [Column(heads[m], word) for m in metrics for word in groups]
+    columns = [pages.Column("recovered by")]
+    columns += [pages.Column(heads[m], word) for m in metrics for word in groups]
     counts = f"{len(groups['binding'])} binding and {len(groups['slack'])} slack draws"
-    return Table(f"{counts}, both blocks: median and middle half", columns, rows)
+    return pages.Table(f"{counts}, both blocks: median and middle half", columns, rows)

@@ -6,30 +6,23 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.data.demonstrations import Demonstrations
-from tacit.data.observed import Observed
-from tacit.errors import InvalidModel
-from tacit.forward.soft_dual import SoftDual
-from tacit.inference.numerics import largest_first
-from tacit.inverse.expectations import check_task
-from tacit.inverse.families.answers import check_options, known_weights
-from tacit.inverse.families.baselines import told_after_fit
-from tacit.inverse.findings import Finding, Kind, listed
-from tacit.inverse.forbidden.candidates import Candidate
-from tacit.inverse.forbidden.sentences import about
-from tacit.inverse.recovery import History, Recovery, delivered
-from tacit.model.ends import close
-from tacit.model.mdp import MDP
-from tacit.model.objective import Features, Objective
-from tacit.model.transitions import read_only
-
-if TYPE_CHECKING:
-    from tacit.inverse.forbidden.estimator import Forbidden
-    from tacit.inverse.forbidden.selection import Selection
+from tacit import (
+    MDP,
+    Demonstrations,
+    Features,
+    Finding,
+    Forbidden,
+    InvalidModel,
+    Kind,
+    Objective,
+    Recovery,
+    SoftDual,
+    data,
+    methods,
+)
 
 Groups = Mapping[str, Sequence[int] | Sequence[tuple[int, int]]]
 
@@ -69,11 +62,12 @@ class LikeliestConstraints:
         _settle(self)
 
     def fit(
-        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
+        self, mdp: MDP, features: Features, demonstrations: data.Observed, *, throw: bool = True
     ) -> Recovery:
         """The recovery in the world without what was forbidden, in the order of `forbidden`."""
-        options, search = _prepared(self, mdp, features, demonstrations)
+        options = _prepared(self, mdp, features, demonstrations)
         assert isinstance(demonstrations, Demonstrations)
+        search = options.selection(mdp, features, demonstrations)
         found, alone = search.candidates, features.reward_alone
         chosen: list[int] = []
         drops: list[float] = []
@@ -95,7 +89,7 @@ class LikeliestConstraints:
                 f"{one.name[0].upper()}{one.name[1:]} was forbidden: the divergence drops by "
                 f"{drop:.3f} nats a demonstration.",
                 Kind.FORBIDDEN,
-                **about(one),
+                **methods.about(one),
                 number=drop,
             )
             for one, drop in zip(records, drops, strict=True)
@@ -111,14 +105,14 @@ class LikeliestConstraints:
         recovery = replace(
             recovery,
             identification=replace(
-                recovery.identification, findings=told_after_fit(recovery, said)
+                recovery.identification, findings=methods.findings_after_fit(recovery, said)
             ),
             estimator=repr(self),
-            history=History({"divergence": final + tail, "drop": np.array([0.0, *drops])}),
+            history=methods.History({"divergence": final + tail, "drop": np.array([0.0, *drops])}),
             forbidden=tuple(records),
-            available=read_only(search.world(chosen).mdp.available),
+            available=search.world(chosen).mdp.available,
         )
-        return delivered(recovery, throw)
+        return methods.delivered(recovery, throw)
 
 
 def trip_entropy(demonstrations: Demonstrations) -> float:
@@ -173,22 +167,25 @@ class PosteriorConstraints:
         object.__setattr__(self, "penalties", (float(low), float(high)))
 
     def fit(
-        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
+        self, mdp: MDP, features: Features, demonstrations: data.Observed, *, throw: bool = True
     ) -> Recovery:
         """The recovery without the candidates that are more likely forbidden than not."""
-        options, search = _prepared(self, mdp, features, demonstrations)
+        options = _prepared(self, mdp, features, demonstrations)
         assert isinstance(demonstrations, Demonstrations)
+        search = options.selection(mdp, features, demonstrations)
         found, clean, alone = search.candidates, search.seen, features.reward_alone
         shares, penalty, kept, losses = self.sample(mdp, alone, demonstrations, found)
-        chosen = [k for k in largest_first(shares).tolist() if shares[k] > 0.5]
+        chosen = [k for k in np.argsort(-shares, kind="stable").tolist() if shares[k] > 0.5]
         # A world without what was done now and then is none that the demonstrations are from.
         hard: list[int] = []
         for k in chosen:
-            if not close(mdp, [[found[other] for other in (*hard, k)]]).broken_by(
+            if not methods.close(mdp, [[found[other] for other in (*hard, k)]]).broken_by(
                 clean.taken, clean.visited
             )[0]:
                 hard.append(k)
-        removed = close(mdp, [[found[k] for k in hard]]).removed.reshape(mdp.available.shape)
+        removed = methods.close(mdp, [[found[k] for k in hard]]).removed.reshape(
+            mdp.available.shape
+        )
         world = replace(mdp, available=mdp.available & ~removed) if removed.any() else mdp
         recovery = options.expert(world, alone, demonstrations)
         said = [
@@ -198,14 +195,16 @@ class PosteriorConstraints:
                 + ("" if k in hard else ", although it was done; it stays available")
                 + ".",
                 Kind.FORBIDDEN,
-                **about(found[k].record()),
+                **methods.about(found[k].record()),
                 number=float(shares[k]),
             )
             for k in chosen
         ]
         open_to = np.flatnonzero((shares > 0.5 * self.prior_chance) & (shares <= 0.5))
         if len(open_to):
-            names = listed([f"{found[k].name} ({shares[k]:.2f})" for k in open_to.tolist()], 5)
+            names = methods.listed(
+                [f"{found[k].name} ({shares[k]:.2f})" for k in open_to.tolist()], 5
+            )
             said.append(
                 Finding(
                     f"Still possible, with these posterior probabilities: {names}.",
@@ -224,22 +223,22 @@ class PosteriorConstraints:
         recovery = replace(
             recovery,
             identification=replace(
-                recovery.identification, findings=told_after_fit(recovery, said)
+                recovery.identification, findings=methods.findings_after_fit(recovery, said)
             ),
             estimator=repr(self),
-            history=History({"loss": losses}),
+            history=methods.History({"loss": losses}),
             forbidden=tuple(found[k].record() for k in hard),
             undecided=tuple(found[k].record() for k in open_to.tolist()),
-            available=read_only(world.available),
+            available=world.available,
         )
-        return delivered(recovery, throw)
+        return methods.delivered(recovery, throw)
 
     def sample(
         self,
         mdp: MDP,
         features: Features,
         demonstrations: Demonstrations,
-        candidates: Sequence[Candidate],
+        candidates: Sequence[methods.Candidate],
     ) -> tuple[np.ndarray, float, float, np.ndarray]:
         """[C] posterior probabilities, mean penalty, accepted share, and [draws] losses."""
         counts = demonstrations.counts(mdp)
@@ -286,7 +285,7 @@ class PosteriorConstraints:
         return total / len(sizes), float(np.exp(sizes).mean()), kept / self.draws, losses
 
 
-def _marked(mdp: MDP, one: Candidate) -> np.ndarray:
+def _marked(mdp: MDP, one: methods.Candidate) -> np.ndarray:
     """[S, A] bool, where a candidate is touched: its pairs, and all of its states."""
     mark = np.zeros(mdp.states * mdp.actions, bool)
     mark[one.pairs] = True
@@ -297,11 +296,9 @@ def _marked(mdp: MDP, one: Candidate) -> np.ndarray:
 
 def _settle(method: LikeliestConstraints | PosteriorConstraints) -> Forbidden:
     """The estimator that is told the same: it checks what both are told, and makes it plain."""
-    from tacit.inverse.forbidden.estimator import Forbidden
-
     if method.temperature is None or method.reward_weights is None:
         raise InvalidModel("reward_weights and temperature must be known; got None")
-    check_options(method)
+    methods.check_options(method)
     same = Forbidden(
         method.reward_weights, method.temperature, method.candidates, dict(method.groups)
     )
@@ -314,11 +311,9 @@ def _prepared(
     method: LikeliestConstraints | PosteriorConstraints,
     mdp: MDP,
     features: Features,
-    demonstrations: Observed,
-) -> tuple[Forbidden, Selection]:
-    """The expert that is known, and the candidates."""
-    check_task(mdp, features, demonstrations, in_memory=True)
-    assert isinstance(demonstrations, Demonstrations)
-    known_weights(method.reward_weights, features)
-    options = _settle(method)
-    return options, options.selection(mdp, features, demonstrations)
+    demonstrations: data.Observed,
+) -> Forbidden:
+    """The expert that is known, and what may be forbidden to it."""
+    methods.check_task(mdp, features, demonstrations, in_memory=True)
+    methods.known_weights(method.reward_weights, features)
+    return _settle(method)

@@ -1,69 +1,33 @@
-"""Published methods and halves of the question, each frozen hyperparameters and `fit`.
-
-Here is the safe set of several demonstrators; the others by what they assume: `experts.py` noisy
-ones, `margins.py` optimal ones, `priced.py` costs as prices, `forbidding.py` hard constraints,
-`baselines.py` halves of `Likelihood` and the soft constraint.
-"""
+"""The safe set of several demonstrators whose rewards nobody knows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from tacit.data.demonstrations import Demonstrations
-from tacit.data.observed import Observed
-from tacit.errors import InvalidModel
-from tacit.forward.column_generation import ColumnGeneration
-from tacit.forward.policies import policy_values
-from tacit.forward.solution import Solution, Status, visitation
-from tacit.inverse.families.answers import Found, Published, cloned_policy, known_weights, spans
-from tacit.inverse.families.baselines import ConstraintOnly, RewardOnly, SoftConstraint
-from tacit.inverse.families.experts import (
-    CausalEntropy,
-    Cloning,
-    InverseActionValues,
-    MaximumEntropy,
+from tacit import (
+    MDP,
+    ColumnGeneration,
+    Demonstrations,
+    Features,
+    Finding,
+    InvalidModel,
+    Kind,
+    Objective,
+    Solution,
+    Status,
+    Task,
+    data,
+    methods,
+    policies,
 )
-from tacit.inverse.families.forbidding import LikeliestConstraints, PosteriorConstraints
-from tacit.inverse.families.margins import Apprenticeship, LinearProgramming, MarginPlanning
-from tacit.inverse.families.priced import (
-    ConstraintAsReward,
-    KnownConstraints,
-    PenaltyConstraints,
-    choice_probabilities,
-)
-from tacit.inverse.findings import Finding, Kind
-from tacit.model.mdp import MDP
-from tacit.model.objective import Features, Objective
-
-if TYPE_CHECKING:
-    from tacit.inverse.joint.tasks import Task
+from tacit_lab.families.search import spans
 
 SURE = 1e15  # steps seen of a policy that is known
 Known = tuple[MDP, Features, np.ndarray]
-
-__all__ = [
-    "Apprenticeship",
-    "CausalEntropy",
-    "Cloning",
-    "ConstraintAsReward",
-    "ConstraintOnly",
-    "InverseActionValues",
-    "KnownConstraints",
-    "LikeliestConstraints",
-    "LinearProgramming",
-    "MarginPlanning",
-    "MaximumEntropy",
-    "PenaltyConstraints",
-    "PosteriorConstraints",
-    "RewardOnly",
-    "SafeSet",
-    "SoftConstraint",
-    "choice_probabilities",
-]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -92,7 +56,7 @@ class SafePolicy:
 
 
 @dataclass(frozen=True)
-class SafeSet(Published):
+class SafeSet(methods.PointEstimator):
     """Safety from demonstrators of unknown rewards (Lindner et al. 2024, CoCoRL).
 
     A policy whose cost expectations lie in the convex hull of the demonstrated ones, one a group of
@@ -121,17 +85,17 @@ class SafeSet(Published):
     confidence: float | None = field(default=None, kw_only=True)
     in_memory: ClassVar[bool] = True
 
-    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> Found:
+    def find(
+        self, mdp: MDP, features: Features, demonstrations: data.Observed
+    ) -> methods.PointEstimate:
         """The objective that has the facets of the safe set as its constraints."""
-        from tacit.inverse.joint.tasks import Task
-
         assert isinstance(demonstrations, Demonstrations)
         found = self.solve(mdp, features, [Task(mdp, features, demonstrations)])
         names = tuple(name for part in features.cost_names for name in part)
-        return Found(
+        return methods.PointEstimate(
             objective=found.objective,
             solution=found.solution,
-            reward_weights=known_weights(self.reward_weights, features)[0],
+            reward_weights=methods.known_weights(self.reward_weights, features)[0],
             cost_weights=list(found.facets),
             cost_names=(names,) * len(found.facets),
             converged=found.inside and found.solution.status is not Status.INFEASIBLE,
@@ -152,7 +116,7 @@ class SafeSet(Published):
 
         if not features.constraints:
             raise InvalidModel("there must be cost features to be safe in; got none")
-        weights, _ = known_weights(self.reward_weights, features)
+        weights, _ = methods.known_weights(self.reward_weights, features)
         costs = _all_costs(mdp, features)
         shown = [one for task in tasks for one in _demonstrators(task)]
         for one in shown:
@@ -254,7 +218,9 @@ class _Demonstrator:
         half for each action, to first order: where nobody was, all of it is open.
         """
         table, mdp = self.costs @ facet, self.mdp
-        ahead = table + mdp.discount * mdp.expected_next(policy_values(mdp, self.policy, table))
+        ahead = table + mdp.discount * mdp.expected_next(
+            policies.policy_values(mdp, self.policy, table)
+        )
         there = np.where(mdp.choices, 0.5, 0.0)
         weight = (self.counts + there).sum(axis=1)
         shares = (self.counts + there) / np.maximum(weight, 1.0)[:, None]
@@ -268,7 +234,7 @@ def _demonstrators(task: Task | Known) -> list[_Demonstrator]:
     """One for each group of the demonstrations of a task; one where there are no groups."""
     if isinstance(task, tuple):
         mdp, features, policy = task
-        visits = visitation(mdp, policy)
+        visits = policies.visitation(mdp, policy)
         known = {"mdp": mdp, "policy": policy, "visits": visits, "counts": SURE * visits}
         return [_Demonstrator(costs=_all_costs(mdp, features), **known)]
     who, seen = task.demonstrations.groups, task.demonstrations
@@ -276,8 +242,8 @@ def _demonstrators(task: Task | Known) -> list[_Demonstrator]:
     found, costs = [], _all_costs(task.mdp, task.features)
     for name in names:
         counts = (seen if name is None else seen.select(who == name)).counts(task.mdp)
-        policy = cloned_policy(task.mdp, counts)
-        visits = visitation(task.mdp, policy)
+        policy = methods.cloned_policy(task.mdp, counts)
+        visits = policies.visitation(task.mdp, policy)
         found.append(
             _Demonstrator(mdp=task.mdp, costs=costs, counts=counts, policy=policy, visits=visits)
         )

@@ -7,30 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tacit import __version__
-from tacit.show import Block as Element
-from tacit.show import (
-    Choice,
-    Code,
-    Details,
-    Document,
-    Facts,
-    Items,
-    Option,
-    Picture,
-    Section,
-    Selector,
-)
-from tacit.show.canvas import svg
-from tacit.show.curves import Convergence, Curve, Group
-from tacit.show.figures import (
-    View,
-    comparison_figure,
-    convergence_figure,
-    spread_figure,
-    study_figure,
-)
-from tacit.studies import (
+import tacit
+from tacit import pages, worlds
+from tacit_lab.studies import (
     BINDING,
     CALIBRATED,
     EXPLANATION,
@@ -48,9 +27,9 @@ from tacit.studies import (
     Settings,
     Sweep,
 )
-from tacit.studies.conclusions import findings
-from tacit.studies.draws import world_of
-from tacit.studies.tally import (
+from tacit_lab.studies.conclusions import findings
+from tacit_lab.studies.draws import world_of
+from tacit_lab.studies.tally import (
     Run,
     binding_table,
     command,
@@ -60,7 +39,6 @@ from tacit.studies.tally import (
     seed_tables,
     values,
 )
-from tacit.worlds.draws import published_values
 
 LARGEST = 1_800_000  # bytes
 
@@ -83,7 +61,7 @@ LABELS = {
 }
 
 
-def document(run: Run) -> Document:
+def document(run: Run) -> pages.Document:
     """The report of a run whose figures of draws lie in its folder."""
     settings = run.settings
     sections = [
@@ -94,13 +72,13 @@ def document(run: Run) -> Document:
         _convergence_section(run),
         _method_section(run),
     ]
-    return Document(
+    return pages.Document(
         title="Inverse reinforcement learning with constraint recovery, reproduced",
         headlines=findings(run),
         sections=[section for section in sections if section is not None],
         lead="Section 5 of the paper shows one figure and no numbers. Here its experiment is drawn "
         "again, solved, recovered by every estimator and measured against the truth.",
-        facts=Facts(
+        facts=pages.Facts(
             {
                 "draws": settings.seeds,
                 "demonstrations": f"{settings.trajectories} of {settings.steps} steps",
@@ -111,11 +89,11 @@ def document(run: Run) -> Document:
                 "budgets": "; ".join(block.title for block in settings.blocks),
             }
         ),
-        footer=f"tacit {__version__}. The numbers are in `results.json` beside this page.",
+        footer=f"tacit {tacit.__version__}. The numbers are in `results.json` beside this page.",
     )
 
 
-def _figure_section(run: Run) -> Section | None:
+def _figure_section(run: Run) -> pages.Section | None:
     """The paper's six panels, for every draw and rule."""
     draws = [draw for draw in run.draws if draw.feasible]
     rules = list(dict.fromkeys(s.estimator for draw in draws for s in drawn(draw)))
@@ -131,34 +109,34 @@ def _figure_section(run: Run) -> Section | None:
         for score in drawn(draw):
             at = (seeds.index(draw.seed), block, rules.index(score.estimator))
             name = f"{figure_name(draw, score.estimator)}.svg"  # written when the draw was done
-            picture = Picture(
+            picture = pages.Picture(
                 (run.settings.out / FIGURES / name).read_text(encoding="utf-8"),
                 alt=f"True and recovered reward, cost and policy of {_seed(draw)}, "
                 f"{score.estimator}, {blocks[block].title}",
                 caption=_caption(draw, score),
             )
-            options.append(Option(at, [picture]))
-    choice = Choice(
+            options.append(pages.Option(at, [picture]))
+    choice = pages.Choice(
         [
-            Selector("draw", ["figure" if seed < 0 else str(seed) for seed in seeds]),
-            Selector("budget", [block.title for block in blocks]),
-            Selector("recovered by", rules),
+            pages.Selector("draw", ["figure" if seed < 0 else str(seed) for seed in seeds]),
+            pages.Selector("budget", [block.title for block in blocks]),
+            pages.Selector("recovered by", rules),
         ],
         options,
         elsewhere=f"the folder `{FIGURES}`",
     )
-    parts: list[Element] = [choice]
+    parts: list[pages.Block] = [choice]
     if run.figures:
         parts.append(published_table(run))
         first = run.figures[0]
-        picture = Picture(
+        picture = pages.Picture(
             published_panels(run.settings, first),
             alt="True and recovered reward, cost and policy as the authors printed them",
             caption="Reward weights .68 / .32 against .97 / .03; the true costs fit hill weights "
             "that sum to about 3. Drawn in the same units as above: cost weights of sum 1.",
         )
-        parts.append(Details("The published figure, from its printed numbers", [picture]))
-    return Section(
+        parts.append(pages.Details("The published figure, from its printed numbers", [picture]))
+    return pages.Section(
         "The paper's figure",
         parts,
         lead="True above, recovered below, each pair on one colour scale, with weights of sum 1. "
@@ -179,23 +157,23 @@ def _seed(draw: Draw) -> str:
     return "the published draw" if draw.seed < 0 else f"seed {draw.seed}"
 
 
-def _block_section(run: Run, block: Block) -> Section | None:
+def _block_section(run: Run, block: Block) -> pages.Section | None:
     """The table of one budget over the seeds."""
     draws = run.block(block.name)
     if not draws:
         return None
-    picture = Picture(
+    picture = pages.Picture(
         spread(run, block.name, SPREADS),
         alt="Visitation distance, feature gap and cost error of every draw, by estimator",
         caption="One mark a draw; the box is the middle half.",
     )
     title = block.title[0].upper() + block.title[1:]
-    return Section(
+    return pages.Section(
         title, [count_table(run, draws), score_table(run, draws), picture, seed_tables(draws)]
     )
 
 
-def _binding_section(run: Run) -> Section | None:
+def _binding_section(run: Run) -> pages.Section | None:
     """What a slack budget does to a recovery."""
     draws = [draw for block in run.settings.blocks for draw in run.block(block.name)]
     groups = {
@@ -204,7 +182,7 @@ def _binding_section(run: Run) -> Section | None:
     }
     if not all(groups.values()):
         return None
-    return Section(
+    return pages.Section(
         "Binding against slack budgets",
         [binding_table(run, groups)],
         lead="A slack budget leaves no trace in the behaviour. Cost weights recovered there are "
@@ -212,22 +190,22 @@ def _binding_section(run: Run) -> Section | None:
     )
 
 
-def _study_section(run: Run) -> Section | None:
+def _study_section(run: Run) -> pages.Section | None:
     if not run.sweeps:
         return None
-    blocks: list[Element] = []
+    blocks: list[pages.Block] = []
     for of, positions in (("steps", "length T"), ("trajectories", "trajectories")):
         for expert in dict.fromkeys(p.expert for p in run.sweeps[0].points if p.study == of):
             image = study(run.sweeps, of=of, expert=expert, positions_name=positions)
             blocks.append(
-                Picture(
+                pages.Picture(
                     image,
                     alt=f"Errors against {positions} for the {expert} expert",
                     caption=f"{expert.capitalize()} expert, errors against {positions}: median "
                     "over the draws, band from quartile to quartile, dashed: random weights.",
                 )
             )
-    return Section(
+    return pages.Section(
         "Accuracy against the amount of data",
         blocks,
         lead="The paper: increasing T increased the accuracy. The optimal expert keeps the budget "
@@ -235,7 +213,7 @@ def _study_section(run: Run) -> Section | None:
     )
 
 
-def _convergence_section(run: Run) -> Section | None:
+def _convergence_section(run: Run) -> pages.Section | None:
     draws = run.block(BINDING) or run.block(run.settings.blocks[0].name)
     rules = list(dict.fromkeys(s.estimator for d in draws for s in d.scores if s.trace is not None))
     if not rules:
@@ -244,22 +222,22 @@ def _convergence_section(run: Run) -> Section | None:
     for at, draw in enumerate(shown):
         for score in draw.scores:
             if score.trace is not None:
-                picture = Picture(
+                picture = pages.Picture(
                     convergence(draw, score),
                     alt=f"Feature gap, weight change and multiplier of {score.estimator}",
                     caption=f"Seed {draw.seed}, {score.estimator}: {score.status}.",
                 )
-                options.append(Option((at, rules.index(score.estimator)), [picture]))
-    seeds = Selector("seed", [str(draw.seed) for draw in shown])
-    selectors = [seeds, Selector("recovered by", rules)]
-    return Section(
+                options.append(pages.Option((at, rules.index(score.estimator)), [picture]))
+    seeds = pages.Selector("seed", [str(draw.seed) for draw in shown])
+    selectors = [seeds, pages.Selector("recovered by", rules)]
+    return pages.Section(
         "Convergence",
-        [Choice(selectors, options)],
+        [pages.Choice(selectors, options)],
         lead="The rounds of Algorithm 1 where the budget binds. The circle is the round kept.",
     )
 
 
-def _method_section(run: Run) -> Section:
+def _method_section(run: Run) -> pages.Section:
     settings = run.settings
     shown = f"{settings.trajectories} demonstrations of {settings.steps} steps each"
     points = [
@@ -271,7 +249,7 @@ def _method_section(run: Run) -> Section:
         "STARC, in [0, 1], is blind to scale, shift and shaping of the reward.",
         "The feasible set is judged on optimal policies of random rewards, and mixtures of two.",
     ]
-    return Section("How it was done", [Items(points), Code(command(settings))])
+    return pages.Section("How it was done", [pages.Items(points), pages.Code(command(settings))])
 
 
 def drawn(draw: Draw) -> list[Score]:
@@ -290,36 +268,41 @@ def comparisons(settings: Settings, draw: Draw) -> dict[str, str]:
     """File name -> SVG of the paper's six panels, one an estimator that is drawn."""
     block = settings.block(draw.block)
     world = world_of(settings, block, draw.seed)
-    true = View.of("True", world.truth, draw.policy, ties=np.array(draw.ties))
+    true = pages.View.of("True", world.truth, draw.policy, ties=np.array(draw.ties))
     figures = {}
     for score in drawn(draw):
         objective = world.features.objective(
             np.nan_to_num(score.reward_weights), [np.nan_to_num(score.cost_weights)], [1.0]
         )
-        views = [true, View.of("Recovered", objective, score.policy)]
+        views = [true, pages.View.of("Recovered", objective, score.policy)]
         title = f"{score.estimator}; {block.title}"
-        figures[figure_name(draw, score.estimator)] = svg(
-            comparison_figure(world.layout, views, title=title)
+        figures[figure_name(draw, score.estimator)] = pages.svg(
+            pages.comparison_figure(world.layout, views, title=title)
         )
     return figures
 
 
 def published_panels(settings: Settings, draw: Draw) -> str:
     """SVG of the published figure, from its printed values, in the gauge."""
-    world, printed = world_of(settings, settings.block(draw.block), FIGURE), published_values()
+    world, printed = (
+        world_of(settings, settings.block(draw.block), FIGURE),
+        worlds.published_values(),
+    )
     size = float(np.asarray(printed.cost).sum() / world.truth.costs[0].sum())  # printed units
     policy = np.eye(4)[printed.policy]
     reward = world.features.reward
     views = [
-        View("True", reward @ printed.reward_weights, printed.cost[None] / size, policy),
-        View(
+        pages.View("True", reward @ printed.reward_weights, printed.cost[None] / size, policy),
+        pages.View(
             "Recovered",
             reward @ printed.recovered_reward_weights,
             printed.recovered_cost[None] / size,
             policy,
         ),
     ]
-    return svg(comparison_figure(world.layout, views, title="As printed by the authors"))
+    return pages.svg(
+        pages.comparison_figure(world.layout, views, title="As printed by the authors")
+    )
 
 
 def study(sweeps: Sequence[Sweep], *, of: str, expert: str, positions_name: str) -> str:
@@ -339,16 +322,16 @@ def study(sweeps: Sequence[Sweep], *, of: str, expert: str, positions_name: str)
             own = [p for p in points if p.study == of and p.estimator == name]
             positions = sorted({p.position for p in own})
             samples = [[getattr(p, metric) for p in own if p.position == at] for at in positions]
-            curves.append(Curve(LABELS[name], positions, samples))
+            curves.append(pages.Curve(LABELS[name], positions, samples))
         panels.append((title, curves, float(np.median(null)) if null else None))
     title = f"{expert} expert"
-    return svg(study_figure(panels, positions_name=positions_name, title=title))
+    return pages.svg(pages.study_figure(panels, positions_name=positions_name, title=title))
 
 
 def convergence(draw: Draw, score: Score) -> str:
     """SVG of the way of one recovery: feature gap, change of the weights, multiplier."""
     assert score.trace is not None
-    way = Convergence(
+    way = pages.Convergence(
         score.trace.feature_gap,
         score.trace.weight_change,
         np.array(score.trace.multiplier)[:, None],
@@ -356,17 +339,20 @@ def convergence(draw: Draw, score: Score) -> str:
         true_multipliers=[draw.multiplier],
         best=score.trace.best,
     )
-    return svg(convergence_figure(way, title=f"{score.estimator}, seed {draw.seed}"))
+    return pages.svg(pages.convergence_figure(way, title=f"{score.estimator}, seed {draw.seed}"))
 
 
 def spread(run: Run, block: str, measures: Sequence[tuple[str, str]]) -> str:
     """SVG of every draw's number for each measure (its name, its metric) of a block."""
     draws = run.block(block)
     names = [*run.estimators, RANDOM]
-    return svg(
-        spread_figure(
+    return pages.svg(
+        pages.spread_figure(
             [
-                (title, [Group(LABELS[n], values(draws, n, of), null=n == RANDOM) for n in names])
+                (
+                    title,
+                    [pages.Group(LABELS[n], values(draws, n, of), null=n == RANDOM) for n in names],
+                )
                 for title, of in measures
             ]
         )

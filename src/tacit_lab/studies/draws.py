@@ -8,30 +8,30 @@ from dataclasses import replace
 
 import numpy as np
 
-from tacit.data.demonstrations import Demonstrations
-from tacit.forward.simulation import simulate
-from tacit.forward.soft_dual import SoftDual
-from tacit.forward.solution import Solution, Status, visitation
-from tacit.forward.solve import solve
-from tacit.inverse.expectations import expectations
-from tacit.inverse.families import RewardOnly
-from tacit.inverse.noisy.convex import Convex
-from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.optimal.explanation import Explanation
-from tacit.inverse.paper.alternating import Alternating
-from tacit.inverse.recover import Estimator, recover
-from tacit.inverse.recovery import Recovery, RecoveryStatus
-from tacit.judge.behaviour import (
-    Behaviours,
-    policy_agreement,
-    sample_behaviours,
-    visitation_distance,
-    weight_error,
+from tacit import (
+    Alternating,
+    Convex,
+    Demonstrations,
+    Estimator,
+    Explanation,
+    Likelihood,
+    Objective,
+    Recovery,
+    RecoveryStatus,
+    RewardOnly,
+    SoftDual,
+    Solution,
+    Status,
+    compare,
+    judge,
+    methods,
+    policies,
+    recover,
+    simulate,
+    solve,
+    worlds,
 )
-from tacit.judge.comparison import compare
-from tacit.judge.outcomes import NullDraw, best_values, correlation, lagrangian, null_objectives
-from tacit.model.objective import Objective
-from tacit.studies import (
+from tacit_lab.studies import (
     BINDING,
     CALIBRATED,
     EXPLANATION,
@@ -52,8 +52,6 @@ from tacit.studies import (
     Sweep,
     Trace,
 )
-from tacit.worlds.draws import hill_grid, published_figure
-from tacit.worlds.world import World
 
 GUESSES = 20  # random weights a draw, for the null rows
 PRICELESS = 1e-8  # a multiplier below it is none; true ones are about 0.01
@@ -94,12 +92,12 @@ KEPT = [
 ]
 
 
-def world_of(settings: Settings, block: Block, seed: int) -> World:
+def world_of(settings: Settings, block: Block, seed: int) -> worlds.World:
     """The grid of a seed at the budget of a block, in the gauge; of seed -1 the published one."""
     if seed == FIGURE:
-        world = published_figure(discount=settings.discount, tightness=block.tightness)
+        world = worlds.published_figure(discount=settings.discount, tightness=block.tightness)
     else:
-        world = hill_grid(
+        world = worlds.hill_grid(
             seed,
             size=settings.size,
             discount=settings.discount,
@@ -118,7 +116,7 @@ def run_draw(settings: Settings, block: Block, seed: int) -> Draw:
     feasible = expert.status in (Status.CONVERGED, Status.AT_LEAST_COST)
     reward, costs = truth.tables(mdp)
     reckless = solve(mdp, Objective(reward))
-    least = -float(mdp.initial @ best_values(mdp, -costs[0]))
+    least = -float(mdp.initial @ judge.best_values(mdp, -costs[0]))
     scores: list[Score] = []
     null: dict[str, list[float]] = {}
     noise = np.nan
@@ -130,11 +128,11 @@ def run_draw(settings: Settings, block: Block, seed: int) -> Draw:
             steps=settings.steps,
             seed=max(seed, 0),
         )
-        noise = expectations(mdp, world.features, shown).noise
-        judge = _Judge(world, expert, shown)
+        noise = methods.expectations(mdp, world.features, shown).noise
+        scorer = _Judge(world, expert, shown)
         made = {name: make(max(seed, 0), settings.rules) for name, make in ESTIMATORS.items()}
-        scores = [judge.score(name, estimator) for name, estimator in made.items()]
-        null = judge.guesses(seed=max(seed, 0))
+        scores = [scorer.score(name, estimator) for name, estimator in made.items()]
+        null = scorer.guesses(seed=max(seed, 0))
     return Draw(
         block=block.name,
         seed=seed,
@@ -155,10 +153,12 @@ def run_draw(settings: Settings, block: Block, seed: int) -> Draw:
     )
 
 
-def optimal_actions(world: World, expert: Solution) -> np.ndarray:
+def optimal_actions(world: worlds.World, expert: Solution) -> np.ndarray:
     """[S, A] bool, the actions that are optimal at the true prices."""
-    priced = lagrangian(world.mdp, world.truth, expert.multipliers)
-    worth = priced + world.mdp.discount * world.mdp.expected_next(best_values(world.mdp, priced))
+    priced = judge.lagrangian(world.mdp, world.truth, expert.multipliers)
+    worth = priced + world.mdp.discount * world.mdp.expected_next(
+        judge.best_values(world.mdp, priced)
+    )
     gaps = worth.max(axis=1, keepdims=True) - worth
     return gaps <= 1e-6 * gaps.max()  # as `policy_agreement` judges ties
 
@@ -173,10 +173,12 @@ def likeliest(solution: Solution) -> np.ndarray:
 class _Judge:
     """Scores recoveries of one draw, all on the same behaviours."""
 
-    def __init__(self, world: World, expert: Solution, shown: Demonstrations) -> None:
+    def __init__(self, world: worlds.World, expert: Solution, shown: Demonstrations) -> None:
         self.world, self.expert, self.shown = world, expert, shown
-        self.behaviours: Behaviours = sample_behaviours(world.mdp, features=world.features)
-        self.priced = lagrangian(world.mdp, world.truth, expert.multipliers)
+        self.behaviours: judge.Behaviours = judge.sample_behaviours(
+            world.mdp, features=world.features
+        )
+        self.priced = judge.lagrangian(world.mdp, world.truth, expert.multipliers)
 
     def score(self, name: str, estimator: Estimator) -> Score:
         """The score of an estimator on the demonstrations."""
@@ -202,7 +204,7 @@ class _Judge:
     def guesses(self, *, seed: int) -> dict[str, list[float]]:
         """Every metric for random weights, one number a guess."""
         rows, visits = [], self.expert.visitation
-        for guess in null_objectives(self.world.features, visits, draws=GUESSES, seed=seed):
+        for guess in judge.null_objectives(self.world.features, visits, draws=GUESSES, seed=seed):
             solution = solve(self.world.mdp, guess.objective, throw=False)
             weights = guess.reward_weights, guess.cost_weights[0]
             rows.append(self.metrics(guess.objective, solution, *weights))
@@ -231,13 +233,15 @@ class _Judge:
         everywhere = np.ones(mdp.states)
         true_reward, reward = world.truth.reward, objective.reward
         numbers = {name: compared[name] for name in KEPT}
-        numbers["reward_error"] = weight_error(world.reward_weights, reward_weights)
-        numbers["cost_error"] = weight_error(world.cost_weights[0], cost_weights)
-        numbers["policy_agreement"] = policy_agreement(mdp, self.priced, policy, visits=visits)
-        numbers["cells"] = policy_agreement(mdp, self.priced, policy, visits=everywhere)
+        numbers["reward_error"] = judge.weight_error(world.reward_weights, reward_weights)
+        numbers["cost_error"] = judge.weight_error(world.cost_weights[0], cost_weights)
+        numbers["policy_agreement"] = judge.policy_agreement(
+            mdp, self.priced, policy, visits=visits
+        )
+        numbers["cells"] = judge.policy_agreement(mdp, self.priced, policy, visits=everywhere)
         # Of the weights: in the recovered objective an inactive constraint costs nothing.
         cost = world.features.costs[0] @ cost_weights
-        numbers["cost_correlation"] = correlation(world.truth.costs[0], cost)
+        numbers["cost_correlation"] = judge.correlation(world.truth.costs[0], cost)
         numbers["peak"] = _peak(world.truth.costs[0], cost)
         numbers["reward_spread"] = float(reward.std() / true_reward.std())
         return {name: float(number) for name, number in numbers.items()}
@@ -300,7 +304,7 @@ def run_sweep(settings: Settings, seed: int) -> Sweep:
     points: list[Point] = []
     for expert, names in EXPERTS.items():
         policy = _solved(world, world.truth, expert, throw=True).policy
-        visits = visitation(world.mdp, policy)
+        visits = policies.visitation(world.mdp, policy)
         # Alternation is the slowest by far: every other size.
         every = 2 if expert == "optimal" else 1
         lengths, counts = settings.lengths[::every], settings.counts[::every]
@@ -321,14 +325,14 @@ def run_sweep(settings: Settings, seed: int) -> Sweep:
         # The median errors of random weights, judged by the expert's own kind of behaviour.
         rows = [
             _errors(world, visits, guess, _solved(world, guess.objective, expert, throw=False))
-            for guess in null_objectives(world.features, visits, draws=GUESSES, seed=seed)
+            for guess in judge.null_objectives(world.features, visits, draws=GUESSES, seed=seed)
         ]
         medians = {name: float(np.median([row[name] for row in rows])) for name in rows[0]}
         points.append(Point("both", expert, RANDOM, 0, **medians))
     return Sweep(seed, points)
 
 
-def _solved(world: World, objective: Objective, expert: str, *, throw: bool) -> Solution:
+def _solved(world: worlds.World, objective: Objective, expert: str, *, throw: bool) -> Solution:
     """What an expert of this kind does with an objective."""
     if expert == "optimal":
         return solve(world.mdp, objective, throw=throw)
@@ -336,17 +340,17 @@ def _solved(world: World, objective: Objective, expert: str, *, throw: bool) -> 
     return solve(world.mdp, priced, solver=SoftDual(TEMPERATURE))
 
 
-def _recovered(world: World, shown: Demonstrations, estimator: Estimator) -> Recovery:
+def _recovered(world: worlds.World, shown: Demonstrations, estimator: Estimator) -> Recovery:
     # An optimal expert, or too little data, can send parameters to infinity; the results say so.
     with np.errstate(over="ignore", invalid="ignore"):
         return recover(world.mdp, world.features, shown, estimator=estimator, throw=False)
 
 
 def _errors(
-    world: World, visits: np.ndarray, found: Recovery | NullDraw, solution: Solution
+    world: worlds.World, visits: np.ndarray, found: Recovery | judge.NullDraw, solution: Solution
 ) -> dict[str, float]:
     return {
-        "reward_error": weight_error(world.reward_weights, found.reward_weights),
-        "cost_error": weight_error(world.cost_weights[0], found.cost_weights[0]),
-        "visitation_distance": visitation_distance(world.mdp, visits, solution.visitation),
+        "reward_error": judge.weight_error(world.reward_weights, found.reward_weights),
+        "cost_error": judge.weight_error(world.cost_weights[0], found.cost_weights[0]),
+        "visitation_distance": judge.visitation_distance(world.mdp, visits, solution.visitation),
     }

@@ -7,82 +7,28 @@ from typing import ClassVar
 
 import numpy as np
 
-from tacit.data.demonstrations import Demonstrations
-from tacit.data.observed import Observed
-from tacit.data.tally import counts_of
-from tacit.errors import InvalidModel
-from tacit.forward.policies import policy_values
-from tacit.forward.soft_dual import SoftDual
-from tacit.forward.solution import conclude, visitation
-from tacit.inverse.expectations import pull_back
-from tacit.inverse.families.answers import (
-    Found,
-    Published,
-    by_action,
-    cloned_policy,
-    left_out,
-    minimise,
-    reward_alone,
-    spans,
+from tacit import (
+    MDP,
+    Demonstrations,
+    Features,
+    Finding,
+    InvalidModel,
+    Kind,
+    Recovery,
+    RewardOnly,
+    SoftDual,
+    data,
+    methods,
+    policies,
 )
-from tacit.inverse.families.baselines import RewardOnly
-from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.recovery import Recovery, delivered
-from tacit.model.ends import uniform_policy
-from tacit.model.mdp import MDP
-from tacit.model.objective import Features, Objective
+from tacit_lab.families.search import by_action, minimise, reward_alone, spans
 
 # Chance of what was never done, in the logarithm that makes a reward of a policy.
 NEVER = 1e-12
 
 
 @dataclass(frozen=True)
-class Cloning(Published):
-    """Behaviour cloning (Pomerleau 1991): do in each state what was done there, as often.
-
-    policy(a|s) = (N(s, a) + pseudo_count) / (N(s) + A(s) pseudo_count), uniform where nobody was
-    seen. The objective is the reward log policy(a|s), whose noisy optimum at temperature 1 is the
-    clone itself, with values 0: every policy is the optimum of some reward, and this one says
-    nothing more than the policy does.
-
-    Known weakness: it says nothing about states that were not visited, and errors add up along the
-    way (Ross and Bagnell 2010: with the square of the horizon). It knows neither reward nor
-    constraint, so nothing carries over to a changed world.
-
-    Attributes:
-        pseudo_count: added to every available action of a visited state.
-    """
-
-    pseudo_count: float = 0.0
-
-    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> Found:
-        """The clone as the policy of a reward; there are no weights."""
-        policy = cloned_policy(mdp, counts_of(mdp, demonstrations), self.pseudo_count)
-        # Of pairs that are not there the reward is not read.
-        reward = np.where(mdp.available, np.log(np.maximum(policy, NEVER)), 0.0)
-        objective = _table(mdp, features, reward)
-        solution = conclude(
-            mdp,
-            objective,
-            visitation(mdp, policy),
-            np.zeros(mdp.states),
-            np.zeros(features.constraints),
-            tolerance=1e-6,
-            temperature=1.0,
-            policy=policy,
-        )
-        said = [
-            Finding(
-                "The answer is a policy: the reward is its logarithm and says nothing more.",
-                Kind.NOT_IDENTIFIED,
-            ),
-            *left_out(features, "a clone has no constraints"),
-        ]
-        return Found(objective=objective, solution=solution, reward_weights=None, findings=said)
-
-
-@dataclass(frozen=True)
-class InverseActionValues(Published):
+class InverseActionValues(methods.PointEstimator):
     """Inverse action-value iteration (Kalweit et al. 2020, the section of that name).
 
     The expert is Boltzmann at temperature 1 over the OPTIMAL action values: its log-chances differ
@@ -106,28 +52,32 @@ class InverseActionValues(Published):
     floor: float = 1e-6
     pseudo_count: float = 0.0
 
-    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> Found:
+    def find(
+        self, mdp: MDP, features: Features, demonstrations: data.Observed
+    ) -> methods.PointEstimate:
         """The reward as a table [S, A], with its optimum."""
         if mdp.discount == 1.0:
             raise InvalidModel(
                 "inverse action values need a discount below 1: their rewards add up to gains "
                 "without end otherwise; got 1"
             )
-        cloned = cloned_policy(mdp, counts_of(mdp, demonstrations), self.pseudo_count)
+        cloned = methods.cloned_policy(
+            mdp, methods.counts_of(mdp, demonstrations), self.pseudo_count
+        )
         logs = np.log(cloned + self.floor)
         best = np.where(mdp.available, logs, -np.inf).max(axis=1)
         gain = np.where(mdp.ends, 0.0, best - _mean(mdp, logs))
-        values = policy_values(mdp, uniform_policy(mdp), gain)
+        values = policies.policy_values(mdp, policies.uniform_policy(mdp), gain)
         eta = logs - mdp.discount * mdp.expected_next(values)
         reward = np.where(mdp.available, eta - _mean(mdp, eta)[:, None], 0.0)
-        objective = _table(mdp, features, reward)
+        objective = methods.table_objective(mdp, features, reward)
         # Where nobody was all actions are as good, and none is preferred.
         greedy = np.where(mdp.available, logs >= best[:, None], False)
         greedy = greedy / np.maximum(greedy.sum(axis=1, keepdims=True), 1)
-        solution = conclude(
+        solution = methods.conclude(
             mdp,
             objective,
-            visitation(mdp, greedy),
+            policies.visitation(mdp, greedy),
             values,
             np.zeros(features.constraints),
             tolerance=1e-6,
@@ -139,20 +89,16 @@ class InverseActionValues(Published):
                 "noisy policy is the clone of the demonstrations.",
                 Kind.NOT_IDENTIFIED,
             ),
-            *left_out(features),
+            *methods.left_out(features),
         ]
-        return Found(objective=objective, solution=solution, reward_weights=None, findings=said)
+        return methods.PointEstimate(
+            objective=objective, solution=solution, reward_weights=None, findings=said
+        )
 
 
 def _mean(mdp: MDP, table: np.ndarray) -> np.ndarray:
     """[S] mean over the available actions; 0 at ends."""
-    return (table * uniform_policy(mdp)).sum(axis=1)
-
-
-def _table(mdp: MDP, features: Features, reward: np.ndarray) -> Objective:
-    """The objective of this reward [S, A] alone; every constraint has no cost and no budget."""
-    nothing = np.zeros((features.constraints, mdp.states, mdp.actions))
-    return Objective(reward, nothing, np.full(features.constraints, np.inf))
+    return (table * policies.uniform_policy(mdp)).sum(axis=1)
 
 
 # --- entropy --------------------------------------------------------------------------------------
@@ -182,12 +128,12 @@ class CausalEntropy:
     max_steps: int = 300
 
     def fit(
-        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
+        self, mdp: MDP, features: Features, demonstrations: data.Observed, *, throw: bool = True
     ) -> Recovery:
         """The recovery that explains everything by reward; every constraint is inactive."""
         same = RewardOnly(True, self.free_reward, self.tolerance, self.max_steps)
         found = same.fit(mdp, features, demonstrations, throw=False)
-        return delivered(replace(found, estimator=repr(self)), throw)
+        return methods.delivered(replace(found, estimator=repr(self)), throw)
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +152,7 @@ class Trips:
 
 
 @dataclass(frozen=True)
-class MaximumEntropy(Published):
+class MaximumEntropy(methods.PointEstimator):
     """Maximum entropy over trajectories (Ziebart, Maas, Bagnell and Dey 2008).
 
     A trajectory of T steps has chance exp(weights . its feature sum) times the chances of its
@@ -231,16 +177,18 @@ class MaximumEntropy(Published):
     max_steps: int = 500
     in_memory: ClassVar[bool] = True
 
-    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> Found:
+    def find(
+        self, mdp: MDP, features: Features, demonstrations: data.Observed
+    ) -> methods.PointEstimate:
         """The likeliest weights; the policy is the causal one at these."""
         assert isinstance(demonstrations, Demonstrations)
         trips = _trips(mdp, demonstrations)
         alone = features.reward_alone
-        observed = pull_back(alone, trips.visits)[0] / trips.number
+        observed = methods.pull_back(alone, trips.visits)[0] / trips.number
 
         def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
             value, visits = trajectory_partition(mdp, alone.reward @ theta, trips)
-            expected = pull_back(alone, visits)[0]
+            expected = methods.pull_back(alone, visits)[0]
             return float(value - theta @ observed), expected - observed
 
         spread = spans(features.reward)
@@ -257,9 +205,9 @@ class MaximumEntropy(Published):
                 number=longest,
             ),
             *found.findings,
-            *left_out(features),
+            *methods.left_out(features),
         ]
-        return Found(
+        return methods.PointEstimate(
             objective=objective,
             solution=solution,
             reward_weights=weights,

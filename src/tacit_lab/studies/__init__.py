@@ -5,14 +5,24 @@ from __future__ import annotations
 import math
 from dataclasses import KW_ONLY, asdict, dataclass, field, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from tacit.errors import InvalidModel
+import tacit
+from tacit import InvalidModel
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from tacit.files.arrays import Tree
 
 # The estimators that are compared, by the name that people and files see.
 RULES, CALIBRATED = "Algorithm 1, as published", "Algorithm 1, calibrated budget"
@@ -286,22 +296,18 @@ class Sweep:
 
 
 Record = TypeVar("Record")
+Tree: TypeAlias = Any  # of plain JSON, or its type
 
 
 def write_unit(path: Path, record: DataclassInstance) -> None:
     """Writes the record of a unit, sealed, with NaN and infinities as Python writes them."""
-    from tacit.files.atomic import write_page
-
-    write_page(path, asdict(record), strict=False)
+    tacit.runs.write_page(path, asdict(record), strict=False)
 
 
 def read_unit(path: Path, kind: type[Record]) -> Record:
     """The record that `write_unit` wrote; `OSError` where it has changed or is another kind."""
-    from tacit.files.atomic import read_page
-    from tacit.folders.archives import sound
-
-    with sound(path, "the record of a unit (remove it, and that is done again)"):
-        return _made(read_page(path), kind, "it")
+    with tacit.runs.sound(path, "the record of a unit (remove it, and that is done again)"):
+        return _made(tacit.runs.read_page(path), kind, "it")
 
 
 def _made(value: Tree, kind: Tree, name: str) -> Tree:
@@ -340,7 +346,7 @@ class Board:
 
     def __post_init__(self) -> None:
         _check_least(self, {"seeds": 1, "jobs": 0})
-        from tacit.studies.contests import known_methods, known_places, resolved
+        from tacit_lab.studies.contests import known_methods, known_places, resolved
 
         places, methods = known_places(), known_methods()
         for one in self.worlds or ():
@@ -351,7 +357,7 @@ class Board:
     @property
     def contests(self) -> list[tuple[str, int]]:
         """(world, seed) of every unit."""
-        from tacit.studies.contests import known_places, resolved
+        from tacit_lab.studies.contests import known_places, resolved
 
         places, found = known_places(), []
         for name in self.worlds or tuple(places):

@@ -1,26 +1,32 @@
-"""What published methods share: limits of their options, `fit`, and a search for smooth losses."""
+"""What an estimator of one's own is made of: the public `tacit.methods`.
+
+A method that finds points, without error bars, is a `PointEstimator` with a `find`. Beside it stand
+the pieces that estimators share: sums of what was seen, solutions of policies, candidates for what
+may be forbidden, and findings.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
 from tacit.data.observed import Observed
 from tacit.data.tally import counts_of
-from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.forward.soft_dual import SoftDual
-from tacit.forward.solution import Solution, Status
+from tacit.errors import InvalidModel
+from tacit.forward.solution import Solution, conclude
 from tacit.inverse.expectations import (
-    Blocks,
     action_log_likelihoods,
     check_task,
+    expectations,
     expectations_from_start,
     pull_back,
 )
-from tacit.inverse.findings import Finding, Kind, data_findings
+from tacit.inverse.findings import LEVEL, Finding, Kind, chance, data_findings, listed
+from tacit.inverse.forbidden.candidates import Candidate, candidates_of
+from tacit.inverse.forbidden.sentences import about
 from tacit.inverse.recovery import (
     NO_PARAMETERS,
     History,
@@ -30,10 +36,38 @@ from tacit.inverse.recovery import (
     status_of,
 )
 from tacit.inverse.sets import HardConstraint, unidentified, unmeasured
-from tacit.model.ends import led_to_an_end
+from tacit.model.ends import close, led_to_an_end
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective, coefficient_names
 from tacit.model.transitions import numbers
+
+__all__ = [
+    "LEVEL",
+    "Candidate",
+    "HardConstraint",
+    "History",
+    "PointEstimate",
+    "PointEstimator",
+    "about",
+    "candidates_of",
+    "chance",
+    "check_options",
+    "check_task",
+    "cloned_policy",
+    "close",
+    "conclude",
+    "counts_of",
+    "delivered",
+    "expectations",
+    "expectations_from_start",
+    "findings_after_fit",
+    "known_weights",
+    "left_out",
+    "listed",
+    "numbers",
+    "pull_back",
+    "table_objective",
+]
 
 ALONE = "the reward alone had to explain the demonstrations"
 
@@ -61,8 +95,8 @@ LIMITS: dict[str, Limit] = {
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Found:
-    """What a published method found: points, and no error bars.
+class PointEstimate:
+    """What a method found: points, and no error bars.
 
     Attributes:
         objective: what was found, as tables.
@@ -99,8 +133,8 @@ class Found:
     certificate: Mapping[str, float] = field(default_factory=dict)
 
 
-class Published:
-    """A published method: hyperparameters within their limits, what it finds, and `fit`."""
+class PointEstimator:
+    """An estimator of points: hyperparameters within their limits, what it finds, and `fit`."""
 
     limits: ClassVar[Mapping[str, Limit]] = {}  # where they are not those of `LIMITS`
     in_memory: ClassVar[bool] = False  # whether it reads trajectories, not only their sums
@@ -108,7 +142,7 @@ class Published:
     def __post_init__(self) -> None:
         check_options(self, self.limits)
 
-    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> Found:
+    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> PointEstimate:
         """What the method finds in a task that is known to be one."""
         raise NotImplementedError
 
@@ -162,16 +196,22 @@ def left_out(features: Features, why: str = ALONE) -> list[Finding]:
     ]
 
 
-def reward_alone(features: Features, weights: np.ndarray) -> Objective:
-    """The objective of these reward weights, every constraint without cost and budget."""
-    nothing = [np.zeros(table.shape[-1]) for table in features.costs]
-    return features.objective(weights, nothing, np.full(len(nothing), np.inf))
+def table_objective(mdp: MDP, features: Features, reward: np.ndarray) -> Objective:
+    """The objective of this reward [S, A] alone; every constraint has no cost and no budget."""
+    nothing = np.zeros((features.constraints, mdp.states, mdp.actions))
+    return Objective(reward, nothing, np.full(features.constraints, np.inf))
+
+
+def findings_after_fit(recovery: Recovery, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings of a recovery, with these after those about the fit."""
+    known, first = recovery.identification.findings, len(recovery.goodness.findings())
+    return (*known[:first], *findings, *known[first:])
 
 
 def _recovery(
-    method: object, mdp: MDP, features: Features, demonstrations: Observed, found: Found
+    method: object, mdp: MDP, features: Features, demonstrations: Observed, found: PointEstimate
 ) -> Recovery:
-    """The recovery of a published method; it prints as the call that makes it."""
+    """The recovery of a method; it prints as the call that makes it."""
     solution, multipliers = found.solution, found.multipliers
     empty = [np.full(table.shape[-1], np.nan) for table in features.costs]
     names = features.cost_names if found.cost_names is None else found.cost_names
@@ -223,159 +263,6 @@ def _recovery(
         forbidden=found.forbidden,
         parameters=parameters,
     )
-
-
-# --- smooth losses --------------------------------------------------------------------------------
-
-# Loss that doubling a coordinate, or all, must cost, or there is no best point.
-VISIBLE = 1e-10
-# The largest coordinates, of which that is tried.
-TRIED = 10
-Loss = Callable[[np.ndarray], tuple[float, np.ndarray]]
-
-
-class Options(Protocol):
-    """What a search is told."""
-
-    @property
-    def tolerance(self) -> float:
-        """Projected gradient to reach, relative to its scale."""
-        ...
-
-    @property
-    def max_steps(self) -> int:
-        """Most iterations."""
-        ...
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Minimum:
-    """Where a search ended.
-
-    Attributes:
-        point: [P].
-        gradient: largest entry of the projected gradient, relative to its scale.
-        converged: whether that is within the tolerance.
-        deterministic: whether a coordinate twice as far is as good, so that no point is the best.
-        losses: one an iteration.
-    """
-
-    point: np.ndarray
-    gradient: float
-    converged: bool
-    deterministic: bool
-    losses: list[float]
-
-    @property
-    def ended(self) -> dict[str, Any]:
-        """How it did, as fields of `Found`."""
-        return {
-            "converged": self.converged,
-            "deterministic": self.deterministic,
-            "history": {"loss": self.losses},
-            "certificate": {"projected_gradient": self.gradient},
-        }
-
-    @property
-    def findings(self) -> list[Finding]:
-        """What is to be said where no finite point is the best."""
-        if not self.deterministic:
-            return []
-        said = "No finite weights are the best: twice as large ones explain as much, as of an "
-        return [Finding(f"{said}expert who never errs.", Kind.DETERMINISTIC)]
-
-
-def minimise(
-    loss: Loss,
-    start: np.ndarray,
-    scales: np.ndarray,
-    options: Options,
-    *,
-    lower: float | np.ndarray,
-    upper: float = np.inf,
-    ridged: int | None = None,
-) -> Minimum:
-    """The `Minimum` of a smooth loss within bounds, by L-BFGS on coordinates scaled to range one.
-
-    Args:
-        loss: (point) -> value and gradient [P]; infinite where there is no value.
-        start: [P].
-        scales: [P] range of each entry of the gradient.
-        options: with a tolerance, a number of steps and perhaps a ridge on the scaled coordinates.
-        lower: bounds of the point.
-        upper: bounds of the point.
-        ridged: how many entries, the first ones, the ridge is about; None for all.
-    """
-    from scipy.optimize import minimize
-
-    ridge = np.zeros(len(start))
-    ridge[:ridged] = getattr(options, "ridge", 0.0)
-    low, high = np.broadcast_to(lower, start.shape), np.full(len(start), upper)
-    losses: list[float] = []
-
-    def scaled(y: np.ndarray) -> tuple[float, np.ndarray]:
-        value, slope = loss(y / scales)
-        return value + 0.5 * float(ridge @ y**2), slope / scales + ridge * y
-
-    found = minimize(
-        scaled,
-        start * scales,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=list(zip(low * scales, high * scales, strict=True)),
-        callback=lambda y: losses.append(scaled(y)[0]),
-        options={"maxiter": options.max_steps, "ftol": 1e-15, "gtol": 0.1 * options.tolerance},
-    )
-    y = np.asarray(found.x)
-    value, slope = scaled(y)
-    held = np.clip(y - slope, low * scales, high * scales) - y
-    gradient = float(np.abs(held).max(initial=0.0))
-    # Weights that may grow at no loss: the demonstrations never do what these rule out.
-    far = [j for j in np.argsort(-np.abs(y))[:TRIED].tolist() if abs(y[j]) > 1.0]
-    trials = [y + y * (np.arange(len(y)) == j) for j in far] + [2.0 * y] * bool(far)
-    endless = upper == np.inf and any(
-        scaled(np.clip(trial, low * scales, high * scales))[0] <= value + VISIBLE
-        for trial in trials
-    )
-    return Minimum(
-        point=y / scales,
-        gradient=gradient,
-        converged=bool(np.isfinite(value)) and gradient <= options.tolerance,
-        deterministic=endless,
-        losses=[*losses, value],
-    )
-
-
-def soft_value(
-    mdp: MDP, table: np.ndarray, guess: Solution | None
-) -> tuple[float, Solution | None]:
-    """p0 . V_soft at temperature 1 for this utility [S, A], and its solution; None if infinite."""
-    found = SoftDual(1.0).solve(mdp, Objective(table), guess=guess, throw=False)
-    if found.status is Status.UNBOUNDED or not np.isfinite(found.values).all():
-        return np.inf, None
-    return float(mdp.initial @ found.values), found
-
-
-def seen_expectations(mdp: MDP, features: Features, demonstrations: Observed) -> Blocks:
-    """([D], [D_1], ...) discounted feature expectations of the demonstrations."""
-    seen = expectations_from_start(mdp, features, demonstrations)
-    if seen is None:
-        raise InvalidDemonstrations(
-            "this method matches discounted sums from the start: it needs trajectories that begin "
-            "there; got partial ones only"
-        )
-    return seen.means
-
-
-def by_action(mdp: MDP, values: np.ndarray) -> np.ndarray:
-    """[S, A] the values [S] or [S, A]."""
-    return values if values.ndim == 2 else np.repeat(values[:, None], mdp.actions, axis=1)
-
-
-def spans(table: np.ndarray) -> np.ndarray:
-    """[D] range of each feature, 1 where it is the same everywhere."""
-    found = np.ptp(table.reshape(-1, table.shape[-1]), axis=0)
-    return np.where(found > 0, found, 1.0)
 
 
 def cloned_policy(mdp: MDP, counts: np.ndarray, pseudo_count: float = 0.0) -> np.ndarray:

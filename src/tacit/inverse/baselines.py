@@ -13,21 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.data.observed import Observed
-from tacit.data.tally import counts_of
 from tacit.errors import InvalidModel
-from tacit.forward.column_generation import ColumnGeneration
-from tacit.forward.solution import conclude, visitation
+from tacit.forward.solution import conclude
 from tacit.inverse.diagnostics import Answer
 from tacit.inverse.expectations import Spending, check_task, expectations_from_start, pull_back
-from tacit.inverse.families.answers import (
-    Found,
-    Published,
-    check_options,
-    cloned_policy,
-    known_weights,
-    left_out,
-)
 from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.methods import check_options, findings_after_fit, known_weights, left_out
 from tacit.inverse.noisy.convex import Convex
 from tacit.inverse.noisy.likelihood import Likelihood, maximise
 from tacit.inverse.recovery import Recovery, RecoveryCertificate, delivered
@@ -83,7 +74,7 @@ class RewardOnly:
                 # Constraints that were left out have no price: directions of theirs add nothing.
                 answer=known.answer,
                 dynamics=known.dynamics,
-                findings=told_after_fit(found, left_out(features)),
+                findings=findings_after_fit(found, left_out(features)),
             ),
             estimator=repr(self),
         )
@@ -166,7 +157,7 @@ class ConstraintOnly:
                 reward_intervals=np.stack([weights, weights], axis=1),
                 reward_standard_errors=np.zeros(size),
                 answer=None if known.answer is None else KnownReward(known.answer, weights),
-                findings=told_after_fit(found, told),
+                findings=findings_after_fit(found, told),
             ),
             estimator=repr(self),
         )
@@ -225,91 +216,6 @@ def _kept_reward(
         f"costs {lost:.4g} of log-likelihood: give the temperature where it is known."
     )
     return kept, [Finding(said, Kind.NOT_IDENTIFIED, feature=one.reward_names[0], number=lost)]
-
-
-@dataclass(frozen=True)
-class SoftConstraint(Published):
-    """A soft constraint with a given budget (Gaurav et al. 2023).
-
-    The reward is known. In turn: the cost, of weights in [0, 1], that makes the cheapest policy met
-    so far dearest while the demonstrations stay within the budget (a linear program), and
-    the best policy within the budget at it, until that does no better than they do.
-
-    What they collect is what their clone does, so that some policy is within the budget.
-
-    Known weakness: the budget, and with it the scale of the cost, must be known. Where the expert
-    is noisy no cost makes it the best: the one that comes nearest is given, and the status says so.
-
-    Attributes:
-        reward_weights: [D] known weights of the reward features, of any size.
-        budget: of the one constraint.
-        tolerance: of returns and costs, per horizon and range.
-        max_steps: most policies.
-    """
-
-    reward_weights: Sequence[float]
-    budget: float
-    tolerance: float = 1e-4
-    max_steps: int = 100
-
-    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> Found:
-        """The dearest cost, and the best policy within the budget at it."""
-        from scipy.optimize import linprog
-
-        if features.constraints != 1 or features.costs[0].min() < 0:
-            raise InvalidModel("there must be one constraint, of features that are not negative")
-        clone = cloned_policy(mdp, counts_of(mdp, demonstrations))
-        seen = pull_back(features, visitation(mdp, clone))
-        weights, _ = known_weights(self.reward_weights, features)
-        size, room = len(seen[1]), self.tolerance * mdp.horizon
-        enough, spent = room * float(np.ptp(features.reward @ weights)), False
-        cost, norm, points, losses, tried = np.zeros(size), 0.0, [], [], []
-        while True:
-            limit = self.budget / norm if norm else np.inf
-            objective = features.objective(weights, [cost], [limit])
-            solution = ColumnGeneration().solve(mdp, objective, throw=False)
-            reached = pull_back(features, solution.visitation)
-            losses.append(float(weights @ (reached[0] - seen[0])))
-            tried.append((cost, norm, objective, solution))
-            if losses[-1] <= enough or len(points) == self.max_steps:
-                break
-            points.append(reached[1])
-            rows = np.r_[np.c_[-np.array(points), np.ones(len(points))], [np.r_[seen[1], 0.0]]]
-            bounds = [(0.0, 1.0)] * size + [(None, None)]
-            limits = np.r_[np.zeros(len(points)), self.budget]
-            found = linprog(np.r_[np.zeros(size), -1.0], rows, limits, bounds=bounds)
-            if spent := found.status != 0 or -found.fun <= self.budget + room * 0.1:
-                break  # no cost of these features explains why these were left out
-            norm = float(found.x[:size].sum())
-            cost = found.x[:size] / norm
-        cost, norm, objective, solution = tried[int(np.argmin(losses))]
-        said = [Finding("The reward weights and the budget were given.")]
-        if spent:
-            words = (
-                "No cost of these features makes the demonstrations the best: they earn "
-                f"{min(losses):.3g} less than what is left possible. They are noisy, or a cost "
-                "feature is missing; ConstraintOnly counts noise."
-            )
-            said.insert(0, Finding(words, Kind.MISFIT, number=min(losses)))
-        if not norm:
-            words = "Constraint 0 was not needed, or nothing explains it."
-            said.append(Finding(words, Kind.INACTIVE, constraint=0))
-        return Found(
-            objective=objective,
-            solution=solution,
-            reward_weights=weights,
-            cost_weights=[cost if norm else np.full(size, np.nan)],
-            converged=spent or losses[-1] <= enough,
-            unexplained=spent,
-            findings=said,
-            history={"loss": losses},
-        )
-
-
-def told_after_fit(recovery: Recovery, said: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings of a recovery, with these after those about the fit."""
-    known, first = recovery.identification.findings, len(recovery.goodness.findings())
-    return (*known[:first], *said, *known[first:])
 
 
 def _with_features(

@@ -1,0 +1,317 @@
+"""Worlds of published studies that need a study to make sense, and what was recorded in others.
+
+Recorded data have owners of their own and are no part of tacit: they are read from the folder that
+the environment variable TACIT_DATA names, or from one that is given.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from tacit import (
+    MDP,
+    Demonstrations,
+    Features,
+    InvalidModel,
+    Status,
+    solve,
+    worlds,
+)
+
+HERE = "tacit_lab.worlds"
+# (row, column) steps of four moves, and their names.
+MOVES = ((0, 1), (1, 0), (0, -1), (-1, 0))
+MOVE_NAMES = ("right", "down", "left", "up")
+
+# --- known constraints: 6 x 6 ---------------------------------------------------------------------
+
+
+def six_by_six(
+    seed: int | None = None, *, budget: float = 0.02, noise: float = 0.1
+) -> worlds.World:
+    """The 6 x 6 grid of Schlaginhaufen and Kamgarpour (2023), or a fresh one; state = x + 6 y.
+
+    Four moves that succeed with 1 - noise + noise / 4, walls stay, discount .9; reward 1/2 in two
+    absorbing states; two costs of 1 on strips of cells, each with the same budget; start uniform
+    over cells without cost; the expert is noisy at temperature 1. Reward features are one for each
+    boundary cell, and each cost is one known column. Of the source's transitions 12 rows do not add
+    up to 1; here they do.
+
+    Args:
+        seed: None for the published places, or a draw of others: absorbing states on the boundary,
+            strips of four and of two cells inside.
+        budget: of each cost.
+        noise: chance of a random move.
+    """
+    asked = {} if seed is None else {"seed": worlds.integer(seed, "seed", 0)}
+    asked |= {"budget": budget, "noise": noise}
+    cells = np.arange(36)
+    x, y = cells % 6, cells // 6
+    border = np.flatnonzero((np.minimum(x, y) == 0) | (np.maximum(x, y) == 5))
+    goals, strips = np.array([5, 33]), [(y == 1) & (x >= 1) & (x <= 4), (y == 3) & (x // 2 == 1)]
+    if seed is not None:
+        draw = np.random.default_rng(seed)
+        goals = draw.choice(border, 2, replace=False)
+        rows = draw.choice(np.arange(1, 5), 2, replace=False)
+        begin = int(draw.integers(1, 4))
+        strips = [
+            (y == rows[0]) & (x >= 1) & (x <= 4),
+            (y == rows[1]) & ((x == begin) | (x == begin + 1)),
+        ]
+    costs = np.array(strips, float)
+    moves = MDP(worlds.windy_moves(6, MOVES, noise), np.eye(36)[0], 0.9).dense()
+    moves[goals] = 0.0
+    moves[goals, :, goals] = 1.0
+    free = (costs.sum(axis=0) == 0).astype(float)
+    features = Features(
+        np.eye(36)[:, border],
+        [cost[:, None] for cost in costs],
+        [f"cell ({y[c]}, {x[c]})" for c in border],
+        [["strip 0"], ["strip 1"]],
+    )
+    return worlds.World.of(
+        MDP(moves, free / free.sum(), 0.9),
+        features,
+        0.5 * np.isin(border, goals),
+        [np.ones(1), np.ones(1)],
+        [budget, budget],
+        layout=worlds.Layout(6, 6, directions=MOVES, action_names=MOVE_NAMES),
+        recipe=worlds.recipe("six_by_six", asked, six_by_six.__kwdefaults__, module=HERE),
+    )
+
+
+# --- demonstrators with other rewards: 3 x 3 ------------------------------------------------------
+
+THREE = ((0, -1), (0, 1), (-1, 0), (1, 0), (0, 0))  # (row, column) steps
+THREE_NAMES = ("left", "right", "up", "down", "stay")
+
+
+def three_by_three(seed: int = 0, *, random_actions: float = 0.0) -> worlds.World:
+    """A fresh 3 x 3 grid of Lindner et al. (2024); state = x + 3 y.
+
+    Five actions, of which the world takes a random one with chance `random_actions`; discount .9,
+    start uniform. Two goals are worth 1; three other cells are charged 1, each by one of two
+    constraints with limits from U[0, 1]. All is drawn again until some policy keeps both limits,
+    and after every hundred draws the largest limit doubles. Rewards and costs count on arrival: a
+    feature is the chance of the cell to which an action leads, for the reward and for each cost.
+
+    Args:
+        seed: names the draw.
+        random_actions: chance that a random action is taken instead.
+    """
+    asked = {"seed": worlds.integer(seed, "seed", 0), "random_actions": random_actions}
+    if not isinstance(random_actions, int | float | np.number) or not 0 <= random_actions <= 1:
+        raise InvalidModel(f"random_actions must be a probability; got {random_actions!r:.60}")
+    draw, share = np.random.default_rng(seed), float(random_actions)
+    sure = np.eye(9)[worlds.neighbours(3, THREE)[0]]  # [9, 5, 9]; what would leave the grid stays
+    moves = (1.0 - share) * sure + share * sure.mean(axis=1, keepdims=True)
+    mdp = MDP(moves, np.full(9, 1.0 / 9.0), 0.9)
+    features = Features(moves, [moves, moves])
+    attempt = 0
+    while True:
+        attempt += 1
+        cells = draw.choice(9, 5, replace=False)
+        goals = np.isin(np.arange(9), cells[:2]).astype(float)
+        owner = draw.integers(0, 2, size=3)
+        costs = [np.isin(np.arange(9), cells[2:][owner == k]).astype(float) for k in range(2)]
+        limits = draw.uniform(0.0, 2.0 ** (attempt // 100), size=2)
+        truth = features.objective(goals, costs, limits)
+        kept = solve(mdp, truth, throw=False).status is not Status.INFEASIBLE
+        if kept or attempt == 10_000:
+            break
+    return worlds.World.of(
+        mdp,
+        features,
+        goals,
+        costs,
+        limits,
+        layout=worlds.Layout(3, 3, directions=THREE, action_names=THREE_NAMES),
+        recipe=worlds.recipe("three_by_three", asked, three_by_three.__kwdefaults__, module=HERE),
+    )
+
+
+def demonstrator_rewards(
+    world: worlds.World, count: int, *, seed: int = 0, same: bool = True
+) -> np.ndarray:
+    """[count, 9] reward weights of demonstrators in a 3 x 3 world, as its authors draw them.
+
+    Args:
+        world: of `three_by_three`.
+        count: how many.
+        seed: names the draw.
+        same: around one mean, N(mean, .1); otherwise each is a draw of its own, a new task.
+    """
+    draw = np.random.default_rng(worlds.integer(seed, "seed", 0))
+    free = np.flatnonzero(sum(world.cost_weights) == 0)
+
+    def one() -> np.ndarray:
+        weights = np.zeros(9)
+        weights[draw.choice(free, 2)] = draw.uniform(0.0, 1.0, size=2)  # twice the same is one goal
+        return weights
+
+    if not same:
+        return np.array([one() for _ in range(worlds.integer(count, "count", 1))])
+    return draw.normal(one(), 0.1, size=(worlds.integer(count, "count", 1), 9))
+
+
+# --- what was recorded ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Recorded(worlds.World):
+    """A published world together with what was recorded in it.
+
+    Attributes:
+        demonstrations: the sets that were recorded; one where there is one.
+        tables: name -> further arrays of the source, by state.
+    """
+
+    demonstrations: tuple[Demonstrations, ...]
+    tables: Mapping[str, np.ndarray]
+
+
+def data_folder(name: str, folder: str | Path | None = None) -> Path:
+    """The folder of this name with recorded data, below the one given or named by TACIT_DATA."""
+    root = os.environ.get("TACIT_DATA") if folder is None else folder
+    if root is None:
+        raise InvalidModel(
+            f"the recordings of {name} are no part of tacit: the environment variable TACIT_DATA "
+            "must name the folder that holds them, or `folder` must; got neither"
+        )
+    if not (Path(root) / name).is_dir():
+        raise InvalidModel(f"the folder of recordings must hold a folder {name}; got {root}")
+    return Path(root) / name
+
+
+def recorded_objectworld(trajectories: int = 512, *, folder: str | Path | None = None) -> Recorded:
+    """The published Objectworld with its 4, 32, 128 or 512 trajectories of 8 steps.
+
+    `tables` has "distances" [S, 4] to the nearest object by inner and outer colour, "start" [S] and
+    "cloned_policy" [S, A] as the source counted it.
+    """
+    file = data_folder("objectworld", folder) / "objectworld.npz"
+    known = (4, 32, 128, 512)
+    if trajectories not in known:
+        raise InvalidModel(f"trajectories must be one of {known}; got {trajectories!r:.60}")
+    try:
+        with np.load(file) as held:
+            arrays = dict(held)
+    except (ValueError, BadZipFile) as error:
+        raise InvalidModel(f"{file} must be an archive of arrays: {error}") from error
+    worth = arrays[f"reward_{trajectories}"].astype(float)
+    start = arrays[f"start_{trajectories}"].astype(float)
+    steps = arrays[f"trajectories_{trajectories}"].astype(np.int64)  # [n, 8, 4]
+    states = np.concatenate([steps[:, :, 0], steps[:, -1:, 3]], axis=1)
+    seen = Demonstrations.from_trajectories(zip(states, steps[:, :, 1], strict=True))
+    tables = {
+        "distances": arrays[f"features_{trajectories}"],
+        "start": start,
+        "cloned_policy": arrays[f"cloned_policy_{trajectories}"],
+    }
+    fresh = worlds.objectworld()  # the same but for where its objects lie, and its start
+    mdp = replace(fresh.mdp, initial=start / start.sum())
+    world = worlds.World.of(mdp, fresh.features, worth / mdp.discount, layout=fresh.layout)
+    called = f"tacit_lab.worlds.recorded_objectworld({trajectories})"
+    return recorded(world, (seen,), tables, called)
+
+
+def recorded_nine_by_nine(*, folder: str | Path | None = None) -> Recorded:
+    """The published 9 x 9 grid with its ten sets of 100 demonstrations."""
+    path = data_folder("scobee", folder) / "scobee_example_trajectories.json"
+    sets = json.loads(path.read_text())[0]["trajs"]
+    seen = tuple(
+        Demonstrations.from_trajectories(
+            zip(one["state_seq"], one["action_seq"], strict=True),
+            ended=np.ones(len(one["state_seq"]), bool),
+        )
+        for one in sets
+    )
+    return recorded(worlds.nine_by_nine(), seen, {}, "tacit_lab.worlds.recorded_nine_by_nine()")
+
+
+# Replacement cost and maintenance (thousandths a bin) as published, by groups of buses.
+ENGINE_COSTS = {
+    (4,): (10.0750, 2.2930),
+    (1, 2, 3): (11.7270, 4.8259),
+    (1, 2, 3, 4): (9.7558, 2.6275),
+}
+MILES = 450_000  # what the bins divide
+
+
+def recorded_buses(
+    groups: Sequence[int] = (4,),
+    *,
+    discount: float = 0.9999,
+    bins: int = 90,
+    folder: str | Path | None = None,
+) -> Recorded:
+    """Rust's buses of these groups, 1 to 8: usage by counts, one history a bus, truth as published.
+
+    Bins divide 450 000 miles; Rust has 90 or 175 of them.
+
+    The first month of a bus is dropped. Mileage counts from the last replacement; after one, usage
+    is rounded up. `tables` has "usage" [N], the bins driven in each month. Where nothing was
+    published about the groups the truth is that of groups 1 to 4.
+    """
+    wanted = tuple(sorted(set(map(int, groups))))
+    path = data_folder("rust", folder)
+    readings, renewals = (_columns(path / f"{name}.csv") for name in ("odometer", "replacements"))
+    chosen = np.isin(readings["group"], wanted)
+    if not chosen.any():
+        known = np.unique(readings["group"]).astype(int).tolist()
+        raise InvalidModel(f"groups must be of {known}; got {list(groups)!r:.60}")
+    walks, usage, names, miles = [], [], [], MILES / worlds.integer(bins, "bins", 2)
+    for bus in dict.fromkeys(readings["bus"][chosen].tolist()):
+        reading = readings["odometer"][chosen & (readings["bus"] == bus)]
+        at = np.sort(renewals["odometer"][(renewals["bus"] == bus) & (renewals["odometer"] > 0)])
+        number = np.searchsorted(at, reading)
+        place = (reading - np.r_[0.0, at][number]) / miles
+        state, replaced = place.astype(int), np.diff(number) > 0
+        # A new engine is at 0 somewhere within the month: its usage is rounded up.
+        usage.append(np.where(replaced, np.ceil(place[1:]).astype(int), np.diff(state)))
+        walks.append((state[1:], np.r_[replaced[1:], False].astype(int)))
+        names.append(f"{bus:.0f}")
+    months = np.concatenate(usage)
+    shares = np.bincount(months) / len(months)
+    truth = ENGINE_COSTS.get(wanted, ENGINE_COSTS[(1, 2, 3, 4)])
+    world = worlds.buses(shares.tolist(), weights=truth, discount=discount, bins=bins)
+    seen = Demonstrations.from_trajectories(walks, groups=names)
+    called = f"tacit_lab.worlds.recorded_buses({wanted})"
+    return recorded(world, (seen,), {"usage": months}, called)
+
+
+def _columns(path: Path) -> dict[str, np.ndarray]:
+    """The columns of a table of readings by name, as numbers."""
+    needed = ("group", "bus", "odometer")
+    with open(path, encoding="utf-8") as file:
+        names = file.readline().strip().split(",")
+        if missing := set(needed) - set(names):
+            raise InvalidModel(f"{path} must have a column {min(missing)}; got {', '.join(names)}")
+        try:
+            places = [names.index(name) for name in needed]
+            table = np.loadtxt(file, delimiter=",", usecols=places, ndmin=2)
+        except ValueError as error:
+            raise InvalidModel(
+                f"{path} must hold numbers of {', '.join(needed)}: {error}"
+            ) from error
+    return dict(zip(needed, table.T, strict=True))
+
+
+def recorded(
+    world: worlds.World,
+    seen: tuple[Demonstrations, ...],
+    tables: Mapping[str, np.ndarray],
+    called: str,
+) -> Recorded:
+    """The world, with what was recorded in it."""
+    own = {
+        name: getattr(world, name) for name in worlds.World.__dataclass_fields__ if name != "recipe"
+    }
+    return Recorded(**own, recipe=called, demonstrations=seen, tables=tables)
