@@ -2,9 +2,9 @@
 
 The head of a result file has the command, the day, the commit, the machine, the versions, the
 seconds since the benchmark began and, for every module of tacit and of its lab that was imported,
-the digest of its code. Imports are counted in this process and in all that it starts. A digest leaves out what
-changes no number: comments, docstrings, layout, the public names listed for type checkers and the
-version.
+the digest of its code. Imports are counted in this process and in all that it starts. A digest
+leaves out what changes no number: comments, docstrings, layout, the public names listed for type
+checkers and the version.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Literal, Optional
 
 from tacit.cli.terminal import Answer, Part, Table, Terminal, finding_data, shown_default
 from tacit.errors import Infeasible, InvalidModel
-from tacit.inference.numerics import largest_first
 
 if TYPE_CHECKING:
     from tacit.checks.prices import PriceCurve
@@ -132,6 +131,7 @@ def _solve_trips(arguments: Solve, problem: Problem) -> Answer:
     from tacit.checks import reroute
     from tacit.files.atomic import write_csv, write_folder
     from tacit.folders.runs import Run
+    from tacit.inference.numerics import largest_first
     from tacit.inverse.joint.traveller import TripsRecovery
 
     if arguments.recovered is None:
