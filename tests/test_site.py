@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 import tacit
+from tacit_lab import families
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -104,11 +105,12 @@ def test_every_public_name_is_documented(site):
     for name in SPACES:
         inside = getattr(getattr(tacit, name), "__all__", ())
         wanted[name] = {f"tacit.{name}.{part}" for part in inside} or {f"tacit.{name}"}
+    wanted["families"] = {f"tacit_lab.families.{name}" for name in families.__all__}
     assert {page.stem for page in (site / "api").glob("*.html")} == set(wanted)
     missing = []
     for name, names in wanted.items():
         page = (site / "api" / f"{name}.html").read_text("utf-8")
-        missing += names - set(re.findall(r'id="(tacit\.[\w.]+)"', page))
+        missing += names - set(re.findall(r'id="(tacit(?:_lab)?\.[\w.]+)"', page))
     assert not missing, ", ".join(sorted(missing))
 
 

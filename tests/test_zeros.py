@@ -8,13 +8,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 import tacit
-from tacit_lab import worlds
 from kinds import told
 from rates import coverage_verdict, rates_of
 from tacit.inference.intervals import CUT, Landscape, landscape
 from tacit.inference.numerics import least_squares
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy import Ratios, Split, intervals
+from tacit_lab import worlds
 
 
 def around(rows: np.ndarray, place: np.ndarray, noise: np.ndarray) -> Landscape:

@@ -54,7 +54,9 @@ __all__ = [
 
 # What a cell of a table may hold, and what a command may show: text, or a table.
 Cell: TypeAlias = "str | float | None"
+"""What a cell of a table may hold."""
 Part: TypeAlias = "str | Table"
+"""What a command may show: text, or a table."""
 
 # Seconds before the first plain line about progress, and between two of them at least.
 PAUSE = 2.0

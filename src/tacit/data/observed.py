@@ -265,3 +265,4 @@ def _labels(path: Path) -> np.ndarray:
 
 
 Observed = Demonstrations | PartitionedDemonstrations | Tally
+"""What a recovery can be made from: demonstrations in memory, in partitions, or their sums."""

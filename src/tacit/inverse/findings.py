@@ -93,8 +93,8 @@ def chance(p_value: float) -> str:
     return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
 
 
-# Level of the tests behind a finding, where nobody asks for another.
 LEVEL = 0.05
+"""Level of the tests behind a finding, where nobody asks for another."""
 # Most features that one sentence lists.
 NAMED = 6
 

@@ -264,6 +264,7 @@ class Gallery:
 
 
 Block = Paragraph | Items | Facts | Code | Table | Picture | Choice | Details | Gallery
+"""What a section may hold."""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,11 @@ DASHES: tuple[Dash, ...] = (
     (0, (9, 2)),
 )
 
-INK, MUTED, FAINT, PAPER = "#1b1b1b", "#595959", "#d4d4d4", "#ffffff"
+INK = "#1b1b1b"
+"""Colour of lines and letters."""
+MUTED = "#595959"
+"""Colour of what stands behind."""
+FAINT, PAPER = "#d4d4d4", "#ffffff"
 EMPTY, CELL, MARKED = "#e8e8e8", "#f3f3f1", "#fbdcc4"  # cells: nothing known, plain, framed
 # Colours that fill cells stay as they are where the colours of the page change: each is a shade off
 # its namesake above, which a page takes for its own. From dark to bright, then the rest.

@@ -19,8 +19,8 @@ MISSING = "–"
 def short(value: float | None, *, digits: int = 3) -> str:
     """The number with that many digits that count; a dash where there is none.
 
-    >>> [short(x) for x in (0.0331, 12345.6, 0.000162, 1e-9, 1, -2.5, float("inf"), float("nan"))]
-    ['0.0331', '12300', '1.62×10⁻⁴', '10⁻⁹', '1', '−2.5', '∞', '–']
+    >>> print(*map(short, (0.0331, 12345.6, 0.000162, 1e-9, 1, -2.5, float("inf"), float("nan"))))
+    0.0331 12300 1.62×10⁻⁴ 10⁻⁹ 1 −2.5 ∞ –
     """
     if value is None or math.isnan(value):
         return MISSING
