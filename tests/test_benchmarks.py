@@ -109,8 +109,9 @@ def test_a_slow_run_is_not_repeated_and_a_run_past_the_cap_is_a_lower_bound():
 
 def missing(dotted: str) -> bool:
     """Whether a name that begins with tacit leads nowhere, as far as modules and classes go."""
-    value: object = tacit
-    for part in dotted.split(".")[1:]:
+    house, *parts = dotted.split(".")
+    value: object = importlib.import_module(house)
+    for part in parts:
         if inspect.ismodule(value) and not hasattr(value, part):
             try:
                 importlib.import_module(f"{value.__name__}.{part}")
