@@ -187,3 +187,13 @@ def test_packages_find_their_names_when_asked():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_weighted_products_in_blocks_are_those_at_once(monkeypatch):
+    random = np.random.default_rng(0)
+    rows, weights = random.normal(size=(3, 50)), random.random(50)
+    expected = (rows * weights) @ rows.T
+    assert (numerics.weighted_products(rows, weights) == expected).all()
+    monkeypatch.setattr(numerics, "AT_ONCE", 7)
+    np.testing.assert_allclose(numerics.weighted_products(rows, weights), expected, rtol=1e-12)
+    assert numerics.weighted_products(rows[:, :0], weights[:0]).tolist() == [[0.0] * 3] * 3

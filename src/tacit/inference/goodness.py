@@ -22,6 +22,7 @@ from tacit.inference.numerics import (
     ratio_tail,
     square_roots,
     student_tail,
+    weighted_products,
 )
 from tacit.inference.sequence import EVENTS, SequenceSums
 from tacit.model.counts import group_sums
@@ -438,7 +439,7 @@ class Episodes:
 def _information(policy: np.ndarray, whitened: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """[r, r] covariances of the scores of one step, summed over states with weights [S]."""
     flat = whitened.reshape(len(whitened), policy.size)
-    return (flat * (weights[:, None] * policy).ravel()) @ flat.T
+    return weighted_products(flat, (weights[:, None] * policy).ravel())
 
 
 def _trajectory_parts(

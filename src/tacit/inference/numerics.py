@@ -19,6 +19,7 @@ from tacit.engine.soft_search import BLIND
 MANY_COLUMNS = 16  # beyond, compiled least squares are worth their import
 STEADY = 1e-6  # smallest to largest of a triangle, from which one equation more may be added to it
 ROUNDING = float(np.finfo(float).eps)
+AT_ONCE = 2**15  # columns of a product at a time
 COARSE = 20  # bits of numbers that are put in order: beyond, they are equal
 # Draws of a simulated law, and those where the first do not tell on which side of a level it is.
 DRAWS, MORE_DRAWS = 4000, 64_000
@@ -392,6 +393,15 @@ def coarse(values: npt.ArrayLike) -> np.ndarray:
     """[...] the values to a millionth of themselves: what is equal but for rounding is equal."""
     parts, powers = np.frexp(np.asarray(values, float))
     return np.ldexp(np.round(parts * 2.0**COARSE), powers - COARSE)
+
+
+def weighted_products(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """[n, n] rows [n, N] times weights [N] times the rows transposed, a block at a time."""
+    total = np.zeros((len(rows), len(rows)))
+    for first in range(0, max(len(weights), 1), AT_ONCE):  # blocks that stay in a core's cache
+        block = rows[:, first : first + AT_ONCE]
+        total += (block * weights[first : first + AT_ONCE]) @ block.T
+    return total
 
 
 def covariance_root(matrix: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from tacit.data import EPISODES, INDIVIDUALS, Units
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, PartitionedDemonstrations
 from tacit.data.tally import Scatter
-from tacit.inference.numerics import at_least, normal_quantile, normal_tail
+from tacit.inference.numerics import at_least, normal_quantile, normal_tail, weighted_products
 from tacit.inverse.noisy import DeltaMethod, Ratios, Split
 from tacit.inverse.noisy.boltzmann import SILENT, Fit
 from tacit.inverse.parameters import (
@@ -115,7 +115,7 @@ def advantages(mdp: MDP, space: Coordinates, fitted: Fit) -> np.ndarray:
 def information(scores: np.ndarray, policy: np.ndarray, visits: np.ndarray) -> np.ndarray:
     """[D, D] sum over states of visits [S] times the covariance of the scores under the policy."""
     flat = scores.reshape(len(scores), -1)
-    return (flat * (visits[:, None] * policy).ravel()) @ flat.T
+    return weighted_products(flat, (visits[:, None] * policy).ravel())
 
 
 def errors(

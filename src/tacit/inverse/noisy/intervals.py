@@ -283,8 +283,9 @@ def _budget_ends(
 
     below = float(bottom @ around.best)
     best = (float(top @ around.best) + constant) / below if below > 0 else budget
-    costs = space.tables[block] + space.offsets[block, None, None]
-    costs *= -space.scales[block, None, None]
+    own = space.tables[block]
+    edges = np.stack([own.min(axis=(1, 2)), own.max(axis=(1, 2))])
+    costs = -(edges + space.offsets[block]) * space.scales[block]
     if fitted.problem.discount == 1.0:
         limits = -np.inf if costs.min() < 0 else 0.0, np.inf if costs.max() > 0 else 0.0
     else:  # what any policy can spend, with weights that sum to 1

@@ -80,8 +80,9 @@ class Steps:
         """The coefficients of these demonstrations."""
         tally, visits = tally_of(mdp, demonstrations), None
         if tally.trajectories:
-            alike = (np.ptp(space.tables, axis=2) == 0).all(axis=0)
-            visits = tally.visitation(mdp.absorbing & ~mdp.ends & alike)
+            known = np.flatnonzero(mdp.absorbing & ~mdp.ends)
+            alike = (np.ptp(space.tables[:, known], axis=2) == 0).all(axis=0)
+            visits = tally.visitation(np.isin(np.arange(mdp.states), known[alike]))
         plain, squares = cls.counted(mdp, space, tally.counts), squares_of(mdp, demonstrations)
         return replace(plain, discounted=visits, tally=tally, squares=squares)
 
