@@ -1,4 +1,4 @@
-"""Tails, roots and least squares with signs are those of SciPy, without its import."""
+"""Tails, roots and least squares with signs: SciPy's, exact sums, and what an optimum must hold."""
 
 import decimal
 import subprocess
@@ -43,7 +43,7 @@ def exact_ratio_tail(top, bottom, value):
 
 
 def test_far_tails_of_ratios_are_exact_sums():
-    """Also where SciPy's own lose digits: five in ten at 56 and 691 degrees beyond 90."""
+    """Also far out, at 56 and 691 degrees beyond 90."""
     rng = np.random.default_rng(7)
     drawn = [
         (2 * int(rng.integers(1, 500)), int(rng.integers(1, 1000)), 10 ** rng.uniform(-3, 2.5))
@@ -82,7 +82,10 @@ def test_roots_are_those_of_brent_step_by_step():
         one = numerics.root_between(lambda t, f=function: f(t, 0), -1.0, 2.0, 1e-7)
         other = optimize.brentq(lambda t, f=function: f(t, 1), -1.0, 2.0, xtol=1e-7)
         assert one == other
-        assert asked[0] == asked[1]
+        assert asked[0] == asked[1]  # no value is asked for twice
+    # Rounding may leave both ends on one side.
+    assert numerics.root_between(lambda t: t - 1.0 - 1e-16, 0.0, 1.0, 1e-7) == 1.0
+    assert numerics.root_between(lambda t: t + 1e-300, 0.0, 1.0, 1e-7) == 0.0
     # Walls and steps: nothing to interpolate, and halves are taken.
     wall = lambda t: np.float64(np.inf) if t > 0.3 else np.float64(-1.0)  # noqa: E731
     assert numerics.root_between(wall, 0.0, 1.0, 1e-7) == pytest.approx(0.3, abs=1e-7)
@@ -100,7 +103,8 @@ def test_least_squares_have_their_signs(kind):
         if kind == "stiff":  # an equation, held by its weight
             rows[-1] *= 1e5
         goals = 3.0 * rng.normal(size=(20, m))
-        places, missed = numerics.SignedSums(rows).nearest_each(goals)
+        found = [numerics.least_squares(rows, goal) for goal in goals]
+        places, missed = np.array([z for z, _ in found]), np.array([size for _, size in found])
         assert (places >= 0).all()
         expected = [optimize.nnls(rows, goal, maxiter=100 * n)[1] for goal in goals]
         # The rounding of a stiff row is 1e5 times that of the others.
@@ -112,6 +116,11 @@ def test_least_squares_have_their_signs(kind):
         z, size = numerics.least_squares(rows, goals[0])
         np.testing.assert_allclose(rows @ z, rows @ places[0], atol=loose * 1e2)
         assert size == pytest.approx(missed[0])
+
+
+def test_no_column_leaves_the_goal():
+    place, missed = numerics.least_squares(np.zeros((2, 0)), np.array([3.0, 4.0]))
+    assert (place.shape, missed) == ((0,), 5.0)
 
 
 @pytest.mark.parametrize("signs", ["bound", "free"])
@@ -163,15 +172,6 @@ def test_columns_that_nearly_depend_are_left_to_least_squares(apart):
             whole, aim = np.concatenate([rows, row[None]]), np.append(goal, level)
             expected = numerics.least_squares(whole, aim)[1] ** 2
             assert near.missed(row, level) == pytest.approx(expected, rel=1e-6, abs=1e-12)
-
-
-def test_tails_of_many_numbers_are_those_of_one_each():
-    shape, value = np.full(3000, 2.5), np.linspace(0.0, 9.0, 3000)
-    whole = numerics.gamma_tails(shape, value)[1]
-    some = numerics.gamma_tails(shape[::3], value[::3])[1]
-    np.testing.assert_allclose(some, whole[::3], rtol=1e-12)
-    assert numerics.gamma_tails(1e3, 1e-30)[0] == 0.0
-    assert numerics.gamma_tails([[1.0, 2.0]], 0.5)[0].shape == (1, 2)
 
 
 def test_packages_find_their_names_when_asked():

@@ -47,7 +47,6 @@ __all__ = [
     "Response",
     "TrajectoryFits",
     "UntakenActions",
-    "budget_sweep",
     "diagnose",
     "discount_profile",
     "dynamics_uncertainty",
