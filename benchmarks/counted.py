@@ -1,6 +1,6 @@
 """How often intervals hold the truth where the dynamics were counted, by number of counted steps.
 
-    python benchmarks/counted.py --draws 300
+    python benchmarks/counted.py --draws 60
 
 Writes benchmarks/results/counted.json. Noisy experts that the model describes, on three families of
 12 states and 3 actions: `rnd`, three random next states a pair; `ring`, steps to either side, or
@@ -101,7 +101,7 @@ def drawn(family: str, steps: int, draws: int) -> Iterator[tuple[dict, dict, lis
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=300, help="of each cell")
+    parser.add_argument("--draws", type=int, default=60, help="of each cell")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results/counted.json")
     asked = parser.parse_args()
     cells, rates = [], {name: [] for name in NUMBERS}

@@ -17,8 +17,10 @@ from tacit.forward.solution import visitation
 from tacit.inference.counted_rows import CountedRows, chain_slopes
 from tacit.inverse.findings import Kind
 from tacit.inverse.joint.tasks import SharedLikelihood
+from tacit.inverse.noisy import adjoint
 from tacit.inverse.noisy.counted import dynamics_noise
 from tacit.inverse.noisy.inference import advantages, information
+from tacit.inverse.noisy.penalised import maximise_many
 from tacit.inverse.noisy.steps import Steps, coordinates
 from tacit.model.transitions import Successors
 
@@ -201,3 +203,31 @@ def test_tasks_from_one_log_have_the_errors_of_one_task():
         errors = [one.parameters.standard_errors[:2] for one in (found, alone)]
         np.testing.assert_allclose(*errors, rtol=0.05)
         assert found.identification.dynamics.growth > 1.5
+
+
+def test_many_features_count_the_dynamics_as_few_do(monkeypatch, tmp_path):
+    mdp, features, policy = world(np.random.default_rng(5), states=6)
+    known = counted(mdp, 1000, 6)
+    seen = tacit.simulate(mdp, policy, trajectories=80, steps=50, seed=2)
+    few = Likelihood(level=1.0).fit(known, features, seen, throw=False)
+    many = maximise_many(Likelihood(level=1.0), known, features, seen)
+    plain = maximise_many(Likelihood(level=1.0), replace(known, evidence=None), features, seen)
+    # Errors between trajectories are clustered ones in the first: Fisher's are compared.
+    errors = [one.parameters.with_errors("fisher").standard_errors for one in (few, many, plain)]
+    np.testing.assert_allclose(errors[1], errors[0], rtol=0.03)
+    assert (errors[1] > 1.1 * errors[2]).all()
+    spent = [one.identification.budget_standard_errors for one in (few, many)]
+    np.testing.assert_allclose(*spent, rtol=0.1)
+    dynamics = [one.identification.dynamics for one in (few, many)]
+    assert dynamics[1].unseen == dynamics[0].unseen
+    assert dynamics[1].attenuation == pytest.approx(dynamics[0].attenuation, abs=0.01)
+    # By products, where nothing is written out: the same answer, which a file keeps.
+    monkeypatch.setattr(adjoint, "PARAMETERS", 1)
+    asked = maximise_many(Likelihood(level=1.0), known, features, seen)
+    asked.save(tmp_path / "run")
+    read = tacit.Recovery.load(tmp_path / "run")
+    question = [1.0, -0.5], [[0.3]]
+    ends = [one.identification.interval(*question) for one in (many, asked, read)]
+    np.testing.assert_allclose(ends[1], ends[0], atol=0.01)
+    assert ends[2] == ends[1]
+    assert asked.identification.dynamics.unseen == dynamics[0].unseen

@@ -344,11 +344,14 @@ class CountedDynamics:
         bias: the largest that makes, in standard errors.
         unseen: share of steps from the states of the demonstrations that lead to states never seen
             to follow there, by Good and Turing. No interval knows of them.
+
+    Growth, attenuation and bias are NaN where the law of all numbers is not written out: questions
+    then count the dynamics, but not their attenuation.
     """
 
-    growth: float
-    attenuation: float
-    bias: float
+    growth: float = np.nan
+    attenuation: float = np.nan
+    bias: float = np.nan
     unseen: float
 
 

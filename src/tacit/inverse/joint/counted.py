@@ -17,8 +17,9 @@ from tacit.inverse.noisy.counted import (
     DynamicsNoise,
     chain_of,
     mean_shift,
-    newton_shift,
+    newton_way,
     noise_around,
+    shifted_by,
 )
 from tacit.model.mdp import MDP, outside_policy
 
@@ -103,7 +104,7 @@ def tasks_noise(
                     world.transitions, own.initial, own.discount, available=own.available
                 )
         elsewhere = stack.elsewhere(moved)
-        return newton_shift(lambda z: elsewhere.slopes(fitted, z), fitted.z, free)
+        return shifted_by(lambda z: newton_way(*elsewhere.slopes(fitted, z), free), fitted.z)
 
     drawn = zip(*(rows.worlds(seed + i) for i, (rows, _) in enumerate(counted)), strict=False)
     bias = mean_shift([shifted(worlds) for worlds in drawn])

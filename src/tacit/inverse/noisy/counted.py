@@ -23,6 +23,7 @@ from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.inference import Errors
 from tacit.inverse.noisy.steps import Coordinates, Steps
 from tacit.inverse.parameters import inverse_information
+from tacit.model.features import Design
 from tacit.model.mdp import MDP
 
 # Newton's steps in a drawn world, and the tolerance of its values.
@@ -124,13 +125,13 @@ def dynamics_noise(
         start = steps.visits - world.discount * world.inflow(steps.counts)
         problem, backend = fitted.problem._replace(start=start), backend_of(world)
 
-        def slopes(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def way(x: np.ndarray) -> np.ndarray:
             here = point_at(backend, problem, x, point.values, ROUGHLY)
             bent = np.asarray(here.curvature)
             bent = bent if fitted.norm is None else bent + fitted.norm.information(bent)
-            return np.asarray(here.gradient), bent
+            return newton_way(np.asarray(here.gradient), bent, free)
 
-        return newton_shift(slopes, point.x, free)
+        return shifted_by(way, point.x)
 
     bias = mean_shift([shifted(world) for world in rows.worlds(seed)])
     return noise_around(joint, bias, bread, np.where(free, point.x, 0.0))
@@ -174,26 +175,29 @@ def mean_shift(moves: Sequence[np.ndarray]) -> np.ndarray:
     return pairs.mean(axis=0) if len(pairs) else np.zeros(pairs.shape[1])
 
 
-def newton_shift(
-    slopes: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], x: np.ndarray, free: np.ndarray
-) -> np.ndarray:
-    """[D] where Newton's steps lead from x [D], without bounds; NaN where nothing is finite.
+def newton_way(gradient: np.ndarray, bent: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """[D] Newton's step of the free parameters; NaN where gradient or curvature is not finite."""
+    if not (np.isfinite(gradient).all() and np.isfinite(bent).all()):
+        return np.full(len(gradient), np.nan)
+    return -inverse_information(bent, free)[0] @ gradient
 
-    `slopes` gives gradient [D] and curvature [D, D] at a place.
-    """
+
+def shifted_by(way: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
+    """[D] how far so many steps lead from x [D]; `way` gives the step at a place."""
     place = x
     for _ in range(STEPS):
-        gradient, bent = slopes(place)
-        if not (np.isfinite(gradient).all() and np.isfinite(bent).all()):
-            return np.full(len(x), np.nan)
-        way = inverse_information(bent, free)[0] @ gradient
+        step = way(place)
         # Never far beyond doubling: where little is known a parabola is not to be trusted.
-        place = place - way / max(1.0, float((np.abs(way) / (np.abs(place) + 1.0)).max()))
+        place = place + step / max(1.0, float((np.abs(step) / (np.abs(place) + 1.0)).max()))
     return place - x
 
 
 def budget_stretch(
-    space: Coordinates, gauge: Split, inverse: np.ndarray, law: np.ndarray, noise: DynamicsNoise
+    space: Coordinates | Design,
+    gauge: Split,
+    inverse: np.ndarray,
+    law: np.ndarray,
+    noise: DynamicsNoise,
 ) -> np.ndarray:
     """[K] by what errors of budgets grow as counted dynamics move what is spent, too.
 
@@ -232,6 +236,11 @@ def dynamics_findings(known: CountedDynamics) -> list[Finding]:
         "The dynamics were counted: what is not known of them is in standard errors, intervals and "
         f"tests. It makes errors {known.growth:.2g} times as large (median)."
     )
+    if np.isnan(known.growth):
+        said = (
+            "The dynamics were counted: what is not known of them is in the answers to questions, "
+            "their attenuation is not; tests take them for known."
+        )
     findings = [Finding(said, Kind.ERRORS, number=known.growth)]
     if known.unseen > UNSEEN:
         said = (

@@ -30,6 +30,7 @@ from tacit.inverse.noisy import points
 from tacit.inverse.noisy.activity import Verdict, verdict_findings
 from tacit.inverse.noisy.adjoint import Loss, Place, begin, curvature, descend
 from tacit.inverse.noisy.boltzmann import RESCUE, Fit, expert_of
+from tacit.inverse.noisy.counted import dynamics_findings
 from tacit.inverse.noisy.inference import described
 from tacit.inverse.noisy.intervals import Numbers
 from tacit.inverse.noisy.known import Bounds
@@ -228,6 +229,7 @@ def _recovery(
             findings=findings,
             verdict=verdict,
             answer=None if known is None else known.answer,
+            dynamics=None if known is None else known.dynamics,
         ),
         estimator=described(options),
         parameters=coefficients(features, design, fitted, known, bounds.given),
@@ -326,7 +328,6 @@ def _method_findings(
             ". With so many features no table of intervals is made: identification.interval "
             "answers for any direction that is asked"
         )
-    if ended.loss.mdp.evidence is not None:
-        said += ". They take the estimated transitions for known"
     said += ". AIC and BIC count every feature."
-    return [*findings, Finding(said, Kind.ERRORS)]
+    findings.append(Finding(said, Kind.ERRORS))
+    return [*findings, *([] if known.dynamics is None else dynamics_findings(known.dynamics))]

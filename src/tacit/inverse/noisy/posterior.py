@@ -12,10 +12,21 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
+from tacit.inference.counted_rows import CountedRows, chain_slopes, chain_values
+from tacit.inverse.diagnostics import CountedDynamics
 from tacit.inverse.noisy import DeltaMethod, Split, adjoint, points, table_scores
 from tacit.inverse.noisy.adjoint import Descent, Information, Loss, Place, begin, descend, runs_away
 from tacit.inverse.noisy.boltzmann import RESCUE, Fit, bounds_of
+from tacit.inverse.noisy.counted import (
+    ROUGHLY,
+    DynamicsNoise,
+    budget_stretch,
+    mean_shift,
+    noise_around,
+    shifted_by,
+)
 from tacit.inverse.noisy.inference import (
+    Errors,
     delta_method,
     information,
     row_errors,
@@ -86,6 +97,8 @@ class Posterior:
         free: [D] bool, the parameters that no bound holds for certain; empty likewise.
         effective: how many directions the steps determine, a share of each; NaN likewise.
         answer: to linear questions.
+        noise: what counted dynamics add; None where they are known, or nothing is written out.
+        dynamics: how much that is.
     """
 
     gauge: Split
@@ -97,6 +110,8 @@ class Posterior:
     free: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
     effective: float = np.nan
     answer: DeltaMethod
+    noise: DynamicsNoise | None = None
+    dynamics: CountedDynamics | None = None
 
     @classmethod
     def of(cls, ended: Ended, fitted: Fit, reached: np.ndarray) -> Posterior:
@@ -107,21 +122,30 @@ class Posterior:
         open_ends = np.full((many, 2), np.nan)
         if not adjoint.can_write_out(space):
             gauge = points(space, x, spent)
-            answer = AskedByProducts.made(ended, fitted, gauge)
-            return cls(gauge=gauge, ends=open_ends, spread=open_ends[:, 0], answer=answer)
+            rows, answer = CountedRows.of(mdp), AskedByProducts.made(ended, fitted, gauge)
+            dynamics = None if rows is None else CountedDynamics(unseen=rows.unseen(loss.visits))
+            law = {"ends": open_ends, "spread": open_ends[:, 0]}
+            return cls(gauge=gauge, **law, answer=answer, dynamics=dynamics)
         scores, fisher = written_law(ended)
         precision = fisher if loss.penalty is None else fisher + loss.penalty.toarray()
         silent = None if mdp.ends.any() else space.constant
         free = fitted.free
         if loss.penalty is None:
             free = undecided(fitted, fisher, free & ~space.empty)
-        covariance, blind = inverse_precision(precision, free, silent)
+        inverse, blind = inverse_precision(precision, free, silent)
+        visits = reached.sum(axis=1) if space.constraints else None
+        noise = many_noise(ended, free, precision, inverse, reached=visits)
+        scatter = precision if noise is None else noise.total(precision)
+        covariance = inverse if noise is None else inverse @ scatter @ inverse
         reaction = np.zeros((space.size, space.size))
         if space.constraints:  # what is spent, and so the budgets, moves with the parameters
             reaction = information(scores, policy, reached.sum(axis=1))
         gauge = split(space, x, spent, reaction)
         spread = row_errors(gauge.jacobian, covariance, blind)
-        ends = _ends(space, gauge, fitted, (precision, covariance), spread)
+        if noise is not None and space.constraints:
+            stretch = budget_stretch(space, gauge, inverse, covariance, noise)
+            spread[space.size + space.constraints :] *= stretch
+        ends = _ends(space, gauge, fitted, (precision, inverse, scatter), spread)
         small = space.size <= TABLED
         return cls(
             gauge=gauge,
@@ -131,9 +155,47 @@ class Posterior:
             outer=information(scores, loss.seen, np.ones(mdp.states)) if small else open_ends,
             blind=len(blind),
             free=free,
-            effective=float((covariance * fisher).sum()),
+            effective=float((inverse * fisher).sum()),
+            noise=noise,
+            dynamics=None if noise is None else _summary(ended, noise, inverse, covariance),
             answer=delta_method(space, x, gauge, covariance, blind, ends),
         )
+
+
+def many_noise(
+    ended: Ended,
+    free: np.ndarray,
+    precision: np.ndarray,
+    inverse: np.ndarray,
+    *,
+    reached: np.ndarray | None = None,
+    seed: int = 0,
+) -> DynamicsNoise | None:
+    """The `DynamicsNoise` of a fit whose scores are written out; None where dynamics are known.
+
+    `inverse` [D, D] is that of the precision [D, D]; `reached` [S] as in `dynamics_noise`.
+    """
+    loss, place, rows = ended.loss, ended.descent.place, CountedRows.of(ended.loss.mdp)
+    if rows is None:
+        return None
+    mdp, policy, scores = loss.mdp, place.policy, written_law(ended)[0]
+    tables = loss.design.rows(slice(0, mdp.states)).reshape(*policy.shape, -1)
+    right = np.einsum("sa,sad->ds", policy, tables)
+    chain = {"policy": policy, "scores": scores, "values": place.values}
+    chain |= {"tables": chain_values(mdp, policy, right)}
+    parts = [chain_slopes(mdp, **chain, visits=place.visits, counts=loss.seen)]
+    if reached is not None:
+        parts.append(chain_slopes(mdp, **chain, visits=reached))
+    joint = rows.covariance(lambda part: np.concatenate([p.at(rows, part) for p in parts], -1))
+
+    def shifted(world: MDP) -> np.ndarray:
+        start = loss.visits - world.discount * world.inflow(loss.seen)
+        moved = replace(loss, mdp=world, start=start)
+        # The curvature of the fit will do: what it is elsewhere matters to a third order.
+        return shifted_by(lambda x: -inverse @ moved.at(x, place.values, ROUGHLY).gradient, place.x)
+
+    bias = mean_shift([shifted(world) for world in rows.worlds(seed)])
+    return noise_around(joint, bias, precision, np.where(free, place.x, 0.0))
 
 
 def written_law(ended: Ended) -> tuple[np.ndarray, np.ndarray]:
@@ -177,12 +239,17 @@ def inverse_precision(
 
 
 def _ends(
-    space: Design, gauge: Split, fitted: Fit, law: tuple[np.ndarray, np.ndarray], spread: np.ndarray
+    space: Design,
+    gauge: Split,
+    fitted: Fit,
+    law: tuple[np.ndarray, np.ndarray, np.ndarray],
+    spread: np.ndarray,
 ) -> np.ndarray:
     """[D + K + K, 2] intervals of weights, prices and budgets within the bounds.
 
-    `law` are precision and covariance [D, D] of the parameters. On a bound the interval is
-    one-sided: up to where the loss, the free parameters adapting, has risen by its quantile.
+    `law` are precision [D, D] of the parameters, its inverse, and the scatter of their scores. On a
+    bound the interval is one-sided: up to where the loss, the free parameters adapting, has risen
+    by its quantile.
     """
     weights = np.concatenate([gauge.reward_weights, *gauge.cost_weights])
     middle = np.concatenate([weights, gauge.multipliers, gauge.budgets])
@@ -195,7 +262,9 @@ def _ends(
     across = precision[held]
     left = np.diagonal(precision)[held] - ((across @ law[1]) * across).sum(axis=1)
     left = np.maximum(left, 1e-300)
-    limits = (np.sqrt(slope**2 + ONE_SIDED**2 * left) - slope) / left / space.scales[held]
+    rest = np.eye(size)[held] - across @ law[1]
+    varied = np.maximum(((rest @ law[2]) * rest).sum(axis=1), left)
+    limits = (np.sqrt(slope**2 + ONE_SIDED**2 * varied) - slope) / left / space.scales[held]
     units = np.full(size, gauge.temperature)
     for k, block in enumerate(space.blocks[1:]):
         price = gauge.multipliers[k]
@@ -238,7 +307,18 @@ def coefficients(
         lower=lower,
         limits=np.full(design.size, np.nan),
         upper=upper,
+        dynamics=None if known.noise is None else known.noise.added(),
+        attenuation=1.0 if known.noise is None else known.noise.attenuation,
     )
+
+
+def _summary(
+    ended: Ended, noise: DynamicsNoise, inverse: np.ndarray, covariance: np.ndarray
+) -> CountedDynamics | None:
+    """How much counted dynamics add, of covariances before and after."""
+    rows, none = CountedRows.of(ended.loss.mdp), np.zeros((0, len(inverse)))
+    laws = [Errors(law, none, False) for law in (inverse, covariance)]
+    return None if rows is None else noise.summary(rows, ended.loss.visits, *laws)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -254,6 +334,8 @@ class AskedByProducts(DeltaMethod):
         free: [D] bool, the parameters that no bound holds.
         parts: the matrices of the features, dense ones whole, sparse ones taken apart.
         penalty: the matrix of the prior, likewise; empty for none.
+        values: [S] soft values; empty where the dynamics are known.
+        counts: [S, A] steps seen; likewise.
     """
 
     mdp: MDP
@@ -262,12 +344,15 @@ class AskedByProducts(DeltaMethod):
     free: np.ndarray
     parts: tuple[tuple[np.ndarray, ...], ...]
     penalty: tuple[np.ndarray, ...] = ()
+    values: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    counts: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
 
     @classmethod
     def made(cls, ended: Ended, fitted: Fit, gauge: Split) -> AskedByProducts:
         """The answers of a fit, at 95 %."""
         loss, space = ended.loss, ended.loss.design
         law = np.zeros((0, 0)), np.zeros((0, space.size))
+        counted = loss.mdp.evidence is not None
         return cls(
             **vars(delta_method(space, fitted.point.x, gauge, *law)),
             mdp=loss.mdp,
@@ -276,6 +361,8 @@ class AskedByProducts(DeltaMethod):
             free=fitted.free,
             parts=tuple(_taken_apart(part) for part in space.parts),
             penalty=() if loss.penalty is None else _taken_apart(loss.penalty),
+            values=ended.descent.place.values if counted else np.zeros(0),
+            counts=loss.seen if counted else np.zeros((0, 0)),
         )
 
     def variance(self, slope: np.ndarray) -> float:
@@ -303,7 +390,23 @@ class AskedByProducts(DeltaMethod):
             if np.abs(image).max() <= SILENT * np.abs(silent).max() * self.visits.sum():
                 slope = slope - (slope @ unit) * unit
         found, _, left = curved.inverse_times(slope, self.free, share=LEFT, most=PATIENT)
-        return float(slope @ found) if left <= 1e-3 else np.inf
+        own = float(slope @ found) + self._of_dynamics(curved, found)
+        return own if left <= 1e-3 else np.inf
+
+    def _of_dynamics(self, curved: Information, direction: np.ndarray) -> float:
+        """What counted dynamics add to the variance of a number moved by these scores [D]."""
+        rows = CountedRows.of(self.mdp)
+        if rows is None:
+            return 0.0
+        mdp, policy, table = self.mdp, self.policy, curved.design.table(direction)
+        later = curved.solve((policy * table).sum(axis=1), transposed=False)
+        scores = table + mdp.discount * mdp.expected_next(later) - later[:, None]
+        scores = np.where(mdp.choices, scores, 0.0)
+        start = self.counts.sum(axis=1) - mdp.discount * mdp.inflow(self.counts)
+        chain = {"policy": policy, "scores": scores[None], "values": self.values}
+        visits = curved.solve(start, transposed=True)
+        slopes = chain_slopes(mdp, **chain, tables=later[None], visits=visits, counts=self.counts)
+        return float(rows.covariance(lambda part: slopes.at(rows, part))[0, 0])
 
 
 def _taken_apart(matrix: FeatureTable | csr_array) -> tuple[np.ndarray, ...]:

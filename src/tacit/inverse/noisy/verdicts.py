@@ -22,6 +22,7 @@ from tacit.data.observed import Observed
 from tacit.data.tally import tally_of
 from tacit.errors import InvalidModel
 from tacit.inference.boundary import activity_p_value
+from tacit.inference.counted_rows import CountedRows
 from tacit.inference.goodness import FittedChoices
 from tacit.inference.numerics import chi_square_tail
 from tacit.inverse.diagnostics import Goodness, goodness_of, holm, untested
@@ -29,8 +30,10 @@ from tacit.inverse.findings import NAMED, Finding, Kind, listed
 from tacit.inverse.noisy.activity import holm_levels
 from tacit.inverse.noisy.adjoint import can_write_out
 from tacit.inverse.noisy.boltzmann import Fit, refit
-from tacit.inverse.noisy.posterior import Ended, inverse_precision, written_law
+from tacit.inverse.noisy.counted import policy_noise
+from tacit.inverse.noisy.posterior import Ended, inverse_precision, many_noise, written_law
 from tacit.inverse.noisy.steps import Steps, of_constraints, priced
+from tacit.inverse.parameters import inverse_information
 from tacit.inverse.sets import prune
 from tacit.model.features import Sparse
 
@@ -99,8 +102,12 @@ def _simulated(ratio: float, less: Ended, tested: np.ndarray, options: Likelihoo
     held, loss = _held(less) & ~tested, less.loss
     free = ~held & ~tested & (loss.upper > loss.lower)
     levels = holm_levels(options.level, loss.design.constraints)
-    law = (written_law(less)[1], tested, free, held)
-    return 1.0 if ratio == 0.0 else activity_p_value(ratio, *law, levels=levels, seed=options.seed)
+    if ratio == 0.0:
+        return 1.0
+    fisher = written_law(less)[1]
+    noise = many_noise(less, free, fisher, inverse_information(fisher, free)[0], seed=options.seed)
+    about = {"seed": options.seed, "scatter": None if noise is None else noise.total(fisher)}
+    return activity_p_value(ratio, fisher, tested, free, held, levels=levels, **about)
 
 
 def goodness_of_many(demonstrations: Observed, ended: Ended, options: Likelihood) -> Goodness:
@@ -118,6 +125,7 @@ def goodness_of_many(demonstrations: Observed, ended: Ended, options: Likelihood
     directions[:, free] = mixed
     whole = fisher if loss.penalty is None else fisher + loss.penalty.toarray()
     silent = None if loss.mdp.ends.any() else loss.design.constant  # moves no score
+    rows = CountedRows.of(loss.mdp)
     choices = FittedChoices(
         counts=loss.seen,
         policy=place.policy,
@@ -127,6 +135,7 @@ def goodness_of_many(demonstrations: Observed, ended: Ended, options: Likelihood
         rank=int(free.sum()),
         pull=None if loss.penalty is None else loss.pulled(place.x),
         directions=directions,
+        doubt=None if rows is None else policy_noise(rows, place.policy, place.values),
     )
     in_memory = isinstance(demonstrations, Demonstrations)
     seen = demonstrations if in_memory else tally_of(loss.mdp, demonstrations)
