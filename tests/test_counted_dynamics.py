@@ -231,3 +231,22 @@ def test_many_features_count_the_dynamics_as_few_do(monkeypatch, tmp_path):
     np.testing.assert_allclose(ends[1], ends[0], atol=0.01)
     assert ends[2] == ends[1]
     assert asked.identification.dynamics.unseen == dynamics[0].unseen
+
+
+def test_the_variance_of_a_row_is_that_of_its_steps_its_pool_and_its_pull():
+    # From state 0: action 0 three times to 1 and once to 2, action 1 once to 0; a pseudo-count.
+    steps = np.array([(0, 0, 1)] * 3 + [(0, 0, 2), (0, 1, 0), (1, 0, 1), (2, 0, 2)])
+    known = MDP.from_transitions(*steps.T, n_states=3, n_actions=2, initial=0, discount=0.9)
+    rows, f = CountedRows.of(known), np.array([1.0, 5.0, -2.0])
+    own = known.dense()[0, 0]
+    np.testing.assert_allclose(own, (np.array([0, 3, 1]) + 1 / 3) / 5)
+    pool = (
+        np.array([1, 3, 1]) + 2 / 3
+    ) / 7  # all five steps out of the state, and both pseudo-counts
+    variances = [chance @ f**2 - (chance @ f) ** 2 for chance in (own, pool)]
+    wanted = (4 * variances[0] + 2 * variances[1]) / 6 / 6
+    wanted += ((own - 1 / 3) @ f / 4) ** 2
+    slopes = np.zeros((*rows.chances.shape, 1))
+    slopes[0, 0, :, 0] = f[rows.states[0]]
+    found = rows.covariance(lambda part: slopes[part])
+    np.testing.assert_allclose(found, [[wanted]], rtol=1e-12)
