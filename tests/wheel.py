@@ -27,6 +27,8 @@ NEEDED = (
     "tacit/worlds/mouse/features.csv",
     "tacit/worlds/mouse/problem.toml",
     "tacit/worlds/mouse/transitions.csv",
+    "tacit_lab/commands.py",
+    "tacit_lab/py.typed",
     "licenses/LICENSE",
     "METADATA",
     "entry_points.txt",
