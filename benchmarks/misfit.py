@@ -13,7 +13,9 @@ by the rule of rates.py: false misfits and false active constraints of the right
 of all. The
 kinds `sticky`, `drifting` and `distracted` were not used while the tests were built. With
 `--counted N` the dynamics are not known but counted from a walk of N random steps, anew for every
-draw; that writes benchmarks/results/misfit-counted.json.
+draw; that writes benchmarks/results/misfit-counted.json. With `--features state` features do not
+depend on the action, as most do not, and misfit is harder to see; that writes
+benchmarks/results/misfit-state.json.
 """
 
 from __future__ import annotations
@@ -49,6 +51,8 @@ class Args:
     """Trajectories of the best approximation."""
     counted: int = 0
     """Random steps that the dynamics are counted from; 0 where they are known."""
+    features: str = "action"
+    """What features depend on: "action" (and state), or "state" alone."""
     out: Path = Path(__file__).parent / "results" / "misfit.json"
 
 
@@ -65,7 +69,7 @@ class World:
     other: np.ndarray
 
 
-def world(seed: int, constrained: bool) -> World:
+def world(seed: int, constrained: bool, features: str = "action") -> World:
     """One of the worlds; the same but for the price with a constraint and without."""
     rng = np.random.default_rng(seed)
     moves = np.zeros((STATES, ACTIONS, STATES))
@@ -73,11 +77,13 @@ def world(seed: int, constrained: bool) -> World:
         for a in range(ACTIONS):
             moves[s, a, rng.choice(STATES, 4, replace=False)] = rng.dirichlet(np.ones(4))
     reward, cost = rng.random((STATES, ACTIONS, 3)), rng.random((STATES, ACTIONS, 1))
+    if features == "state":
+        reward, cost = (np.repeat(table[:, :1], ACTIONS, axis=1) for table in (reward, cost))
     theta, other = 8.0 * rng.dirichlet(2.0 * np.ones(3)), 8.0 * rng.dirichlet(2.0 * np.ones(3))
     mdp = tacit.MDP(moves, np.full(STATES, 1.0 / STATES), DISCOUNT)
-    features = tacit.Features(reward, (cost,))
+    known = tacit.Features(reward, (cost,))
     extra = 4.0 * rng.random((STATES, ACTIONS))
-    return World(mdp, features, moves, theta, 3.0 if constrained else 0.0, extra, other)
+    return World(mdp, known, moves, theta, 3.0 if constrained else 0.0, extra, other)
 
 
 def policy(
@@ -88,23 +94,35 @@ def policy(
     extra: float = 0.0,
     greedy: bool = False,
     scale: float = 1.0,
+    moves: np.ndarray | None = None,
+    sweeps: int = 2000,
+    present: float = 1.0,
 ) -> np.ndarray:
-    """[S, A] of an expert with these coefficients."""
+    """[S, A] of an expert with these coefficients, which plans so many steps with these moves.
+
+    What comes after a step counts `present` times as much in the choice of that step.
+    """
+    moves = at.moves if moves is None else moves
     gain = at.features.reward @ theta - at.price * at.features.costs[0][..., 0] + extra * at.extra
     gain, values = scale * gain, np.zeros(STATES)
-    for _ in range(2000):
-        ahead = gain + discount * at.moves @ values
+    for _ in range(sweeps):
+        ahead = gain + discount * moves @ values
         top = ahead.max(axis=1)
         soft = top + np.log(np.exp(ahead - top[:, None]).sum(axis=1))
         values, before = (top if greedy else soft), values
         if np.abs(values - before).max() < 1e-10:
             break
+    if present != 1.0:
+        ahead = gain + present * discount * moves @ values
+        soft = np.log(np.exp(ahead).sum(axis=1))
     if greedy:
         return np.eye(ACTIONS)[ahead.argmax(axis=1)]
     return np.exp(ahead - soft[:, None])
 
 
-Plan = tuple[np.ndarray, float]  # [types, phases, S, A] policies, and how often an action repeats
+# [types, phases, S, A] policies, and how often an action repeats; below 0, how much less likely the
+# last action is than it would be.
+Plan = tuple[np.ndarray, float]
 
 
 def plans(at: World) -> dict[str, Callable[[], Plan]]:
@@ -123,6 +141,15 @@ def plans(at: World) -> dict[str, Callable[[], Plan]]:
         own[:2] = random[:2]
         return mixed(own)
 
+    def turning(phases: int) -> Plan:
+        pair = policy(at, theta), policy(at, at.other)
+        return np.stack([pair[n % 2] for n in range(phases)])[None], 0.0
+
+    def slumping() -> Plan:
+        scales = (1.0, 0.4, 1.0)
+        return np.stack([policy(at, theta, scale=one) for one in scales])[None], 0.0
+
+    sure = np.eye(STATES)[at.moves.argmax(axis=2)]
     return {
         "right": lambda: mixed(policy(at, theta)),
         "optimal, 20 % at random": lambda: mixed(
@@ -135,6 +162,18 @@ def plans(at: World) -> dict[str, Callable[[], Plan]]:
         "sticky": lambda: (policy(at, theta)[None, None], 0.2),
         "drifting": drifting,
         "distracted": distracted,
+        "avoids repeating": lambda: (policy(at, theta)[None, None], -0.5),
+        "midday slump": slumping,
+        "rewards in turns of 5 steps": lambda: turning(10),
+        "rewards in turns of 3 steps": lambda: turning(17),
+        "10 % at random": lambda: mixed(0.9 * policy(at, theta) + 0.1 * random),
+        "looks 2 steps ahead": lambda: mixed(policy(at, theta, sweeps=2)),
+        "looks 5 steps ahead": lambda: mixed(policy(at, theta, sweeps=5)),
+        "believes in no chance": lambda: mixed(policy(at, theta, moves=sure)),
+        "believes in 40 % teleport": lambda: mixed(
+            policy(at, theta, moves=0.6 * at.moves + 0.4 / STATES)
+        ),
+        "present counts double": lambda: mixed(policy(at, theta, present=0.5)),
     }
 
 
@@ -146,7 +185,11 @@ def simulate(at: World, plan: Plan, many: int, steps: int, seed: int) -> tacit.D
     here, last = rng.integers(STATES, size=many), np.full(many, -1)
     walks = at.moves.cumsum(axis=2)
     for t in range(steps):
-        chances = table[kind, t * table.shape[1] // steps, here].cumsum(axis=1)
+        chances = table[kind, t * table.shape[1] // steps, here]
+        if repeat < 0 and t:
+            chances[np.arange(many), last] *= 1.0 + repeat
+            chances /= chances.sum(axis=1, keepdims=True)
+        chances = chances.cumsum(axis=1)
         chosen = (rng.random((many, 1)) > chances[:, :-1]).sum(axis=1)
         again = (rng.random(many) < repeat) & (last >= 0)
         last = np.where(again, last, chosen)
@@ -169,11 +212,11 @@ def known(at: World, walk: int, seed: int) -> tacit.MDP:
 
 def row(kind: str, constrained: bool, args: Args) -> dict[str, Any]:
     """What is said of one kind of expert."""
-    said, active, covered, widths, seconds, hidden = [], [], [], [], [], []
+    said, active, covered, true, widths, seconds, hidden = [], [], [], [], [], [], []
     failed: dict[str, int] = {}
     worlds = []
     for n in range(args.worlds):
-        at = world(n, constrained)
+        at = world(n, constrained, args.features)
         plan = plans(at)[kind]()
         seen = simulate(at, plan, args.best, args.steps, 10**6 + n)
         whole = tacit.Likelihood(level=1.0).fit(at.mdp, at.features, seen, throw=False)
@@ -192,6 +235,8 @@ def row(kind: str, constrained: bool, args: Args) -> dict[str, Any]:
         active.append(bool(found.identification.active[0]))
         ends = found.identification.reward_intervals
         covered.append((ends[:, 0] <= best) & (best <= ends[:, 1]))
+        truth = at.theta / at.theta.sum()
+        true.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
         widths.append(float(np.mean(ends[:, 1] - ends[:, 0])))
     flagged, on, held = np.array(said), np.array(active), np.array(covered)
     cell = f"{kind}, {'with' if constrained else 'without'} a constraint"
@@ -208,6 +253,7 @@ def row(kind: str, constrained: bool, args: Args) -> dict[str, Any]:
         "not_settled": float(np.mean(hidden)),
         "coverage_of_best_approximation": float(held.mean()),
         "coverage_error": float(held.mean(axis=1).std() / np.sqrt(args.draws)),
+        "coverage_of_truth": float(np.mean(true)),
         "mean_width": float(np.mean(widths)),
         "median_seconds": float(np.median(seconds)),
         "rates": {
@@ -239,12 +285,13 @@ def main(args: Args) -> None:
     load = os.getloadavg()[0]
     rows = []
     for constrained in (False, True):
-        for kind in plans(world(0, constrained)):
+        for kind in plans(world(0, constrained, args.features)):
             rows.append(row(kind, constrained, args))
             print(json.dumps(rows[-1]), flush=True)
     head = about(["tacit-irl", "numpy", "scipy", "jax", "numba"], load=load)
     settings = {name: value for name, value in asdict(args).items() if name != "out"}
     out = args.out.with_stem("misfit-counted") if args.counted else args.out
+    out = args.out.with_stem("misfit-state") if args.features == "state" else out
     judged = verdicts(rows)
     for name, verdict in judged.items():
         print(f"{name}: {verdict}")

@@ -24,7 +24,7 @@ from tacit.inference.numerics import (
     student_tail,
     weighted_products,
 )
-from tacit.inference.sequence import EVENTS, SequenceSums
+from tacit.inference.sequence import BINS, EVENTS, SequenceSums
 from tacit.model.counts import group_sums
 
 if TYPE_CHECKING:
@@ -246,15 +246,17 @@ def _sequence_parts(
         assert isinstance(demonstrations, PartitionedDemonstrations)
         sums = demonstrations.reduce(sums_of)
     # Every bin of time must rest on enough events of every direction.
-    bins = 1.0 / (EVENTS * float(shares.max())) if len(shares) else 0.0
-    found = ((TIMES, sums.bins(bins)), (SERIAL, sums.serial()))
-    parts = [
-        _chi_square_part(name, statistic, degrees)
-        if degrees > 0
-        else Part(name=name, absence="there are too few steps")
-        for name, (statistic, degrees) in found
-    ]
-    return parts, ""
+    most = 1.0 / (EVENTS * float(shares.max())) if len(shares) else 0.0
+    sizes = sorted({min(int(most), count) for count in BINS})
+    times = [_chi_square_part(TIMES, *sums.bins(count)) for count in sizes if count > 1]
+    times = [part for part in times if part.degrees > 0]
+    few = "there are too few steps"
+    part = Part(name=TIMES, absence=few)
+    if times:  # as many tests as numbers of bins, by Bonferroni
+        part = min(times, key=lambda one: one.p_value)
+        part = replace(part, p_value=min(1.0, len(times) * part.p_value))
+    serial = _chi_square_part(SERIAL, *sums.serial())
+    return [part, serial if serial.degrees > 0 else Part(name=SERIAL, absence=few)], ""
 
 
 def _residuals(fit: FittedChoices, seen: np.ndarray, expected: np.ndarray) -> np.ndarray:

@@ -16,8 +16,8 @@ from tacit.inference.numerics import square_roots
 
 # Steps of a trajectory that are told apart; later ones are taken together.
 MOST_TIMES = 1000
-# Bins of time at most.
-MOST_BINS = 10
+# Bins of time: few for what changes slowly, many for what turns quickly.
+BINS = (10, 50)
 # Expected events that a sum must rest on to have nearly a normal law: Pearson's rule for cells.
 EVENTS = 5.0
 # Relative size below which a variance is rounding.
@@ -109,7 +109,7 @@ class SequenceSums:
         told = np.einsum("tdd->t", self.information).cumsum()
         if size == 0 or not told[-1] > 0:
             return 0.0, 0
-        count = int(min(most, MOST_BINS))
+        count = int(most)
         middle = told - 0.5 * np.diff(told, prepend=0.0)
         own = np.minimum((count * middle / told[-1]).astype(int), count - 1)
         begins = np.flatnonzero(np.diff(own, prepend=-1))
