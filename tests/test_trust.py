@@ -64,6 +64,14 @@ def test_what_is_said_of_misfit_is_in_the_files():
         held = [f"{100 * row['coverage_of_best_approximation']:.3g} %" for row in pair]
         assert f"| {expert} | {' | '.join(said + held)} |" in PAGE
         assert all(0.9 <= row["coverage_of_best_approximation"] <= 0.99 for row in pair)
+    state = results("misfit-state")["rows"]
+    for row in state:
+        held = row["coverage_of_best_approximation"], row["coverage_of_truth"]
+        assert f"| {row['expert']} | " in PAGE
+        assert all(f"{100 * share:.3g} %" in PAGE for share in (row["misfit_said"], *held))
+    low = {row["expert"] for row in state if row["misfit_said"] < 0.8} - {"right"}
+    (said,) = [line for line in PAGE.splitlines() if line.startswith("Below 80 % in one")]
+    assert all(name in said for name in low)
     counted = results("misfit-counted")
     many = counted["settings"]["draws"]
     each = {(row["expert"], row["constraint"]): row for row in counted["rows"]}
