@@ -480,8 +480,9 @@ def test_wrong_step_costs_on_that_grid_do_not_fit(data):
     recovery = estimator.fit(mdp, tacit.Features(step), seen)
     assert not recovery.goodness.adequate
     assert recovery.identification.findings[0].kind is Kind.MISFIT
-    # State 50 looks forbidden, which mends what else would not fit: the noise alone tells.
-    assert recovery.goodness.failed == ("noise",)
+    # What looks forbidden mends how often each action is taken: the noise tells, and what follows.
+    assert "noise" in recovery.goodness.failed
+    assert any(f.kind is Kind.MISFIT for f in recovery.identification.findings[1:])  # of the names
     assert recovery.goodness.p_value < 1e-6
 
 
