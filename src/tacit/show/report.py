@@ -210,6 +210,7 @@ def _sure(named: NamedRecovery) -> Headline:
             f"{short(named.recovery.temperature)} of reward do not guide it."
         )
     goodness, layout = named.recovery.goodness, named.layout
+    detail = f"{detail} {goodness.power_sentence()}".rstrip()
     trips = isinstance(named.recovery, TripsRecovery)  # each goal has a policy of its own
     if trips and np.isnan(gap) and goodness.adequate and not goodness.absence:
         text = goodness.sentence(layout.state_names, layout.action_names)
