@@ -211,9 +211,13 @@ def test_two_runs_stand_side_by_side(runs, capsys):
     for piece in ("reward: row", "cost 0: hill by column", "price 0", "policy distance"):
         assert piece in out
     told = json.loads(tell(capsys, "compare", runs / "sets", runs / "points", "--json")[1])
-    first = tacit.Recovery.load(runs / "sets")
+    first = tacit.Recovery.load(runs / "sets").standardised
     assert told["numbers"][0]["first"][0] == first.reward_weights[0]
     assert told["numbers"][0]["first"][1:] == first.identification.reward_intervals[0].tolist()
+    raw = json.loads(
+        tell(capsys, "compare", runs / "sets", runs / "points", "--json", "--raw-units")[1]
+    )
+    assert raw["numbers"][0]["first"][0] == tacit.Recovery.load(runs / "sets").reward_weights[0]
     assert 0 < told["visitation_distance"] <= 1
     second = tacit.Recovery.load(runs / "points")
     visits = (first.solution.visitation + second.solution.visitation).sum(axis=1)
@@ -259,17 +263,20 @@ def test_costs_in_other_units_are_not_judged(runs, tmp_path, capsys):
     for name, its in (("weighed", ends), ("barred", barred)):
         changed = dataclasses.replace(known, cost_intervals=its)
         dataclasses.replace(found, identification=changed).save(tmp_path / name)
-        told = json.loads(tell(capsys, "compare", runs / "sets", tmp_path / name, "--json")[1])
+        words = ("compare", runs / "sets", tmp_path / name, "--json", "--raw-units")
+        told = json.loads(tell(capsys, *words)[1])
         price = next(entry for entry in told["numbers"] if entry["name"] == "price 0")
         assert price["differs"] == (name == "weighed")
-    out = tell(capsys, "compare", runs / "sets", tmp_path / "barred")[1]
+    out = tell(capsys, "compare", runs / "sets", tmp_path / "barred", "--raw-units")[1]
     assert "is forbidden in one of them only" in out
 
 
 def test_a_run_stands_against_the_truth(runs, grid, capsys):
-    code, out, _ = tell(capsys, "compare", runs / "sets", grid, "--json")
+    code, out, _ = tell(capsys, "compare", runs / "sets", grid, "--json", "--raw-units")
     told = json.loads(out)
     assert code == 0
+    scaled = json.loads(tell(capsys, "compare", runs / "sets", grid, "--json")[1])
+    assert {**scaled, "numbers": []} == {**told, "numbers": []}  # judged alike
     world = tacit.worlds.hill_grid(seed=0, tightness=0.5).in_gauge
     true = {entry["name"]: entry["second"][0] for entry in told["numbers"]}
     # Least squares on 25 states: exact up to rounding.

@@ -61,7 +61,7 @@ def test_differences_are_those_of_the_numbers_and_their_errors(recoveries):
     assert len(told.rows) == 9  # food, rest and the price of heat, for three pairs
     assert not told.unjudged
     for row in told.rows:
-        one, other = recoveries[row.first], recoveries[row.second]
+        one, other = (recoveries[who].standardised for who in (row.first, row.second))
         if row.quantity == "price 0":
             values = [each.multipliers[0] for each in (one, other)]
             errors = [e.identification.multiplier_standard_errors[0] for e in (one, other)]

@@ -357,13 +357,14 @@ def test_units_of_a_map_do_not_change_gap_and_noise(batches, scale):
 
 
 def test_the_gap_by_hand():
-    # Sums (3, 4) and (1,), reached (3, 3.5) and (1.2,): 0.5 / 5 = 10 % and 0.2 / 1 = 20 %.
+    # Sums (3, 4) and (1,), reached (3, 3.5) and (1.2,). Nothing varies, so each has its sum for a
+    # unit: (0, 1 / 8) of (1, 1), and 20 %.
     mdp = MDP([[[1.0]]], [1.0], 0.0)
     found = expectations(
         mdp, Features([[3.0, 4.0]], [[[1.0]]]), Demonstrations([0, 0], [0, 0], [0, 1, 2])
     )
     gap = found.gap((np.array([3.0, 3.5]), np.array([1.2])))
-    assert gap == pytest.approx(np.sqrt((0.1**2 + 0.2**2) / 2))
+    assert gap == pytest.approx(np.sqrt((0.125**2 / 2 + 0.2**2) / 2))
 
 
 def test_a_map_that_is_zero_everywhere_says_nothing():

@@ -167,7 +167,7 @@ def test_each_group_has_its_own_numbers_with_intervals():
     found = compared([policy(*INNER)] * 2, episodes=30, draws=0)
     table = found.columns
     rows = (table["group"] == "group 1") & (table["quantity"] == "cost 0")
-    own = found.recoveries[1]
+    own = found.recoveries[1].standardised
     assert_array_equal(table["value"][rows], own.cost_weights[0])
     assert_array_equal(table["low"][rows], own.identification.cost_intervals[0][:, 0])
     assert tuple(table["name"][rows]) == own.cost_names[0]

@@ -355,7 +355,7 @@ def test_a_malformed_unit_of_a_study_is_refused(tmp_path):
 
 
 def test_a_bug_in_drawing_is_ours_and_no_bad_input(run, monkeypatch, capsys):
-    def draw(run, *, private):
+    def draw(run, *, private, raw_units):
         raise ValueError("no such colour")
 
     monkeypatch.setattr("tacit.show.page.recovery_document", draw)

@@ -42,7 +42,8 @@ def test_weights_stand_where_they_are_with_their_intervals(recovery):
 
 
 def test_a_map_holds_the_tables_of_the_recovery(world, recovery):
-    for what, table in (("reward", recovery.objective.reward), (0, recovery.objective.costs[0])):
+    objective = recovery.standardised.objective
+    for what, table in (("reward", objective.reward), (0, objective.costs[0])):
         axes = tacit.plot.map(recovery, what, layout=world.layout)
         assert np.allclose(axes.images[0].get_array(), world.layout.grid(table))
     bars = tacit.plot.map(recovery, "visits")

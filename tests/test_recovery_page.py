@@ -33,7 +33,7 @@ from tacit.model.transitions import COMPASS, Layout, with_directions
 from tacit.show import Document, Section, canvas, figure_files
 from tacit.show.arrows import LEAST_SHARE, draw_policy, indifferent
 from tacit.show.canvas import PAINTED, axes_at, new_figure
-from tacit.show.checks import check_sections
+from tacit.show.checks import check_sections, in_shown_units
 from tacit.show.differences import comparison_document
 from tacit.show.grid import extent, map_names, outlines
 from tacit.show.html import LARGEST, render
@@ -535,10 +535,11 @@ def test_what_cannot_be_written_or_read_is_said_in_one_line(rooms, tmp_path, cap
 def test_a_notebook_shows_weights_intervals_prices_and_findings(rooms):
     fragment = rooms.recovery._repr_html_()
     text = read(fragment).text
-    weight = rooms.recovery.cost_weights[0][0]
-    low, high = rooms.recovery.identification.cost_intervals[0][0]
+    found = rooms.recovery.standardised
+    weight = found.cost_weights[0][0]
+    low, high = found.identification.cost_intervals[0][0]
     assert f"heat{weight:.4g}{low:.4g} to {high:.4g}" in text
-    assert f"{rooms.recovery.multipliers[0]:.4g}" in text
+    assert f"{found.multipliers[0]:.4g}" in text
     assert rooms.recovery.identification.findings[0] in text
     assert "<script" not in fragment
 
@@ -593,7 +594,7 @@ def test_pointing_at_a_map_tells_its_value(chrome, pages, grid, width):
     page = chrome.open(pages["grid"], width=width)
     assert page.evaluate(TIP) == ""
     page.point(".cells", across=0.5, down=0.9)  # the middle cell of the last row
-    value = short(float(grid.recovery.objective.reward[22]))
+    value = short(float(grid.recovery.standardised.objective.reward[22]))
     assert page.evaluate(TIP) == f"row 4, column 2: reward {value}"
     inside = "(b => b.left >= 0 && b.right <= innerWidth && b.top >= 0 && b.bottom <= innerHeight)"
     assert page.evaluate(f"{inside}(document.querySelector('.tip').getBoundingClientRect())")
@@ -614,7 +615,7 @@ def test_the_arrow_keys_read_a_map(chrome, pages, grid):
     page.evaluate("document.querySelectorAll('.cells')[1].focus()")
     for key, code in (("ArrowRight", 39), ("ArrowDown", 40), ("ArrowUp", 38), ("ArrowUp", 38)):
         page.press(key, code=code)
-    cost = short(float(grid.recovery.objective.costs[0, 1]))
+    cost = short(float(grid.recovery.standardised.objective.costs[0, 1]))
     assert page.evaluate(TIP) == f"row 0, column 1: cost {cost}"  # it does not leave the map
     page.press("Escape", code=27)
     assert page.evaluate(TIP) == ""
@@ -827,7 +828,7 @@ def test_the_page_shows_the_price_curve_of_a_budget(grid):
     section = next(s for s in recovery_document(grid).sections if s.title == "Under other budgets")
     [gallery] = section.blocks
     [picture] = gallery.blocks
-    prices = grid.extras["prices"]["0"]["multipliers"]
+    prices = in_shown_units(grid).extras["prices"]["0"]["multipliers"]
     assert picture.name == "price-0"
     assert short(float(np.max(prices))) in picture.alt
     assert short(float(np.min(prices))) in picture.alt

@@ -175,7 +175,7 @@ def test_several_tasks_are_saved_together(run, tmp_path):
     weights, prices = joint.plot().axes  # one mark a task and row, where the numbers are
     for panel, each in ((weights, "reward_weights"), (prices, "multipliers")):
         drawn = [np.sort(bar.lines[0].get_xdata()) for bar in panel.containers]
-        wanted = [getattr(one, each) for one in joint.recoveries]
+        wanted = [getattr(one.standardised, each) for one in joint.recoveries]
         assert all(np.isin(w, d).all() for w, d in zip(wanted, drawn, strict=True))
     run.save(tmp_path / "single")
     with pytest.raises(OSError, match="one task"):

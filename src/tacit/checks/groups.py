@@ -28,6 +28,7 @@ from tacit.inverse.noisy.inference import advantages, information, inverse_infor
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import Steps, coordinates
 from tacit.inverse.recovery import Recovery
+from tacit.inverse.standardised import shown
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -56,6 +57,8 @@ class EqualWeightsTest:
         law: where the chance comes from, in words.
         pooled: recovery from all groups together.
         recoveries: one per group.
+        raw_units: whether numbers of groups are those of the features as given, and not of
+            standardised ones.
     """
 
     groups: tuple[str, ...]
@@ -70,11 +73,17 @@ class EqualWeightsTest:
     law: str
     pooled: Recovery
     recoveries: tuple[Recovery, ...]
+    raw_units: bool = False
+
+    @property
+    def _shown(self) -> tuple[Recovery, ...]:
+        """[G] the recoveries in the units of their numbers."""
+        return tuple(shown(one, raw_units=self.raw_units) for one in self.recoveries)
 
     @property
     def columns(self) -> dict[str, np.ndarray]:
         """Name -> column of a table: group, quantity, name, value, low, high, standard_error."""
-        pairs = zip(self.groups, self.recoveries, strict=True)
+        pairs = zip(self.groups, self._shown, strict=True)
         rows = [(group, *row) for group, recovery in pairs for row in numbers_of(recovery)]
         names = ("group", "quantity", "name", "value", "low", "high", "standard_error")
         columns = zip(*rows, strict=True)
@@ -102,7 +111,7 @@ class EqualWeightsTest:
     def _widest(self) -> list[Finding]:
         """The number in which two groups differ most, in standard errors."""
         best, found = 0.0, []
-        for rows in zip(*map(numbers_of, self.recoveries), strict=True):
+        for rows in zip(*map(numbers_of, self._shown), strict=True):
             values, errors = (np.array([row[i] for row in rows]) for i in (2, 5))
             with np.errstate(divide="ignore", invalid="ignore"):  # inf - inf, 0 / 0
                 apart = np.abs(values[:, None] - values)
@@ -132,6 +141,7 @@ def equal_weights_test(
     own_noise: bool = False,
     draws: int | None = None,
     seed: int = 0,
+    raw_units: bool = False,
 ) -> EqualWeightsTest:
     """The `EqualWeightsTest` of groups of episodes.
 
@@ -146,6 +156,7 @@ def equal_weights_test(
         draws: simulated likelihood ratios; 0 takes the chi-square law, None simulates where a
             weight sits on its bound or individuals are named, whose episodes go together.
         seed: of the simulation.
+        raw_units: give numbers of the features as given, and not of standardised ones.
     """
     if draws is not None and draws < 0:
         raise InvalidModel(f"draws must be at least 0; got {draws}")
@@ -208,6 +219,7 @@ def equal_weights_test(
         least=least,
         draws=number,
         law=law,
+        raw_units=raw_units,
     )
 
 

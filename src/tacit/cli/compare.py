@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from errno import ENOENT
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional, Union
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tacit.folders.problem import Problem
     from tacit.folders.runs import Run
     from tacit.inverse.joint.recovery import JointRecovery
+    from tacit.inverse.recovery import Recovery
     from tacit.many import Differences, Number
     from tacit.model.transitions import Layout
 
@@ -46,11 +47,14 @@ class Compare:
     """folders of further runs, or of one problem whose truth is known"""
     out: Annotated[Optional[Path], shown_default("write nothing")] = None
     """page to write, .html; its figures are written beside it"""
+    raw_units: bool = field(default=False, kw_only=True)
+    """compare numbers of the features as given, and not of standardised ones"""
 
     def run(self, terminal: Terminal, shared: Path | None = None) -> Answer:
         """Reads the folders and says where they agree; `shared` holds a fit of all together."""
         from tacit.folders import PAGE
         from tacit.folders.runs import Run
+        from tacit.inverse.standardised import in_one_unit, shown
 
         asked = (self.first, *(self.others or ()))
         folders = [inner for folder in asked for inner in runs_in(folder)]
@@ -58,10 +62,14 @@ class Compare:
             if self.out is not None:
                 raise InvalidModel("out is for runs; a truth has no error bars to draw")
             one = Run.load(folders[0])
-            return _against_truth(one, terminal.load_problem(folders[1]), folders)
+            found = shown(one.recovery, raw_units=self.raw_units)
+            return _against_truth(one, found, terminal.load_problem(folders[1]), folders)
         if len(folders) < 2:
             raise InvalidModel(f"runs to compare must be two or more; {self.first} is one")
         runs = [Run.load(folder) for folder in folders]  # the same folder twice has one name
+        each = {str(n): run.recovery for n, run in enumerate(runs)}
+        alike = in_one_unit(each, raw_units=self.raw_units).values()
+        runs = [replace(run, recovery=one) for run, one in zip(runs, alike, strict=True)]
         found = {_short(folder, folders): run for folder, run in zip(folders, runs, strict=True)}
         pair = len(folders) == 2
         answer = _against_run(runs[0], runs[1], folders) if pair else _side_by_side(found)
@@ -119,6 +127,7 @@ def _with_differences(
     Where `shared` holds a fit in which all have the same weights, that is shown and tested, too.
     """
     from tacit.many import differences
+    from tacit.show.summary import units_sentence
 
     if len(found) < 2:  # the same run twice
         return answer
@@ -134,7 +143,8 @@ def _with_differences(
     title = f"differences, the clearest first{left}"
     heads = ["", "of", "difference", "p", "p by Holm"]
     table = [Table(heads, rows, title)] if rows else []  # the sentences say why there is none
-    parts = [*answer.parts, *table, *told.sentences]
+    units = units_sentence(next(iter(found.values())).recovery)
+    parts = [*answer.parts, units, *table, *told.sentences]
     data = {
         **answer.data,
         "differences": [asdict(row) for row in told.rows],
@@ -143,9 +153,11 @@ def _with_differences(
     joint = None
     if shared is not None:
         from tacit.folders import load
+        from tacit.inverse.standardised import shown as in_units
         from tacit.show.differences import agreements
 
-        joint = load(shared, "JointRecovery")
+        raw = next(iter(found.values())).recovery.standard is None
+        joint = in_units(load(shared, "JointRecovery"), raw_units=raw)
         tests = agreements(joint)
         data["agreement"] = [{"of": n, "p_value": p, "adjusted": q} for n, p, q in tests]
         lines = [[f"weights of {n}", f"{p:.2g}", f"{q:.2g}"] for n, p, q in tests]
@@ -277,7 +289,8 @@ def _other_units(first: dict[str, Number], second: dict[str, Number]) -> dict[in
     return found
 
 
-def _against_truth(run: Run, problem: Problem, folders: Sequence[Path]) -> Answer:
+def _against_truth(run: Run, shown: Recovery, problem: Problem, folders: Sequence[Path]) -> Answer:
+    """What a run is off the truth, judged in its units, and its numbers as they are `shown`."""
     import numpy as np
 
     from tacit.forward.soft_dual import SoftDual
@@ -313,9 +326,11 @@ def _against_truth(run: Run, problem: Problem, folders: Sequence[Path]) -> Answe
         features=problem.features,
         demonstrations=problem.demonstrations,
     )
-    truth = {name: Number(value, value, value) for name, value in _true_numbers(problem).items()}
+    truth = {
+        name: Number(value, value, value) for name, value in _true_numbers(problem, shown).items()
+    }
     titles = [str(folders[0]), f"truth of {folders[1]}"]
-    return _answer(numbers_of(found), truth, titles, judged.scalars(), "judged in the true world")
+    return _answer(numbers_of(shown), truth, titles, judged.scalars(), "judged in the true world")
 
 
 def true_weights(problem: Problem) -> list[tuple[int, tuple[str, ...], np.ndarray]]:
@@ -345,10 +360,14 @@ def _feature_weights(features: np.ndarray, table: np.ndarray) -> np.ndarray | No
     return weights if exact else None
 
 
-def _true_numbers(problem: Problem) -> dict[str, float]:
-    """The true weights and budgets in the gauge, where the truth is made of the features."""
+def _true_numbers(problem: Problem, found: Recovery) -> dict[str, float]:
+    """The true weights and budgets in the gauge and the units of what was found.
+
+    Where the truth is made of the features.
+    """
     numbers = {}
-    for k, names, weights in true_weights(problem):
+    for k, names, raw in true_weights(problem):
+        weights = raw if found.standard is None else raw * found.standard.deviations[k + 1]
         if (size := float(abs(weights).sum())) > 0:
             of, scaled = "reward" if k < 0 else f"cost {k}", (weights / size).tolist()
             numbers |= {f"{of}: {name}": one for name, one in zip(names, scaled, strict=True)}

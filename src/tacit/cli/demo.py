@@ -115,7 +115,7 @@ def _numbers(run: Run) -> list[tuple[str, str, str]]:
 
     told = {"reward": "wants", "cost": "refuses", "price": "price of one unit of that"}
     rows = []
-    for key, one in numbers_of(run.recovery).items():
+    for key, one in numbers_of(run.recovery.standardised).items():
         kind, _, name = key.partition(": ")
         if (said := told.get(kind.partition(" ")[0])) is not None:
             ends = f"[{one.low:.3g}, {one.high:.3g}]"

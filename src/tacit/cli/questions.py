@@ -197,7 +197,9 @@ def further_results(
         )
     if arguments.groups:
         chosen = estimator if isinstance(estimator, Likelihood) else None
-        asked["groups"] = lambda: checks.equal_weights_test(*task, estimator=chosen, seed=seed)
+        asked["groups"] = lambda: checks.equal_weights_test(
+            *task, estimator=chosen, seed=seed, raw_units=arguments.raw_units
+        )
     if arguments.diagnose:
         chosen = estimator if isinstance(estimator, Likelihood) else None
         asked["diagnose"] = lambda: checks.diagnose(
@@ -330,15 +332,15 @@ def recover_groups(arguments: Recover, terminal: Terminal) -> Answer:
         one = cast("Likelihood | None", estimator)
         joint = shared_run(arguments, problem, seen, groups, estimator=one, place=place)
         if not arguments.no_report:
-            Report(place).run(terminal)
+            Report(place, raw_units=arguments.raw_units).run(terminal)
         heading = f"With {arguments.share} shared, tasks in the order {', '.join(groups)}:\n"
-        parts += [heading, joint.summary(), f"written: {place}"]
+        parts += [heading, joint.summary(raw_units=arguments.raw_units), f"written: {place}"]
         data["shared"] = str(place)
         if joint.status.name == "NOT_CONVERGED":
             wrong.append(f"with {arguments.share} shared: {joint.status.value}")
         wrong += joint.findings[:1] if arguments.strict and not joint.goodness.adequate else []
     page = None if arguments.no_report else arguments.out / f"{COMPARED}.html"
-    told = Compare(runs[0], runs[1:], page).run(terminal, place)
+    told = Compare(runs[0], runs[1:], page, raw_units=arguments.raw_units).run(terminal, place)
     each = {name: one.data["extras"] for name, one in answers.items()}
     data = {**told.data, **data, "runs": [str(run) for run in runs], "extras": each}
     parts = [*told.parts, *said, *parts, f"written: {', '.join(map(str, runs))}"]

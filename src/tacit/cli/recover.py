@@ -143,6 +143,8 @@ class Recover:
     """exit code 3 where the model does not fit what was seen"""
     no_report: bool = False
     """write no report.html"""
+    raw_units: bool = False
+    """show weights and prices of the features as given, and not of standardised ones"""
 
     def __post_init__(self) -> None:
         if self.share != "none" and self.by is None:
@@ -210,11 +212,13 @@ class Recover:
                 with going, progress as tell, watching([tell, claim.checkpoint]):
                     run = _fit(self, problem, seen, estimator, hashes)
                     if terminal.show is not None:  # the answer first: pages and their figures wait
-                        terminal.show(run_parts(run))
+                        terminal.show(run_parts(run, raw_units=self.raw_units))
                     if not self.mixed and (run.recovery.multipliers > 0).any():
                         run = with_price_curves(problem, run)
                 claim.finish(run)
-            report = None if self.no_report else write_report(run, self.out).data["report"]
+            report = None
+            if not self.no_report:
+                report = write_report(run, self.out, raw_units=self.raw_units).data["report"]
         answer = _answer(self, run, report)
         told = terminal.show is not None and not claim.done
         return replace(answer, parts=answer.parts[-1:]) if told else answer
@@ -361,5 +365,6 @@ def _answer(arguments: Recover, run: Run, report: object) -> Answer:
     wrong = [found.status.value] if found.status.name == "NOT_CONVERGED" else []
     if arguments.strict and not arguments.mixed and not found.goodness.adequate:
         wrong.append(data["fit"])
-    parts = [*run_parts(run), f"written: {arguments.out}" + (f", {report}" if report else "")]
+    shown = run_parts(run, raw_units=arguments.raw_units)
+    parts = [*shown, f"written: {arguments.out}" + (f", {report}" if report else "")]
     return Answer(parts, data, 3 if wrong else 0, wrong[:1])

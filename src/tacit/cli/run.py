@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Optional, cast
 
@@ -50,6 +50,8 @@ class Report:
     """file of the page; only the default writes figures as well"""
     private: bool = False
     """leave out states, episodes, groups and paths, so that the page can be shared"""
+    raw_units: bool = field(default=False, kw_only=True)
+    """weights and prices of the features as given, and not of standardised ones"""
 
     def run(self, terminal: Terminal) -> Answer:
         """Writes the page of a run, and says where."""
@@ -58,11 +60,17 @@ class Report:
         out = self.folder / PAGE if self.out is None else self.out
         _check_name(out, given=self.out is not None)
         run = Run.load(self.folder, several=True)
-        return write_report(run, self.folder, out=self.out, private=self.private)
+        asked = {"private": self.private, "raw_units": self.raw_units}
+        return write_report(run, self.folder, out=self.out, **asked)
 
 
 def write_report(
-    run: Run, folder: Path, *, out: Path | None = None, private: bool = False
+    run: Run,
+    folder: Path,
+    *,
+    out: Path | None = None,
+    private: bool = False,
+    raw_units: bool = False,
 ) -> Answer:
     """Writes the page of a run, with figures beside it where it goes into the run's folder."""
     from tacit.files.atomic import check_folder, write_bytes
@@ -74,7 +82,7 @@ def write_report(
     make = recovery_document
     if holds_several(run):
         from tacit.show.several import several_document as make
-    page = render(document := make(run, private=private)).encode()
+    page = render(document := make(run, private=private, raw_units=raw_units)).encode()
     figures = figure_files(document) if out is None and not private else {}
     check_folder(folder / FIGURES)
     if figures:
@@ -105,6 +113,8 @@ class Figures:
     """kind of file"""
     width: str = "89mm"
     """width of a figure in mm, cm or in; text keeps its size in points"""
+    raw_units: bool = field(default=False, kw_only=True)
+    """weights and prices of the features as given, and not of standardised ones"""
 
     def __post_init__(self) -> None:
         if not SMALLEST <= self.inches <= LARGEST:
@@ -130,9 +140,11 @@ class Figures:
         from tacit.files.atomic import write_bytes
         from tacit.folders.runs import Run
         from tacit.show.canvas import MISSING, styled
+        from tacit.show.checks import in_shown_units
 
         out = self.folder / FIGURES if self.out is None else self.out
-        figures = _all_figures(Run.load(self.folder, several=True))
+        run = Run.load(self.folder, several=True)
+        figures = _all_figures(in_shown_units(run, raw_units=self.raw_units))
         out.mkdir(parents=True, exist_ok=True)
         written, boxes = [], []
         for name, figure in figures.items():

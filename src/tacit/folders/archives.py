@@ -32,6 +32,7 @@ from tacit.model.transitions import Layout
 if TYPE_CHECKING:
     from tacit.inverse.parameters import Parameters
     from tacit.inverse.recovery import Recovery
+    from tacit.inverse.standardised import Standard
 
 MODEL = ("successors", "probabilities", "initial", "discount")
 PLACES = ("available", "state_names", "action_names", "rows", "columns", "directions", "notes")
@@ -264,16 +265,30 @@ def check_recovery(found: Recovery) -> None:
             "visitation": (solution.visitation, (states, actions)),
             "values": (solution.values, (states,)),
             "costs spent": (solution.spent, (costs,)),
+            "prices of the solution": (solution.multipliers, (costs,)),
         }
     for k, (weights, names) in enumerate(zip(found.cost_weights, found.cost_names, strict=True)):
         wanted[f"weights of cost {k}"] = (weights, (len(names),))
         wanted[f"intervals of cost {k}"] = (known.cost_intervals[k], (len(names), 2))
         wanted[f"errors of cost {k}"] = (known.cost_standard_errors[k], (len(names),))
+    if found.standard is not None:
+        wanted |= _wanted_units(found.standard, [rewards, *map(len, found.cost_names)])
     for name, column in found.history.columns.items():
         wanted[f"history of {name}"] = (column, np.shape(column))
     if np.ndim(objective.costs) not in (2, 3) or np.ndim(objective.reward) not in (1, 2):
         raise BadFile("its reward must be tables by state, and action; and so its costs")
     check_shapes(wanted | _wanted_of(found.parameters))
+
+
+def _wanted_units(units: Standard, sizes: list[int]) -> Wanted:
+    """The arrays about standardised features, of so many each, and the shapes they must have."""
+    many = sum(sizes) + 2 * (len(sizes) - 1) if len(units.intervals) else 0
+    deviations = zip(units.deviations, sizes, strict=True)
+    return {
+        "standardised intervals": (units.intervals, (many, 2)),
+        "standardised errors": (units.standard_errors, (many,)),
+        **{f"deviations {k}": (part, (size,)) for k, (part, size) in enumerate(deviations)},
+    }
 
 
 def check_shapes(wanted: Wanted) -> None:

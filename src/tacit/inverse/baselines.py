@@ -23,6 +23,7 @@ from tacit.inverse.noisy.convex import Convex
 from tacit.inverse.noisy.likelihood import Likelihood, maximise
 from tacit.inverse.recovery import Recovery, RecoveryCertificate, delivered
 from tacit.inverse.sets import unidentified
+from tacit.inverse.standardised import Standard, standard_of
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, coefficient_names
 
@@ -56,7 +57,7 @@ class RewardOnly:
         estimator = method(self.free_reward, tolerance=self.tolerance, max_steps=self.max_steps)
         found = estimator.fit(mdp, alone, demonstrations, throw=False)
         empty = [np.full(table.shape[-1], np.nan) for table in features.costs]
-        known = found.identification
+        known, scaled = found.identification, found.standardised.identification
         blank = unidentified(np.empty(0), empty, active=np.zeros(len(empty), bool))
         own, size = found.parameters, features.reward.shape[-1]
         extra = sum(len(weights) for weights in empty)
@@ -77,6 +78,13 @@ class RewardOnly:
                 findings=findings_after_fit(found, left_out(features)),
             ),
             estimator=repr(self),
+            standard=standard_of(mdp, features).knowing(
+                replace(
+                    blank,
+                    reward_intervals=scaled.reward_intervals,
+                    reward_standard_errors=scaled.reward_standard_errors,
+                )
+            ),
         )
         return delivered(recovery, throw)
 
@@ -161,7 +169,27 @@ class ConstraintOnly:
             ),
             estimator=repr(self),
         )
-        return delivered(recovery, throw)
+        standard = _standard(mdp, features, recovery, found)
+        return delivered(replace(recovery, standard=standard), throw)
+
+
+def _standard(mdp: MDP, features: Features, recovery: Recovery, alone: Recovery) -> Standard:
+    """What is known in standard units, where the reward is given: `alone` has it as one feature."""
+    units, inner = standard_of(mdp, features), alone.standardised
+    scaled = recovery.reward_weights * units.deviations[0]
+    size = float(np.abs(scaled).sum())
+    weights, known = scaled / size, inner.identification
+    # Prices are in rewards, of which the noise is as many as one unit of it.
+    rate = recovery.temperature / size / inner.temperature
+    return units.knowing(
+        replace(
+            known,
+            reward_intervals=np.stack([weights, weights], axis=1),
+            reward_standard_errors=np.zeros(len(weights)),
+            multiplier_intervals=known.multiplier_intervals * rate,
+            multiplier_standard_errors=known.multiplier_standard_errors * rate,
+        )
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ from tacit.engine.progress import Callback
 from tacit.engine.sampler import Chains, sampled
 from tacit.errors import InvalidModel, not_installed
 from tacit.inverse.batch import Batch, Estimator, posed, searched, tell
+from tacit.inverse.diagnostics import Identification
 from tacit.inverse.doubts import POSTERIOR_DRAWS, Posterior, chain_findings, truncated
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
@@ -32,6 +33,7 @@ from tacit.inverse.noisy.steps import Steps, coordinates
 from tacit.inverse.parameters import BLIND, CONFIDENCE
 from tacit.inverse.recovery import Recovery
 from tacit.inverse.sets import coefficients
+from tacit.inverse.standardised import Standard
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, known_rest
 
@@ -107,6 +109,35 @@ def check_replicates(replicates: int) -> None:
 
 def widened(recovery: Answer, batch: Batch, units: Units) -> Answer:
     """The recovery with the intervals and standard errors of replicates that drew such units."""
+    known, standard = _counted(recovery, batch, units), recovery.standard
+    if standard is not None and not standard.uniform:
+        scaled = _counted(recovery.standardised, _in_units(batch, standard), units)
+        standard = standard.knowing(scaled)
+    return replace(recovery, identification=known, standard=standard)
+
+
+def _in_units(batch: Batch, units: Standard) -> Batch:
+    """The same recoveries about standardised features."""
+    reward, *costs = units.deviations
+    weights = batch.reward_weights * reward
+    norm = np.abs(weights).sum(axis=1, keepdims=True)
+    norm = np.where(norm > 0, norm, 1.0)  # without a reward prices are in units of the noise
+    parts = [part * unit for part, unit in zip(batch.cost_weights, costs, strict=True)]
+    sizes = [part.sum(axis=1) for part in parts]
+    totals = np.stack(sizes, axis=1) if sizes else np.zeros((len(batch), 0))
+    known = np.where(totals > 0, totals, 1.0)
+    return replace(
+        batch,
+        reward_weights=weights / norm,
+        cost_weights=tuple(part / own[:, None] for part, own in zip(parts, known.T, strict=True)),
+        multipliers=batch.multipliers * known / norm,
+        budgets=batch.budgets / known,
+        temperatures=batch.temperatures / norm[:, 0],
+    )
+
+
+def _counted(recovery: Recovery, batch: Batch, units: Units) -> Identification:
+    """What is known, with the intervals and standard errors of the replicates."""
     ends, held = [50.0 * (1.0 - CONFIDENCE), 50.0 * (1.0 + CONFIDENCE)], 0
 
     def known_draws(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -148,7 +179,7 @@ def widened(recovery: Answer, batch: Batch, units: Units) -> Answer:
     }
     if held:
         said += f" Numbers that no resample moves off a bound ({held}) keep their own intervals."
-    known = replace(
+    return replace(
         known,
         **found,
         reward_standard_errors=errors(batch.reward_weights),
@@ -157,7 +188,6 @@ def widened(recovery: Answer, batch: Batch, units: Units) -> Answer:
         budget_standard_errors=errors(batch.budgets),
         findings=(*known.findings, Finding(said, Kind.ERRORS, number=float(len(batch)))),
     )
-    return replace(recovery, identification=known)
 
 
 # Chains of a sampler, and the draws kept of each.

@@ -8,6 +8,7 @@ to one number a feature. "Blocks" are one array for the reward, then one per con
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
@@ -101,14 +102,17 @@ class Expectations:
             for deviation, span in zip(self.deviations, self.spans, strict=True)
         )
 
-    def guarantee(self, reached: Blocks, sampling: Blocks) -> np.ndarray:
+    def guarantee(
+        self, reached: Blocks, sampling: Blocks, units: Sequence[np.ndarray] | None = None
+    ) -> np.ndarray:
         """[1 + K] most that any return or cost with weights of L1 norm 1 differs between policies.
 
         |J(demonstrator) - J(recovered)| for the policy whose feature expectations are `reached`,
-        with `sampling` either `hoeffding` or `bernstein` bounds.
+        with `sampling` either `hoeffding` or `bernstein` bounds; the features divided by `units`.
         """
-        parts = zip(self.means, reached, sampling, self.truncation, strict=True)
-        return np.array([(np.abs(m - r) + s + t).max() for m, r, s, t in parts])
+        given = [1.0] * len(self.means) if units is None else units
+        parts = zip(self.means, reached, sampling, self.truncation, given, strict=True)
+        return np.array([((np.abs(m - r) + s + t) / unit).max() for m, r, s, t, unit in parts])
 
     def spending(self, features: Features) -> Spending | None:
         """What these trajectories spend of the cost features."""
@@ -117,7 +121,8 @@ class Expectations:
     def gap(self, reached: Blocks) -> float:
         """How far a policy's feature expectations `reached` are from these.
 
-        Each block relative to its own Euclidean norm, root mean square over the blocks.
+        Each block relative to its own Euclidean norm, every feature scaled to a range of one; root
+        mean square over the blocks.
         """
         return self._relative(tuple(r - m for r, m in zip(reached, self.means, strict=True)))
 
@@ -132,9 +137,18 @@ class Expectations:
         return self._relative(self.truncation)
 
     def _relative(self, blocks: Blocks) -> float:
-        norms = [math.sqrt(mean @ mean) for mean in self.means]
+        # Of what never varies the unit is its own sum, which only the length of a way changes.
+        units = [
+            np.where(span > 0, span, np.where(mean != 0, np.abs(mean), 1.0))
+            for span, mean in zip(self.spans, self.means, strict=True)
+        ]
+        norms = [
+            math.sqrt(((mean / unit) ** 2).sum())
+            for mean, unit in zip(self.means, units, strict=True)
+        ]
         sizes = [norm if norm > 1e-12 else 1.0 for norm in norms]  # never incurred: absolute
-        shares = [((b / size) ** 2).sum() for b, size in zip(blocks, sizes, strict=True)]
+        parts = zip(blocks, units, sizes, strict=True)
+        shares = [((block / unit / size) ** 2).sum() for block, unit, size in parts]
         return math.sqrt(sum(shares) / len(shares))
 
 

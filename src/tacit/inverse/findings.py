@@ -264,24 +264,27 @@ def feature_findings(features: Features, mdp: MDP | None = None) -> list[Finding
     return findings
 
 
-def guarantee_findings(seen: Expectations, reached: Blocks) -> list[Finding]:
+def guarantee_findings(
+    seen: Expectations, reached: Blocks, deviations: Sequence[np.ndarray]
+) -> list[Finding]:
     """How far the recovered policy can be from the demonstrator, for any weights in the span.
 
-    |J(demonstrator) - J(recovered)| <= |w|_1 (gap + sampling + truncation), for every w.
+    |J(demonstrator) - J(recovered)| <= |w|_1 (gap + sampling + truncation), for every w of features
+    divided by their deviations.
     """
     if seen.trajectories < 2:
         return []
-    hoeffding = seen.guarantee(reached, seen.hoeffding())
-    bernstein = seen.guarantee(reached, seen.bernstein())
+    hoeffding = seen.guarantee(reached, seen.hoeffding(), deviations)
+    bernstein = seen.guarantee(reached, seen.bernstein(), deviations)
     bounds = [min(pair) for pair in zip(hoeffding, bernstein, strict=True)]
     if not np.isfinite(bounds).all():  # without a discount sums have no range
         return []
     parts = ["reward"] + [f"cost {k}" for k in range(len(bounds) - 1)]
     listed = "; ".join(f"{name} {bound:.3g}" for name, bound in zip(parts, bounds, strict=True))
     said = (
-        "For any weights of L1 norm 1 the recovered policy and the demonstrator collect sums that "
-        f"differ, with 95 % confidence, by at most: {listed} (discounted; the better of the "
-        "Hoeffding and the empirical Bernstein bound)."
+        "For any weights of standardised features, of L1 norm 1, the recovered policy and the "
+        f"demonstrator collect sums that differ, with 95 % confidence, by at most: {listed} "
+        "(discounted; the better of the Hoeffding and the empirical Bernstein bound)."
     )
     return [Finding(said, number=max(bounds))]
 

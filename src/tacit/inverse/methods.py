@@ -36,6 +36,7 @@ from tacit.inverse.recovery import (
     status_of,
 )
 from tacit.inverse.sets import HardConstraint, unidentified, unmeasured
+from tacit.inverse.standardised import standard_of
 from tacit.model.ends import close, led_to_an_end
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective, coefficient_names
@@ -262,6 +263,7 @@ def _recovery(
         observed_steps=demonstrations.steps,
         forbidden=found.forbidden,
         parameters=parameters,
+        standard=standard_of(mdp, features) if found.cost_names is None else None,
     )
 
 

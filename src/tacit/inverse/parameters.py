@@ -257,12 +257,12 @@ class Parameters:
         """The `Parameters` of linear forms of these: rows [Q, P] . coefficients.
 
         Args:
-            rows: [Q, P]; one that is a single 1 keeps the limit of its coefficient.
+            rows: [Q, P]; one that is a multiple of a single coefficient keeps its limit.
             names: [Q].
             lower: [Q] smallest values allowed.
         """
-        same = (np.count_nonzero(rows, axis=1) == 1) & (rows.max(axis=1, initial=0.0) == 1.0)
-        at = rows.argmax(axis=1)
+        factors, at = rows.max(axis=1, initial=0.0), rows.argmax(axis=1)
+        same = (np.count_nonzero(rows, axis=1) == 1) & (factors > 0.0)
         return replace(
             self,
             names=tuple(names),
@@ -271,7 +271,7 @@ class Parameters:
             jacobian=rows @ self.jacobian,
             lower=lower,
             upper=None,
-            limits=np.where(same, self.limits[at], np.nan),
+            limits=np.where(same, factors * self.limits[at], np.nan),
         )
 
     def given(self, j: int) -> Parameters:

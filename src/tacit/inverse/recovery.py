@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
@@ -17,6 +18,7 @@ from tacit.inverse.expectations import Blocks, Expectations, Spending
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance
 from tacit.inverse.parameters import CONFIDENCE, Parameters
 from tacit.inverse.sets import HardConstraint, Lapses, unmeasured, weights_as_parameters
+from tacit.inverse.standardised import Standard, shown, standardised
 from tacit.model.objective import Objective
 from tacit.model.transitions import read_only
 
@@ -204,6 +206,7 @@ class Recovery(Saved):
         available: [S, A] bool, the actions of the world without what is forbidden and without the
             simplest explanation, that of `solution`; None where no hard constraint was sought.
         spending: what the demonstrator spends of each cost feature; None where that is not known.
+        standard: the units of `standardised`; None where the features are not known.
     """
 
     reward_weights: np.ndarray
@@ -231,6 +234,7 @@ class Recovery(Saved):
     simplest: tuple[HardConstraint, ...] = ()
     available: np.ndarray | None = None
     spending: Spending | None = None
+    standard: Standard | None = None
 
     def __post_init__(self) -> None:
         for name in ("reward_weights", "multipliers", "budgets"):
@@ -249,6 +253,16 @@ class Recovery(Saved):
         if not len(self.parameters):
             object.__setattr__(self, "parameters", weights_as_parameters(self))
 
+    @cached_property
+    def standardised(self) -> Self:
+        """The same answer about features divided by their standard deviations: in no unit.
+
+        Its weights, prices, budgets, noise and their intervals are those of such features; its
+        coefficients stay those of the features as they were given. Summaries, pages and comparisons
+        show it first. It is the recovery itself where `standard` is None.
+        """
+        return cast("Self", standardised(self))
+
     @property
     def aic(self) -> float:
         """Akaike's criterion, smaller is better: 2 * coefficients - 2 * log-likelihood."""
@@ -264,12 +278,17 @@ class Recovery(Saved):
 
     @property
     def noise_prices(self) -> Parameters:
-        """[K] price of each budget over the temperature, with its errors: what data tell best."""
+        """[K] price of each budget over the temperature, with its errors: what data tell best.
+
+        In the units of the cost features, which are their deviations where they are standardised.
+        """
         blocks = np.repeat(
             np.arange(1 + len(self.cost_names)),
             [len(self.reward_names), *map(len, self.cost_names)],
         )
         rows = (blocks == 1 + np.arange(len(self.cost_names))[:, None]).astype(float)
+        if self.standard is not None and self.standard.applied:
+            rows *= self.standard.stacked
         names = [f"price {k} / temperature" for k in range(len(rows))]
         return self.parameters.mapped(rows, names=names, lower=np.zeros(len(rows)))
 
@@ -302,17 +321,23 @@ class Recovery(Saved):
 
         return cautious(self, mdp, confidence=confidence)
 
-    def summary(self, layout: Layout | None = None) -> str:
-        """The page a person reads first, as plain text, by the layout's names where it has any."""
+    def summary(self, layout: Layout | None = None, *, raw_units: bool = False) -> str:
+        """The page a person reads first, as plain text, by the layout's names where it has any.
+
+        Weights and prices are of standardised features, or with `raw_units` as in the attributes.
+        """
         from tacit.show.summary import summarise
 
-        return summarise(self, layout)
+        return summarise(shown(self, raw_units=raw_units), layout)
 
-    def plot(self, layout: Layout | None = None) -> Figure:
-        """One figure of weights, prices and, where a layout says where states lie, maps."""
+    def plot(self, layout: Layout | None = None, *, raw_units: bool = False) -> Figure:
+        """One figure of weights, prices and, where a layout says where states lie, maps.
+
+        Units as in `summary`.
+        """
         from tacit.show.plot import overview
 
-        return overview(self, layout=layout)
+        return overview(shown(self, raw_units=raw_units), layout=layout)
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

@@ -23,6 +23,7 @@ from tacit.inverse.joint.tasks import Task
 from tacit.inverse.parameters import ONE_SIDED, TWO_SIDED
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery, RecoveryStatus
+from tacit.inverse.standardised import in_one_unit, unit_findings
 
 # What is said of a price in units of the noise, where no reward is known.
 OVER_NOISE = " over the noise"
@@ -180,22 +181,28 @@ def _spoken(row: Difference) -> Finding:
 
 
 def differences(
-    recoveries: Mapping[str, Recovery], *, individuals: Mapping[str, ArrayLike] | None = None
+    recoveries: Mapping[str, Recovery],
+    *,
+    individuals: Mapping[str, ArrayLike] | None = None,
+    raw_units: bool = False,
 ) -> Differences:
     """The `Differences` of recoveries by name.
 
     Weights are those of sum 1, prices in units of the reward: so groups may differ in their noise.
-    A number on its bound is judged by the end of its interval.
+    Both are of standardised features, each in the deviations of its own world, or with `raw_units`
+    of the features as given. A number on its bound is judged by the end of its interval.
 
     Args:
         recoveries: name -> what was recovered.
         individuals: name -> names of the individuals whose demonstrations these were. Two with
             none in common are independent of each other; of others the errors add up, as if
             they depended on each other as badly as they can.
+        raw_units: compare numbers of the features as given.
     """
     if len(recoveries) < 2:
         raise InvalidModel(f"at least two recoveries are needed to compare; got {len(recoveries)}")
-    numbers = {name: dict(_numbers(one)) for name, one in recoveries.items()}
+    shown = in_one_unit(recoveries, raw_units=raw_units)
+    numbers = {name: dict(_numbers(one)) for name, one in shown.items()}
     who = {name: {*map(str, np.ravel(own))} for name, own in (individuals or {}).items()}
     rows, unjudged, shared = [], [], {}
     for first, second in combinations(numbers, 2):
@@ -235,6 +242,7 @@ def differences(
     found = [replace(row, adjusted=fair) for row, fair in zip(rows, adjusted, strict=True)]
     order = [found[i] for i in largest_first([-row.p_value for row in found])]
     doubts = [doubt for name, one in recoveries.items() for doubt in _doubts(name, one)]
+    doubts += unit_findings(shown)
     doubts = [*_dependence(shared), *doubts]
     return Differences(tuple(recoveries), tuple(order), tuple(unjudged), tuple(doubts))
 

@@ -7,12 +7,15 @@ single numbers. So results that come later are shown as well.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from tacit.checks.prices import PriceCurve
-from tacit.folders.runs import plain
+from tacit.folders.runs import Run, plain
+from tacit.inverse.standardised import Factors, shown
 from tacit.show import (
     Block,
     Cells,
@@ -290,6 +293,29 @@ def budget_sections(named: NamedRecovery, extras: Mapping[str, object]) -> list[
     pictures = [_curve_picture(named, curve) for curve in price_curves(extras)]
     lead = "What a budget would be worth if it were another, everything else being as recovered."
     return [Section("Under other budgets", [Gallery(pictures)], lead)] if pictures else []
+
+
+def in_shown_units(run: Run, *, raw_units: bool = False) -> Run:
+    """The run, its numbers and those under other budgets in the units that are shown."""
+    found, curves = shown(run.recovery, raw_units=raw_units), run.extras.get(PRICES)
+    units = getattr(run.recovery, "standard", None)
+    if raw_units or units is None or units.applied or not isinstance(curves, Mapping):
+        return replace(run, recovery=found)
+    factors = Factors.of(run.recovery, units)
+    changed = {
+        k: _rescaled(curve, factors.reward, float(factors.costs[int(k)]))
+        for k, curve in curves.items()
+    }
+    return replace(run, recovery=found, extras={**run.extras, PRICES: changed})
+
+
+def _rescaled(curve: Mapping[str, Any], reward: float, cost: float) -> dict[str, Any]:
+    """A price curve in units of the reward and of the cost so many times as small."""
+    rates: dict[str, Any] = {"budgets": cost, "spent": cost, "multipliers": reward / cost}
+    rates |= {"values": reward, "noise": reward}
+    if curve.get("corners") is not None:
+        rates["corners"] = np.array([cost, reward])
+    return {**curve, **{n: np.asarray(curve[n], dtype=float) * rate for n, rate in rates.items()}}
 
 
 def price_curves(extras: Mapping[str, object]) -> list[PriceCurve]:

@@ -17,6 +17,7 @@ from tacit.many import Differences, numbers_of
 from tacit.show import Block, Document, Headline, Items, Picture, Section, Tone
 from tacit.show.canvas import INK, axes_at, fit_text, new_figure, plain, styled, svg
 from tacit.show.curves import Interval, draw_intervals
+from tacit.show.summary import units_sentence
 from tacit.show.tables import Column, Row, Table, interval_words, short
 
 MOST_DRAWN = 24  # differences; all are in the table
@@ -32,10 +33,11 @@ def comparison_document(
     """The page about several recoveries: what each wants and refuses, and how they differ.
 
     Args:
-        recoveries: name -> what was recovered.
-        told: their differences.
+        recoveries: name -> what was recovered, all in the units to show.
+        told: their differences, in these.
         shared: the fit in which all of them have the same weights, where there is one.
     """
+    first = next(iter(recoveries.values()))
     gaps = [
         (f"{r.quantity}: {r.name}", Interval(f"{r.first} - {r.second}", r.value, r.low, r.high))
         for r in told.rows[:MOST_DRAWN]
@@ -68,7 +70,8 @@ def comparison_document(
         f"{listed(list(recoveries), 6)} compared",
         said,
         [one for one in sections if one.blocks],
-        lead="What each wants and refuses, side by side, and what is sure about the differences.",
+        lead="What each wants and refuses, side by side, and what is sure about the differences. "
+        + units_sentence(first),
     )
 
 

@@ -25,7 +25,7 @@ from tacit.inverse.findings import worst_first
 from tacit.inverse.recovery import Recovery
 from tacit.show import Block, Choice, Details, Document, Gallery, Picture, anchor, free_name
 from tacit.show.canvas import CELL, EMPTY, FAINT, INK, MARKED, MUTED, PAPER, SERIES, readable
-from tacit.show.summary import coefficient_table
+from tacit.show.summary import coefficient_table, units_sentence
 from tacit.show.tables import Bar, Cell, number_in, short
 
 LARGEST = 1_000_000  # bytes
@@ -222,6 +222,7 @@ ROWS_SHOWN = 10  # features of a table, and findings, in a notebook
 
 def recovery_html(recovery: Recovery) -> str:
     """A short HTML fragment for a notebook; its colours are the notebook's own."""
+    recovery = recovery.standardised
     known = recovery.identification
     several = len(recovery.cost_weights) > 1
     weights = recovery.reward_weights
@@ -241,6 +242,7 @@ def recovery_html(recovery: Recovery) -> str:
     fragment = template("notebook.html").render(
         estimator=recovery.estimator.partition("(")[0] or "an unnamed estimator",
         status=recovery.status.value,
+        units=units_sentence(recovery),
         misfit="" if recovery.goodness.adequate else recovery.goodness.sentence(),
         tables=tables,
         coefficients="\n".join(coefficient_table(recovery)),

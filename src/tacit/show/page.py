@@ -40,6 +40,7 @@ from tacit.show.quantities import (
     weight_tables,
 )
 from tacit.show.report import NAMED, by_name, capital, headlines
+from tacit.show.summary import units_sentence
 from tacit.show.tables import Bar, Cell, Column, Row, Table, scale_of, short
 
 MOST_TRAJECTORIES = 300
@@ -58,12 +59,15 @@ HEADS = {  # of the columns about trajectories
     "share_optimal": Column("Best actions", "% of its steps"),
 }
 WEIGHTS = (
-    "A weight says how much one unit of a feature counts. An expected discounted cost is what the "
+    "A weight says how much one unit of a feature counts: its standard deviation, unless raw units "
+    "are shown. An expected discounted cost is what the "
     "whole way costs on average, later steps counting less; its budget is the most it accepts."
 )
 
+SEARCH = "Weights and prices on the way are in the units of the features as given."
 
-def recovery_document(run: Run, *, private: bool = False) -> Document:
+
+def recovery_document(run: Run, *, private: bool = False, raw_units: bool = False) -> Document:
     """The report of a run: findings, maps or bars, weights, convergence, guarantees, data.
 
     `render` turns it into one HTML page; its figures can be read by pointing and by keys.
@@ -71,8 +75,11 @@ def recovery_document(run: Run, *, private: bool = False) -> Document:
     Args:
         run: what was recovered, and from what.
         private: whether to leave out states, episodes, groups and paths, so that it can be shared.
+        raw_units: whether weights and prices are of the features as given, not of standardised
+            ones.
     """
     run = without_names(run) if private else run
+    given, run = run.recovery, further.in_shown_units(run, raw_units=raw_units)
     run = replace(run, recovery=by_name(run.recovery, run.layout))
     named = NamedRecovery(run.recovery, run.layout, bool(run.data.get("moves_estimated")))
     states = Section("State by state", [state_table(named), *state_choice(named)])
@@ -85,7 +92,7 @@ def recovery_document(run: Run, *, private: bool = False) -> Document:
         *further.budget_sections(named, run.extras),
         *check_sections({name: one for name, one in run.extras.items() if name != further.PRICES}),
         guarantee_section(run),
-        Section("Convergence", convergence_blocks(named)),
+        Section("Convergence", convergence_blocks(NamedRecovery(given, run.layout)), SEARCH),
         data_section(run),
         *([] if private else [reproduce_section(run)]),
     ]
@@ -96,7 +103,8 @@ def recovery_document(run: Run, *, private: bool = False) -> Document:
         title=title_of(run.config),
         headlines=headlines(named, assumed, answers(run.extras)),
         sections=sections,
-        lead="What a demonstrator wants and what it refuses, as far as its behaviour tells.",
+        lead="What a demonstrator wants and what it refuses, as far as its behaviour tells. "
+        + units_sentence(run.recovery),
         facts=Facts(_facts(run, named)),
         footer=f"tacit {__version__}. The numbers are in `recovery.npz` beside this page.",
     )

@@ -47,6 +47,7 @@ from tacit.show.quantities import NamedRecovery
 if TYPE_CHECKING:
     from tacit.checks.prices import PriceCurve
     from tacit.inverse.recovery import Recovery
+from tacit.inverse.standardised import in_one_unit, shown
 
 __all__ = [
     "compare", "explanation", "flows", "map", "overview", "policy", "price_curve", "prices",
@@ -57,19 +58,23 @@ Panel = tuple[Callable[..., Axes], float]  # what draws on given axes, and their
 WEIGHTS, PRICES = "weight, of sum 1 in each group", "price of one more unit of the budget"
 
 
-def weights(recovery: Recovery, axes: Axes | None = None) -> Axes:
+def weights(recovery: Recovery, axes: Axes | None = None, *, raw_units: bool = False) -> Axes:
     """The axes, with every weight and its interval: what is wanted, then what is refused.
 
     Args:
         recovery: what was recovered.
         axes: what to draw on; a new figure unless given.
+        raw_units: draw the weights of the features as given, and not of standardised ones.
     """
-    return _forest(_weight_rows(_named(recovery)), axes, WEIGHTS)
+    return _forest(_weight_rows(_named(recovery, raw_units=raw_units)), axes, WEIGHTS)
 
 
-def prices(recovery: Recovery, axes: Axes | None = None) -> Axes:
-    """The axes, with the price of every budget and its interval; one not held back is at 0."""
-    return _forest(_price_rows(recovery), axes, PRICES)
+def prices(recovery: Recovery, axes: Axes | None = None, *, raw_units: bool = False) -> Axes:
+    """The axes, with the price of every budget and its interval; one not held back is at 0.
+
+    Units as in `weights`.
+    """
+    return _forest(_price_rows(_named(recovery, raw_units=raw_units)), axes, PRICES)
 
 
 def explanation(recovery: Recovery, axes: Axes | None = None) -> Axes:
@@ -78,10 +83,11 @@ def explanation(recovery: Recovery, axes: Axes | None = None) -> Axes:
     For an optimal demonstrator these are all numbers that some explanation has, and not a matter of
     chance; for a noisy one they are confidence intervals.
     """
-    named, known = _named(recovery), recovery.identification
+    named = _named(recovery)
+    known, budgets = named.recovery.identification, named.recovery.budgets
     rows = _weight_rows(named)
     for k, ends in enumerate(known.budget_intervals):
-        rows.append(Interval(f"budget: {named.constraint(k)}", float(recovery.budgets[k]), *ends))
+        rows.append(Interval(f"budget: {named.constraint(k)}", float(budgets[k]), *ends))
     if named.whole_set:
         return _forest(rows, axes, "every explanation of what was seen")
     return _forest(rows, axes, f"{named.confidence} interval")
@@ -229,16 +235,20 @@ def price_curve(curve: PriceCurve, axes: Axes | None = None) -> Axes:
 
 
 @styled()
-def compare(recoveries: Mapping[str, Recovery], axes: Axes | None = None) -> Axes:
+def compare(
+    recoveries: Mapping[str, Recovery], axes: Axes | None = None, *, raw_units: bool = False
+) -> Axes:
     """The axes, with the weights of several recoveries beside each other, a mark for each.
 
     Args:
         recoveries: name -> recovery; features that only some have stand for those alone.
         axes: what to draw on; a new figure unless given.
+        raw_units: as in `weights`.
     """
     if len(recoveries) < 2:
         raise InvalidModel(f"compare needs at least two recoveries; got {len(recoveries)}")
-    rows = {name: _weight_rows(_named(one)) for name, one in recoveries.items()}
+    each = in_one_unit(recoveries, raw_units=raw_units)
+    rows = {name: _weight_rows(_named(one)) for name, one in each.items()}
     return draw_beside(rows, axes, WEIGHTS)
 
 
@@ -258,7 +268,7 @@ def several(
         drawn.append((draw, ROW * max(2, len(rows))))
     for label, each in (
         (WEIGHTS, {who: _weight_rows(_named(one)) for who, one in recoveries.items()}),
-        (PRICES, {who: _price_rows(one) for who, one in recoveries.items()}),
+        (PRICES, {who: _price_rows(_named(one)) for who, one in recoveries.items()}),
     ):
         found = {row.name for intervals in each.values() for row in intervals}
         names += found
@@ -298,9 +308,12 @@ def overview(recovery: Recovery, *, layout: Layout | None = None) -> Figure:
 # ------------------------------------------------------------------------------- parts
 
 
-def _named(recovery: Recovery, layout: Layout | None = None) -> NamedRecovery:
+def _named(
+    recovery: Recovery, layout: Layout | None = None, *, raw_units: bool = False
+) -> NamedRecovery:
     if not hasattr(recovery, "reward_weights"):
         raise InvalidModel(f"a Recovery must be given; got {type(recovery).__name__}")
+    recovery = shown(recovery, raw_units=raw_units)
     return NamedRecovery(recovery, Layout() if layout is None else layout)
 
 
@@ -330,12 +343,12 @@ def _weight_rows(named: NamedRecovery) -> list[Interval]:
     return rows
 
 
-def _price_rows(recovery: Recovery) -> list[Interval]:
+def _price_rows(named: NamedRecovery) -> list[Interval]:
     """The price of every budget, 0 for one that is not held back."""
-    named, known = _named(recovery), recovery.identification
+    known, found = named.recovery.identification, named.recovery.multipliers
     return [
         Interval(named.constraint(k), float(price), *known.multiplier_intervals[k].tolist())
-        for k, price in enumerate(recovery.multipliers)
+        for k, price in enumerate(found)
     ]
 
 

@@ -30,7 +30,7 @@ from tacit.show import (
     Selector,
     Tone,
 )
-from tacit.show.checks import cell, history_picture
+from tacit.show.checks import cell, history_picture, in_shown_units
 from tacit.show.differences import agreement_headlines, beside, shared_section
 from tacit.show.maps import map_gallery
 from tacit.show.page import (
@@ -44,18 +44,22 @@ from tacit.show.page import (
 )
 from tacit.show.quantities import NamedRecovery, state_bars, state_table, weight_tables
 from tacit.show.report import NAMED, capital, character, first_sentences
+from tacit.show.summary import units_sentence
 from tacit.show.tables import Bar, Cell, Column, Row, Table, interval_words, share, short
 
 MOST_TYPES = 6  # chances of a table, a column each
 
 
-def several_document(run: Run, *, private: bool = False) -> Document:
+def several_document(run: Run, *, private: bool = False, raw_units: bool = False) -> Document:
     """The report of a run that holds types of a mixture, or tasks.
 
     Args:
         run: what was recovered, and from what.
         private: whether to leave out states, episodes, groups and paths, so that it can be shared.
+        raw_units: whether weights and prices are of the features as given, not of standardised
+            ones.
     """
+    run = in_shown_units(run, raw_units=raw_units)
     found: object = run.recovery
     if isinstance(found, MixtureRecovery):
         return _document(run, _types_of(found), private=private)
@@ -132,7 +136,7 @@ def _document(run: Run, several: _Several, *, private: bool) -> Document:
             data_section(run),
             *([] if private else [reproduce_section(run)]),
         ],
-        lead=several.lead,
+        lead=f"{several.lead} {units_sentence(next(iter(several.each.values())))}",
         facts=Facts(_facts(run, found, several)),
         footer=f"tacit {__version__}. The numbers are in `recovery.npz` beside this page.",
     )

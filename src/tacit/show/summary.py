@@ -14,6 +14,7 @@ from tacit.files.atomic import Page
 from tacit.inference.numerics import largest_first
 from tacit.inverse.findings import Kind, worst_first
 from tacit.inverse.joint.traveller import TripsRecovery
+from tacit.inverse.standardised import shown
 from tacit.model.mdp import MDP
 
 if TYPE_CHECKING:
@@ -47,12 +48,14 @@ def with_names(recovery: Recovery, layout: Layout) -> Recovery:
 def summarise(recovery: Recovery, layout: Layout | None = None) -> str:
     """The recovery as plain text, with the layout's names where it has any."""
     recovery = recovery if layout is None else with_names(recovery, layout)
+    recovery = recovery.standardised
     names = (layout.state_names, layout.action_names) if layout else ((), ())
     misfit = [] if recovery.goodness.adequate else [recovery.goodness.sentence(*names), ""]
     parts = [
         *misfit,
         f"Recovered by {recovery.estimator or 'an unnamed estimator'}.",
         f"Status: {recovery.status.value}.",
+        units_sentence(recovery),
         "",
         *_reward(recovery),
     ]
@@ -76,8 +79,22 @@ def summarise(recovery: Recovery, layout: Layout | None = None) -> str:
     return "\n".join(_wrapped(part) for part in parts) + "\n"
 
 
+def units_sentence(recovery: Recovery) -> str:
+    """In what units weights, prices and budgets are shown."""
+    if recovery.standard is None:
+        return (
+            "Weights, prices and budgets are in the units of the features as given, and depend on "
+            "them."
+        )
+    return (
+        "Weights, prices and budgets are of features divided by their standard deviation over all "
+        "choices of the world; coefficients are of the features as given."
+    )
+
+
 def summarise_joint(joint: JointRecovery) -> str:
     """The recovery of several tasks as plain text: what they share, then each task."""
+    joint = joint.standardised
     known, first = joint.identification, joint.recoveries[0]
     count = len(joint.recoveries)
     misfit = [finding for finding in joint.findings if finding.kind is Kind.MISFIT]
@@ -100,7 +117,7 @@ def summarise_joint(joint: JointRecovery) -> str:
         lines += _features(first.cost_names[k], weights, known.cost_intervals[k])
     lines += ["", "Findings", *worst_first(joint.findings)]
     text = "\n".join(_wrapped(line) for line in lines) + "\n"
-    parts = [f"Task {e}\n{one.summary()}" for e, one in enumerate(joint.recoveries)]
+    parts = [f"Task {e}\n{summarise(one)}" for e, one in enumerate(joint.recoveries)]
     return "\n".join([text, *parts])
 
 
@@ -121,7 +138,7 @@ def summarise_mixture(mixture: MixtureRecovery) -> str:
     if mixture.findings:
         lines += ["", "Findings", *worst_first(mixture.findings)]
     text = "\n".join(_wrapped(line) for line in lines) + "\n"
-    parts = [f"Type {k}\n{one.summary()}" for k, one in enumerate(mixture.types)]
+    parts = [f"Type {k}\n{summarise(one)}" for k, one in enumerate(mixture.types)]
     return "\n".join([text, *parts])
 
 
@@ -130,9 +147,10 @@ def holds_several(run: Run) -> bool:
     return hasattr(run.recovery, "types") or hasattr(run.recovery, "recoveries")
 
 
-def run_parts(run: Run) -> list[str]:
+def run_parts(run: Run, *, raw_units: bool = False) -> list[str]:
     """What a run says to people, one part under the other."""
-    told = run.recovery.summary() if holds_several(run) else summarise(run.recovery, run.layout)
+    found = shown(run.recovery, raw_units=raw_units)
+    told = found.summary() if holds_several(run) else summarise(found, run.layout)
     parts = [told, *(f"Note: {note}" for note in run.notes)]
     for result in run.extras.values():
         parts += [f"{result['text']}\n"] if "text" in result else []
@@ -154,7 +172,7 @@ def run_data(run: Run) -> dict[str, Any]:
     if hasattr(recovery, "types"):
         mixture = cast("MixtureRecovery", recovery)
         names = ("shares", "share_intervals", "membership", "tried", "criteria")
-        types = [_numbers(one) for one in mixture.types]
+        types = [{**_numbers(one), "standardised": _standardised(one)} for one in mixture.types]
         kept = {"types": types, "trajectories": dict(run.trajectories)}
         return data | {name: getattr(mixture, name) for name in names} | kept
     goodness = recovery.goodness
@@ -164,11 +182,21 @@ def run_data(run: Run) -> dict[str, Any]:
     parts["power"] = [asdict(one) for one in goodness.power]
     fits = goodness.sentence(layout.state_names, layout.action_names)  # before all numbers
     more = {
+        "standardised": _standardised(recovery),
         "rho_squared": recovery.rho_squared,
         "goodness": {name: getattr(goodness, name) for name in judged} | parts,
         "extras": {name: one for name, one in run.extras.items() if name != "budgets"},
     }
     return {"fit": fits, **_numbers(recovery), **data, **more}
+
+
+def _standardised(recovery: Recovery) -> dict[str, object]:
+    """The numbers of standardised features, and what the features are divided by."""
+    numbers, names = _numbers(recovery.standardised), ("parameters", "sets", "selection")
+    return {
+        "deviations": None if recovery.standard is None else recovery.standard.deviations,
+        **{name: one for name, one in numbers.items() if name not in names},
+    }
 
 
 def _numbers(recovery: Recovery) -> dict[str, object]:
@@ -218,7 +246,7 @@ def coefficient_table(recovery: Recovery | JointRecovery) -> list[str]:
         for j in map(int, shown)
     ]
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    lines = [f"Coefficients, in units of the noise ({kind})"]
+    lines = [f"Coefficients of the features as given, in units of the noise ({kind})"]
     for name, *cells in (heads, *rows):
         aligned = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
         lines.append(f"  {name:<{widths[0]}}  {'  '.join(aligned)}")

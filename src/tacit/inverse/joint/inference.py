@@ -184,8 +184,10 @@ def parameters_of(
     )
 
 
-def numbers_of(stack: Stack, fitted: StackFit, told: Pooled, task: int) -> Numbers:
-    """The `Numbers` of one task, by the rules of a single one.
+def numbers_of(
+    stack: Stack, fitted: StackFit, told: Pooled, task: int, unit: np.ndarray | None = None
+) -> Numbers:
+    """The `Numbers` of one task, by the rules of a single one; its features divided by `unit` [D].
 
     What the other tasks add is the information about its parameters that is left when all other
     joint parameters adapt.
@@ -197,6 +199,8 @@ def numbers_of(stack: Stack, fitted: StackFit, told: Pooled, task: int) -> Numbe
     scores = advantages(mdp, space, part)
     reaction = information(scores, part.point.policy, from_start.sum(axis=1))
     spent = sums_as_given(space, from_start)
+    if unit is not None:
+        space = replace(space, scales=space.scales / unit)
     gauge = split(space, part.point.x, spent, reaction, forbidden=np.isfinite(limits))
     inner, adapted = shape.jacobian(task, fitted.z), _adapted(fitted, told, task)
     covariance = inner @ told.errors.covariance @ inner.T

@@ -356,6 +356,7 @@ def evidence_of(likelihoods: Likelihoods, kept: Found, *, robust: bool = False) 
         outer=sums.scores.T @ sums.scores,
         free=free,
         reached=np.zeros((0, 0)),
+        spent=spent,
         reaction=reaction,
         limits=limits,
         boundless=boundless,

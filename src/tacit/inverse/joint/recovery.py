@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from tacit.data.demonstrations import Demonstrations
 from tacit.forward.solution import visitation
 from tacit.inverse.diagnostics import Goodness, Identification
 from tacit.inverse.expectations import Spending, expectations_from_start, pull_back
@@ -45,6 +46,7 @@ from tacit.inverse.recovery import (
     worst_of,
 )
 from tacit.inverse.sets import never_incurred, unidentified
+from tacit.inverse.standardised import shown, standards_of
 from tacit.model.features import values_off
 from tacit.model.mdp import outside_policy
 from tacit.model.objective import coefficient_names
@@ -144,17 +146,58 @@ class JointRecovery(Saved):
         """Findings about what was and was not found in all tasks together."""
         return self.identification.findings
 
-    def summary(self) -> str:
-        """The page a person reads first: what is shared, then each task, as plain text."""
+    @cached_property
+    def standardised(self) -> JointRecovery:
+        """The same about features divided by their standard deviations in all tasks together."""
+        each = tuple(one.standardised for one in self.recoveries)
+        known, told = self.identification, {}
+        if not isinstance(self.reward_weights, tuple):
+            speaker = self._speaker(known.reward_intervals, lambda one: one.reward_intervals)
+            own = each[speaker].identification
+            told = {
+                "reward_intervals": own.reward_intervals,
+                "reward_standard_errors": own.reward_standard_errors,
+            }
+            reward = each[speaker].reward_weights
+        else:
+            reward = tuple(one.reward_weights for one in each)
+        speakers = [
+            self._speaker(ends, lambda one, k=k: one.cost_intervals[k])
+            for k, ends in enumerate(known.cost_intervals)
+        ]
+        costs = [each[e].identification for e in speakers]
+        told["cost_intervals"] = [one.cost_intervals[k] for k, one in enumerate(costs)]
+        told["cost_standard_errors"] = [one.cost_standard_errors[k] for k, one in enumerate(costs)]
+        return replace(
+            self,
+            recoveries=each,
+            reward_weights=reward,
+            cost_weights=tuple(each[e].cost_weights[k] for k, e in enumerate(speakers)),
+            identification=replace(known, **told),
+        )
+
+    def _speaker(self, ends: np.ndarray, own: Callable[[Identification], np.ndarray]) -> int:
+        """The task whose intervals are those of what is shared."""
+        alike = [
+            np.array_equal(own(one.identification), ends, equal_nan=True) for one in self.recoveries
+        ]
+        return int(np.argmax(alike))
+
+    def summary(self, *, raw_units: bool = False) -> str:
+        """The page a person reads first: what is shared, then each task, as plain text.
+
+        Weights and prices are of standardised features, or with `raw_units` as in the attributes.
+        """
         from tacit.show.summary import summarise_joint as summarise
 
-        return summarise(self)
+        return summarise(shown(self, raw_units=raw_units))
 
-    def plot(self) -> Figure:
+    def plot(self, *, raw_units: bool = False) -> Figure:
         """One figure of the weights and prices of all tasks, beside each other."""
         from tacit.show.plot import several
 
-        return several({f"task {e}": one for e, one in enumerate(self.recoveries)})
+        each = shown(self, raw_units=raw_units).recoveries
+        return several({f"task {e}": one for e, one in enumerate(each)})
 
     def __repr__(self) -> str:
         weights = [np.array2string(w, precision=4, threshold=6) for w in self.cost_weights]
@@ -167,16 +210,22 @@ def report(options: SharedLikelihood, tasks: Sequence[Task], found: Search) -> J
     seen = [task.demonstrations for task in tasks]
     told = pooled(found.stack, found.joint, seen)
     every = range(len(tasks))
-    numbers = [numbers_of(found.stack, found.joint, told, e) for e in every]
-    if any((one.gauge.multipliers == 0).any() for one in numbers):
-        # How large a price may be that was not shown to be paid: ask the fit that has it.
-        wide = pooled(found.stack, found.alone, seen)
-        others = [numbers_of(found.stack, found.alone, wide, e) for e in every]
-        numbers = [_completed(one, other) for one, other in zip(numbers, others, strict=True)]
+    standards = standards_of([(task.mdp, task.features) for task in tasks])
+    numbers = _numbers(found, told, seen)
+    if not all(one.uniform for one in standards):
+        scaled = _numbers(found, told, seen, [one.stacked for one in standards])
+        pairs = zip(scaled, found.stack.steps, strict=True)
+        known = [one.identification(steps.space, verdict=None) for one, steps in pairs]
+        standards = [own.knowing(one) for own, one in zip(standards, known, strict=True)]
     likelihood = options.likelihood
     level, seed = likelihood.level, likelihood.seed
     fits = task_goodness(found.stack, found.alone, seen, level=level, seed=seed)
-    recoveries = [_recovery(options, tasks[e], found, numbers[e], told, fits[e], e) for e in every]
+    recoveries = [
+        replace(
+            _recovery(options, tasks[e], found, numbers[e], told, fits[e], e), standard=standards[e]
+        )
+        for e in every
+    ]
     status, worst = worst_of(one.status for one in recoveries), _worst(fits)
     misfit = [
         Finding(f"Task {worst}: {said}", said.kind, **asdict(said.about))
@@ -205,6 +254,23 @@ def report(options: SharedLikelihood, tasks: Sequence[Task], found: Search) -> J
         estimator=repr(options),
         agreement=np.asarray(found.agreement, dtype=np.float64),
     )
+
+
+def _numbers(
+    found: Search,
+    told: Pooled,
+    seen: Sequence[Demonstrations],
+    units: Sequence[np.ndarray] | None = None,
+) -> list[Numbers]:
+    """The `Numbers` of every task, its features divided by its `units` [D]."""
+    each = list(enumerate([None] * len(seen) if units is None else units))
+    numbers = [numbers_of(found.stack, found.joint, told, e, unit) for e, unit in each]
+    if not any((one.gauge.multipliers == 0).any() for one in numbers):
+        return numbers
+    # How large a price may be that was not shown to be paid: ask the fit that has it.
+    wide = pooled(found.stack, found.alone, seen)
+    others = [numbers_of(found.stack, found.alone, wide, e, unit) for e, unit in each]
+    return [_completed(one, other) for one, other in zip(numbers, others, strict=True)]
 
 
 def _recovery(

@@ -28,10 +28,15 @@ from tacit.inverse.noisy.counted import uncounted_findings
 from tacit.inverse.noisy.evidence import parameter_findings
 from tacit.inverse.noisy.inference import Chosen, delta_method
 from tacit.inverse.noisy.known import Bounds
-from tacit.inverse.noisy.likelihood import Likelihood, constraint_findings, numbers_of
+from tacit.inverse.noisy.likelihood import (
+    Likelihood,
+    constraint_findings,
+    numbers_of,
+)
 from tacit.inverse.noisy.steps import Steps
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
 from tacit.inverse.sets import never_incurred
+from tacit.inverse.standardised import standard_of
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 from tacit.model.transitions import read_only
@@ -257,7 +262,13 @@ def _report(
     steps = Steps(trips.mdp, space, counts, nowhere, target=target, discounted=None)
     selected = Chosen.of(verdict.p_values, gauge.multipliers, options.level)
     numbers = numbers_of(steps, wide, chosen=selected).reported(gauge)
-    weights, clustered = numbers.ends[: space.size], wide.found.clustered
+    standard, scaled = standard_of(trips.mdp, features), numbers
+    if not standard.uniform:
+        unit = standard.stacked
+        told = numbers_of(steps, wide, chosen=selected, unit=unit)
+        scaled = told.reported(evidence.in_units(space, unit))
+        standard = standard.knowing(scaled.identification(space, verdict=verdict))
+    weights, clustered = scaled.ends[: space.size], wide.found.clustered
     findings += [*goodness.findings(), *constraint_findings(evidence, verdict, selected)]
     bounds = Bounds.of(space, options)
     findings += bounds.findings(space, fitted.point.x, evidence.free)
@@ -300,6 +311,7 @@ def _report(
         null_log_likelihood=-float(np.log(found.choices.sum(axis=1)).sum()),
         observed_steps=len(found.states),
         goodness=goodness,
+        standard=standard,
         **never_incurred(space, evidence.limits),
         network=trips.mdp,
         features=features,

@@ -20,7 +20,7 @@ from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Status
 from tacit.inference.counted_rows import CountedRows
 from tacit.inference.goodness import FittedChoices
-from tacit.inverse.diagnostics import goodness_of, untested
+from tacit.inverse.diagnostics import Identification, goodness_of, untested
 from tacit.inverse.expectations import (
     Expectations,
     Spending,
@@ -68,6 +68,7 @@ from tacit.inverse.recovery import (
     warned,
 )
 from tacit.inverse.sets import unidentified
+from tacit.inverse.standardised import standard_of
 from tacit.model.features import sums_as_given, values_off
 from tacit.model.mdp import MDP, outside_visitation
 from tacit.model.objective import Features
@@ -181,6 +182,7 @@ class Convex:
             estimator=described(self),
             goodness=goodness,
             spending=Spending.of_data(features, seen),
+            standard=standard_of(mdp, features),
         )
         if fitted.norm is not None:  # a number less was fitted
             known = replace(recovery.parameters, conditions=1)
@@ -283,6 +285,13 @@ def known_expert(
         *data_findings(mdp, demonstrations),
     )
     blank = unidentified(weights, [], active=[], findings=said)
+
+    def certain(weights: np.ndarray) -> Identification:
+        ends, none = np.stack([weights, weights], axis=1), np.zeros(len(weights))
+        return replace(blank, reward_intervals=ends, reward_standard_errors=none)
+
+    standard = standard_of(mdp, features)
+    scaled = weights * standard.stacked
     return Recovery(
         reward_weights=weights,
         cost_weights=[],
@@ -297,11 +306,8 @@ def known_expert(
             pull_back(features, solution.visitation),
         ),
         history=History({"loss": [-likely]}),
-        identification=replace(
-            blank,
-            reward_intervals=np.stack([weights, weights], axis=1),
-            reward_standard_errors=np.zeros(len(weights)),
-        ),
+        identification=certain(weights),
+        standard=standard.knowing(certain(scaled / np.abs(scaled).sum())),
         reward_names=features.reward_names,
         log_likelihood=likely,
         null_log_likelihood=null,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -57,7 +57,8 @@ class Evidence:
         fisher: [D, D] information of all steps.
         outer: [D, D] sum over all steps of score times score.
         free: [D] bool, the parameters that no bound holds for certain.
-        reached: [S, A] discounted visitation of its policy.
+        reached: [S, A] discounted visitation of its policy; empty of trips.
+        spent: [D] expected discounted sums of the scaled, signed features.
         reaction: [D, D] derivative of its scaled, signed feature sums in the parameters.
         limits: [D] lower limits of forbidden costs, NaN elsewhere.
         boundless: whether the likelihood has no maximum, so that a ridge was taken.
@@ -76,12 +77,19 @@ class Evidence:
     outer: np.ndarray
     free: np.ndarray
     reached: np.ndarray
+    spent: np.ndarray
     reaction: np.ndarray
     limits: np.ndarray
     boundless: bool
     robust: bool = False
     noise: DynamicsNoise | None = None
     dynamics: CountedDynamics | None = None
+
+    def in_units(self, space: Coordinates, unit: np.ndarray) -> Split:
+        """The fit in the gauge of features that are divided by `unit` [D]."""
+        scaled = replace(space, scales=space.scales / unit)
+        shut, x = np.isfinite(self.limits), self.fitted.point.x
+        return split(scaled, x, self.spent, self.reaction, forbidden=shut)
 
     @property
     def absence(self) -> str:
@@ -174,6 +182,7 @@ def evidence_of(
     free = undecided(fitted, sure, fitted.free & ~shut) & ~shut
     reached = visitation(mdp, outside_policy(mdp, policy))
     reaction = information(scores, policy, reached.sum(axis=1))
+    spent = sums_as_given(space, reached)
     squares = steps.counts if steps.squares is None else steps.squares
     found = errors(sure, free, scores, demonstrations, squares if robust else None, floor=fisher)
     noise = dynamics = None
@@ -185,12 +194,13 @@ def evidence_of(
     return Evidence(
         asked=kept,
         fitted=fitted,
-        gauge=split(space, fitted.point.x, sums_as_given(space, reached), reaction, forbidden=shut),
+        gauge=split(space, fitted.point.x, spent, reaction, forbidden=shut),
         found=found,
         fisher=fisher,
         outer=information(scores, squares, np.ones(mdp.states)),
         free=free,
         reached=reached,
+        spent=spent,
         reaction=reaction,
         limits=limits,
         boundless=boundless,

@@ -69,7 +69,7 @@ class Numbers:
         self,
         space: Coordinates | Design,
         *,
-        findings: Iterable[Finding],
+        findings: Iterable[Finding] = (),
         verdict: Verdict | None,
         answer: Answer | None = None,
         dynamics: CountedDynamics | None = None,

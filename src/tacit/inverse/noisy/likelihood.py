@@ -79,7 +79,8 @@ from tacit.inverse.recovery import (
     warned,
 )
 from tacit.inverse.sets import Ends, NeverIncurred, never_incurred
-from tacit.model.features import Ridge, Smooth, Sparse, sums_as_given, values_off
+from tacit.inverse.standardised import standard_of
+from tacit.model.features import Ridge, Smooth, Sparse, values_off
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -106,9 +107,15 @@ def report(
     gauge, fitted, limits = evidence.gauge, evidence.fitted, evidence.limits
     chosen = Chosen.of(verdict.p_values, gauge.multipliers, estimator.level)
     numbers = numbers_of(steps, wide, features, chosen=chosen).reported(gauge)
+    standard, scaled = standard_of(mdp, features), numbers
+    if not standard.uniform:
+        unit = standard.stacked
+        told = numbers_of(steps, wide, features, chosen=chosen, unit=unit)
+        scaled = told.reported(evidence.in_units(steps.space, unit))
+        standard = standard.knowing(scaled.identification(space, verdict=verdict))
     seen = expectations_from_start(mdp, features, demonstrations, steps.tally)
     reached = pull_back(features, evidence.reached)
-    weights, clustered = numbers.ends[: space.size], wide.found.clustered
+    weights, clustered = scaled.ends[: space.size], wide.found.clustered
     bounds = Bounds.of(space, estimator) if name_coefficients(estimator) else None
     given = np.zeros(space.size, bool) if bounds is None else bounds.given
     findings = (
@@ -122,7 +129,7 @@ def report(
         *([] if wide.fitted.norm is None else temperature_findings(wide, landscape_of)),
         *(zero_findings(steps, wide) if (wide.fitted.point.x == 0.0).sum() >= MANY else []),
         *more_data_findings(list(space.names), weights, demonstrations, clustered),
-        *([] if seen is None or weigh else guarantee_findings(seen, reached)),
+        *([] if seen is None or weigh else guarantee_findings(seen, reached, standard.deviations)),
     )
     findings = (*findings, *goodness.unseen_findings(findings))
     off = values_off(space, fitted.point.x, mdp.discount)
@@ -159,6 +166,7 @@ def report(
         goodness=goodness,
         **endless,
         spending=wide.spending(space, features, seen),
+        standard=standard,
     )
 
 
@@ -198,13 +206,17 @@ def numbers_of(
     features: Features | None = None,
     *,
     chosen: Chosen | None = None,
+    unit: np.ndarray | None = None,
 ) -> Numbers:
     """The expert in the gauge, with its intervals where the evidence has any.
 
     Of the features is asked what a constant costs: the coordinates do not know. `chosen` are the
-    constraints that are reported.
+    constraints that are reported; `unit` [D] is what the features are divided by first.
     """
     e, space = evidence, steps.space
+    if unit is not None:
+        e = replace(e, gauge=e.in_units(space, unit))
+        space = replace(space, scales=space.scales / unit)
     about = (space, e.fitted, e.gauge, e.found, e.fisher, e.limits)
     loose = e.free if e.robust else None
     ends, spread = intervals(*about, chosen=chosen, loose=loose, stretch=e.budget_stretch(space))
@@ -212,9 +224,11 @@ def numbers_of(
     mute &= e.fitted.problem.upper > e.fitted.problem.lower
     if mute.any():
         edges = [block.stop for block in space.blocks[:-1]]
-        spent = np.split(-sums_as_given(space, e.reached) * space.scales, edges)
+        spent = np.split(-e.spent * space.scales, edges)
         if features is not None:
             spent = list(pull_back(features, e.reached))
+            if unit is not None:
+                spent = [one / own for one, own in zip(spent, np.split(unit, edges), strict=True)]
         prices = slice(space.size, space.size + space.constraints)
         rows = ends[prices.stop :].copy()
         rows[~np.isfinite(e.gauge.budgets)] = np.nan

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,6 +49,7 @@ from tacit.inverse.recovery import (
     worst_of,
 )
 from tacit.inverse.sets import unidentified
+from tacit.inverse.standardised import shown
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.model.transitions import read_only
@@ -122,19 +123,28 @@ class MixtureRecovery(Saved):
         """[E] the likeliest type of each trajectory."""
         return self.membership.argmax(axis=1)
 
-    def summary(self) -> str:
-        """The page a person reads first: how many types, how many of each, then each of them."""
+    @cached_property
+    def standardised(self) -> MixtureRecovery:
+        """The same, its types about features divided by their standard deviations."""
+        return replace(self, types=[one.standardised for one in self.types])
+
+    def summary(self, *, raw_units: bool = False) -> str:
+        """The page a person reads first: how many types, how many of each, then each of them.
+
+        Weights and prices are of standardised features, or with `raw_units` as in the attributes.
+        """
         from tacit.show.summary import summarise_mixture as summarise
 
-        return summarise(self)
+        return summarise(shown(self, raw_units=raw_units))
 
-    def plot(self) -> Figure:
+    def plot(self, *, raw_units: bool = False) -> Figure:
         """One figure of the shares, weights and prices of all types, beside each other."""
         from tacit.show.plot import several
 
+        types = shown(self, raw_units=raw_units).types
         named = {f"type {k} ({share:.0%})": k for k, share in enumerate(self.shares)}
         shares = [(n, self.shares[k], *self.share_intervals[k]) for n, k in named.items()]
-        return several({name: self.types[k] for name, k in named.items()}, shares)
+        return several({name: types[k] for name, k in named.items()}, shares)
 
     def __repr__(self) -> str:
         shares = np.array2string(self.shares, precision=3, threshold=6)

@@ -37,6 +37,7 @@ from tacit.inverse.noisy.known import Bounds
 from tacit.inverse.noisy.posterior import Ended, Posterior, coefficients, minimised
 from tacit.inverse.noisy.verdicts import active_constraints, goodness_of_many
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, status_of
+from tacit.inverse.standardised import standard_of
 from tacit.model.ends import uniform_policy
 from tacit.model.features import Design, Ridge, Smooth, Sparse, sums_as_given, values_off
 from tacit.model.mdp import MDP, outside_policy
@@ -183,9 +184,12 @@ def _recovery(
     mdp, design, place = loss.mdp, loss.design, ended.descent.place
     reached = visitation(mdp, outside_policy(mdp, place.policy))
     spent = pull_back(features, reached)
-    known = None
+    known, standard = None, standard_of(mdp, features)
     if fitted.converged and not ended.boundless:
-        known = Posterior.of(ended, fitted, reached)
+        unit = None if standard.uniform else standard.stacked
+        known = Posterior.of(ended, fitted, reached, unit)
+    if known is not None and known.scaled is not None:
+        standard = standard.knowing(known.scaled.identification(design, verdict=verdict))
     gauge = (
         points(design, place.x, sums_as_given(design, reached)) if known is None else known.gauge
     )
@@ -206,7 +210,7 @@ def _recovery(
         *_silent_findings(loss, known),
         *data_findings(mdp, demonstrations),
         *_method_findings(ended, fitted, known, convex=convex),
-        *([] if seen is None else guarantee_findings(seen, spent)),
+        *([] if seen is None else guarantee_findings(seen, spent, standard.deviations)),
     )
     ends, spread = (nothing, nothing[:, 0]) if known is None else (known.ends, known.spread)
     off = values_off(design, place.x, mdp.discount)
@@ -234,6 +238,7 @@ def _recovery(
         estimator=described(options),
         parameters=coefficients(features, design, fitted, known, bounds.given),
         goodness=goodness,
+        standard=standard,
     )
 
 

@@ -33,6 +33,7 @@ from tacit.inverse.noisy.inference import (
     split,
     undecided,
 )
+from tacit.inverse.noisy.intervals import Numbers
 from tacit.inverse.parameters import BLIND, ONE_SIDED, TWO_SIDED, Parameters, inverse_information
 from tacit.inverse.sets import unmeasured
 from tacit.model.features import Design, sums_as_given
@@ -99,6 +100,8 @@ class Posterior:
         answer: to linear questions.
         noise: what counted dynamics add; None where they are known, or nothing is written out.
         dynamics: how much that is.
+        scaled: the numbers of standardised features, with intervals and errors; None where none
+            are known, or where they are those in raw units.
     """
 
     gauge: Split
@@ -112,10 +115,20 @@ class Posterior:
     answer: DeltaMethod
     noise: DynamicsNoise | None = None
     dynamics: CountedDynamics | None = None
+    scaled: Numbers | None = None
 
     @classmethod
-    def of(cls, ended: Ended, fitted: Fit, reached: np.ndarray) -> Posterior:
-        """The law at a fit; `reached` [S, A] is the discounted visitation of its policy."""
+    def of(
+        cls, ended: Ended, fitted: Fit, reached: np.ndarray, unit: np.ndarray | None = None
+    ) -> Posterior:
+        """The law at a fit.
+
+        Args:
+            ended: the search.
+            fitted: where it ended.
+            reached: [S, A] discounted visitation of its policy.
+            unit: [D] deviations of the features; None where those of one map are all the same.
+        """
         loss, x = ended.loss, fitted.point.x
         space, mdp, policy = loss.design, loss.mdp, fitted.point.policy
         spent, many = sums_as_given(space, reached), space.size + 2 * space.constraints
@@ -140,12 +153,19 @@ class Posterior:
         reaction = np.zeros((space.size, space.size))
         if space.constraints:  # what is spent, and so the budgets, moves with the parameters
             reaction = information(scores, policy, reached.sum(axis=1))
-        gauge = split(space, x, spent, reaction)
-        spread = row_errors(gauge.jacobian, covariance, blind)
-        if noise is not None and space.constraints:
-            stretch = budget_stretch(space, gauge, inverse, covariance, noise)
-            spread[space.size + space.constraints :] *= stretch
-        ends = _ends(space, gauge, fitted, (precision, inverse, scatter), spread)
+
+        def numbers(space: Design) -> Numbers:
+            gauge = split(space, x, spent, reaction)
+            spread = row_errors(gauge.jacobian, covariance, blind)
+            if noise is not None and space.constraints:
+                stretch = budget_stretch(space, gauge, inverse, covariance, noise)
+                spread[space.size + space.constraints :] *= stretch
+            ends = _ends(space, gauge, fitted, (precision, inverse, scatter), spread)
+            return Numbers(gauge, ends, spread)
+
+        known = numbers(space)
+        gauge, ends, spread = known.gauge, known.ends, known.spread
+        scaled = None if unit is None else numbers(replace(space, scales=space.scales / unit))
         small = space.size <= TABLED
         return cls(
             gauge=gauge,
@@ -159,6 +179,7 @@ class Posterior:
             noise=noise,
             dynamics=None if noise is None else _summary(ended, noise, inverse, covariance),
             answer=delta_method(space, x, gauge, covariance, blind, ends),
+            scaled=scaled,
         )
 
 

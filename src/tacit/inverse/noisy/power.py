@@ -104,10 +104,10 @@ class PowerStudy:
         yield f"one that takes {100 * RANDOM:g} % of its steps at random", [mixed]
         reward = steps.space.blocks[0]
         if reward.stop - reward.start > 1:
-            turned = x / steps.space.scales
+            turned = x.copy()  # of features scaled to a range of one: in no unit
             turned[reward] = np.roll(turned[reward], 1)
             name = "two kinds, of which one has the reward weights in another order"
-            yield name, [own, self._policy(mdp, turned * steps.space.scales)]
+            yield name, [own, self._policy(mdp, turned)]
         else:
             name = "two kinds, of which one has half of the noise and one twice"
             yield name, [self._policy(mdp, scale * x) for scale in DULL]

@@ -86,6 +86,11 @@ class Columns:
             np.add.at(part, self.feature[mine], (amounts * self.units)[mine])
         return found
 
+    def in_units(self, deviations: tuple[np.ndarray, ...]) -> Columns:
+        """The same of features that are divided by their deviations, ([D], [D_1], ...)."""
+        sizes = [deviations[b][j] for b, j in zip(self.block, self.feature, strict=True)]
+        return replace(self, units=self.units * sizes)
+
     def asks(self, directions: tuple[np.ndarray, ...]) -> np.ndarray:
         """[C] what one unit of each column adds to directions . weights; one direction a map."""
         chosen = [directions[b][j] for b, j in zip(self.block, self.feature, strict=True)]

@@ -20,7 +20,7 @@ from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.solution import Status
 from tacit.inference.goodness import STEPS, Part, Worst
-from tacit.inverse.diagnostics import Goodness
+from tacit.inverse.diagnostics import Goodness, Identification
 from tacit.inverse.expectations import Spending, check_task, expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings, listed
 from tacit.inverse.optimal import Columns, columns_of, cone, shortfall
@@ -45,7 +45,8 @@ from tacit.inverse.optimal.points import (
 from tacit.inverse.optimal.questions import TRIVIAL, Questions, intervals
 from tacit.inverse.parameters import CONFIDENCE
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
-from tacit.inverse.sets import unidentified
+from tacit.inverse.sets import Ends, unidentified
+from tacit.inverse.standardised import standard_of
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -140,12 +141,8 @@ def explained(
     seen = None if evidence.errors else evidence.seen
     ranges = expectation_ranges(mdp, evidence.features, cone.observed, seen)
     found, more = intervals(questions, ranges)
-    # Where some explanation does without a constraint, its budget may be as large as one likes.
-    budgets = found.budgets.copy()
-    budgets[found.multipliers[:, 0] <= 0.0, 1] = np.inf
-    wide = replace(found, budgets=budgets).beside(
-        columns.inert, ranges, free_reward=columns.free_reward
-    )
+    wide = _widened(columns, found, ranges)
+    standard = standard_of(mdp, evidence.features)
     cancels = float(np.abs(columns.table(point.amounts)).max()) <= TRIVIAL
     # Asked afresh, so that the answer does not depend on what was asked before.
     questions = replace(questions)
@@ -160,12 +157,15 @@ def explained(
     ties = int(point.ties.sum())
     history = {"margin": [point.margin], "ties": [ties], "programs": [programs + more]}
     recovery = _recovery(evidence, parts, findings, history, point.violation)
+    if not standard.uniform:
+        scaled = columns.in_units(standard.deviations)
+        pairs = zip(ranges, standard.deviations[1:], strict=True)
+        rows = [part / unit[:, None] for part, unit in pairs]
+        ends, _ = intervals(replace(questions, columns=scaled), rows)
+        known = _known(recovery.identification, _widened(scaled, ends, rows))
+        standard = standard.knowing(known)
     identification = replace(
-        recovery.identification,
-        reward_intervals=wide.reward,
-        cost_intervals=wide.costs,
-        multiplier_intervals=wide.multipliers,
-        budget_intervals=wide.budgets,
+        _known(recovery.identification, wide),
         answer=Answers.of(questions),
         confidence=CONFIDENCE if evidence.errors else 1.0,
     )
@@ -176,7 +176,27 @@ def explained(
         missed = np.where((counts > 0) & (short > WRONG), short, 0.0)
     share = float(counts[missed > 0].sum() / counts.sum())
     goodness = _goodness(counts, missed, share, 0.0 if share == 0.0 else np.nan)
-    return replace(recovery, identification=identification, goodness=goodness)
+    return replace(recovery, identification=identification, goodness=goodness, standard=standard)
+
+
+def _widened(columns: Columns, found: Ends, ranges: list[np.ndarray]) -> Ends:
+    """The ends where silent features may have any weight, and idle constraints any budget."""
+    # Where some explanation does without a constraint, its budget may be as large as one likes.
+    budgets = found.budgets.copy()
+    budgets[found.multipliers[:, 0] <= 0.0, 1] = np.inf
+    wide = replace(found, budgets=budgets)
+    return wide.beside(columns.inert, ranges, free_reward=columns.free_reward)
+
+
+def _known(known: Identification, ends: Ends) -> Identification:
+    """What is known, with these ends."""
+    return replace(
+        known,
+        reward_intervals=ends.reward,
+        cost_intervals=ends.costs,
+        multiplier_intervals=ends.multipliers,
+        budget_intervals=ends.budgets,
+    )
 
 
 def unexplained(evidence: Evidence, found: Nearest) -> Recovery:
@@ -299,6 +319,7 @@ def _recovery(
         reward_names=evidence.features.reward_names,
         cost_names=evidence.features.cost_names,
         spending=Spending.of_data(evidence.features, evidence.seen),
+        standard=standard_of(evidence.mdp, evidence.features),
     )
 
 

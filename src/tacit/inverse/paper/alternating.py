@@ -23,6 +23,7 @@ from tacit.inverse.paper import Setting, price_scale, visits_of, within_bands
 from tacit.inverse.paper.rounds import Round, Row, better_round, history_of, run_start, solve_round
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
 from tacit.inverse.sets import unidentified
+from tacit.inverse.standardised import standard_of
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 
@@ -213,6 +214,7 @@ def report(setting: Setting, demonstrations: Observed, best: Round, history: His
         ),
         estimator=repr(rules),
         reward_names=features.reward_names,
+        standard=standard_of(mdp, features),
         cost_names=features.cost_names,
         spending=seen.spending(features),
     )
