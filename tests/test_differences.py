@@ -116,7 +116,7 @@ def test_the_same_individuals_in_two_groups_are_not_independent(recoveries):
         other = before[row.first, row.second, row.name]
         errors, ends = [], []
         for name in (row.first, row.second):
-            known = recoveries[name].identification
+            known = recoveries[name].standardised.identification
             at = ("food", "rest", "heat").index(row.name)
             price = known.multiplier_standard_errors[0]
             errors.append([*known.reward_standard_errors, price][at])
@@ -248,7 +248,7 @@ def test_what_groups_share_is_tested_and_shown_beside_their_own(named, tmp_path,
     words = ["--estimator", "likelihood", "--share", "all", "--no-report", "--json"]
     assert main([*named, *words]) == 0
     told = json.loads(capsys.readouterr().out)
-    joint = tacit.JointRecovery.load(told["shared"])
+    joint = tacit.JointRecovery.load(told["shared"]).standardised
     assert joint.agreement.shape == (2,)
     tested = joint.agreement[np.isfinite(joint.agreement)]
     assert [row["p_value"] for row in told["agreement"]] == tested.tolist()
@@ -259,7 +259,7 @@ def test_what_groups_share_is_tested_and_shown_beside_their_own(named, tmp_path,
     assert main(["compare", str(tmp_path / "runs"), "--out", str(place), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["agreement"] == told["agreement"]
     page = place.read_text("utf-8")
-    own = {n: tacit.runs.Run.load(n).recovery for n in told["runs"]}
+    own = {n: tacit.runs.Run.load(n).recovery.standardised for n in told["runs"]}
     section = shared_section(joint, own)
     rows = next(one for one in section.blocks if getattr(one, "caption", "").startswith("Shared"))
     for row, weight in zip(rows.rows, joint.reward_weights, strict=False):
