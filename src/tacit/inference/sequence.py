@@ -152,6 +152,8 @@ def _time_sums(
     policy: np.ndarray, whitened: np.ndarray, doubt: np.ndarray, demonstrations: Demonstrations
 ) -> dict[str, np.ndarray]:
     """The sums by time of `SequenceSums`."""
+    from scipy.sparse import csc_array
+
     times = np.minimum(demonstrations.step, MOST_TIMES - 1)
     many, where = int(times.max(initial=0)) + 1, demonstrations.states
     size, flat = len(whitened), whitened.reshape(len(whitened), policy.size)
@@ -160,11 +162,16 @@ def _time_sums(
     def by_time(rows: np.ndarray) -> np.ndarray:
         return np.bincount(times, weights=rows, minlength=many)
 
-    information = np.empty((many, size, size))
-    for d in range(size):
-        for e in range(d + 1):
-            spread = (weighted[d] * whitened[e]).sum(axis=1)
-            information[:, d, e] = information[:, e, d] = by_time(spread[where])
+    visits = csc_array((np.ones(len(where)), (times, where)), shape=(many, len(policy)))
+    information = np.zeros((many, size * size))
+    each = max(1, AT_ONCE // max(size * size, 1))
+    for begin in range(0, len(policy), each):
+        states = slice(begin, begin + each)
+        spread = np.matmul(
+            weighted[:, states].transpose(1, 0, 2), whitened[:, states].transpose(1, 2, 0)
+        )
+        information += visits[:, states] @ spread.reshape(-1, size * size)
+    information = information.reshape(many, size, size)
     shifts = np.einsum("dsa,msa->mds", weighted, doubt)
     moved = [[by_time(one[where]) for one in draw] for draw in shifts]
     return {
