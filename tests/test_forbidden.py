@@ -630,6 +630,23 @@ def test_the_sampler_has_the_posterior_of_all_sets(kind):
     assert set(belief.names) <= set(named)
 
 
+def test_the_chance_of_one_given_the_rest_is_that_of_two_sets():
+    """The odds that a jump uses are those of the whole posterior, prior of the size included."""
+    _, _, posterior = small("steps")
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        chosen = np.zeros(posterior.count, bool)
+        chosen[posterior.possible] = rng.random(len(posterior.possible)) < 0.5
+        changes = posterior.likelihood.changes(chosen, posterior.possible)
+        found = posterior.outside(chosen, posterior.possible, changes)
+        for k, chance in zip(posterior.possible.tolist(), found.tolist(), strict=True):
+            heights = [
+                posterior.height(np.where(np.arange(posterior.count) == k, inside, chosen))
+                for inside in (False, True)
+            ]
+            assert chance == pytest.approx(1.0 / (1.0 + np.exp(heights[1] - heights[0])))
+
+
 def test_changes_by_single_flips_are_those_of_worlds_solved_afresh():
     search, exact, posterior = small("walks")
     walks, possible, rng = posterior.likelihood, posterior.possible, np.random.default_rng(0)

@@ -16,7 +16,7 @@ from tacit import Demonstrations, Explanation, Likelihood, Recovery
 from tacit.data import PartitionedDemonstrations, write_partitions
 from tacit.data.tally import Tally
 from tacit.folders.runs import Run
-from tacit.inference.goodness import FittedChoices, FitTests, Part, Worst, worst_action
+from tacit.inference.goodness import FittedChoices, FitTests, Part, Worst, fit_tests, worst_action
 from tacit.inference.intervals import CUT, ends_of, landscape
 from tacit.inverse.diagnostics import goodness_of, holm, judged
 from tacit.inverse.findings import Kind
@@ -475,6 +475,27 @@ def test_scores_of_states_that_nobody_saw_are_not_asked():
     two = goodness_of(seen, FittedChoices(scores=scores, **known), level=0.05)
     assert [part.p_value for part in one.parts] == [part.p_value for part in two.parts]
     assert np.isfinite(one.p_value)
+
+
+@pytest.mark.parametrize(("many", "steps"), [(1, 1), (1, 3), (2, 2), (5, 4)])
+def test_few_steps_that_tell_no_direction_are_no_error(many, steps):
+    found = fitted(walks(hill_expert()[0], many=many, steps=steps)).goodness
+    assert found.verdict in ("untested", "no power", "fits")
+    assert all(part.absence or np.isfinite(part.p_value) for part in found.parts)
+
+
+def test_directions_that_rest_on_one_rare_step_are_not_compared():
+    rare, steps = 5e-3, 400  # two expected steps
+    policy = np.array([[0.5, 0.5 - rare, rare]])
+    scores = np.array([[[0.5, -0.5, 0.0]], [[0.0, 0.0, 1.0]]])
+    scores -= (policy * scores).sum(axis=2, keepdims=True)
+    taken = np.random.default_rng(0).integers(0, 2, (20, steps // 20))
+    seen = Demonstrations.from_trajectories([(np.zeros(len(row) + 1, int), row) for row in taken])
+    counts = np.array([[*np.bincount(taken.ravel(), minlength=2), 0.0]])
+    choices = FittedChoices(counts=counts, policy=policy, scores=scores, choices=np.array([3]))
+    found = fit_tests(seen, choices, states=1, level=0.05)
+    assert found.unseen.shape == (1, 2)
+    assert abs(found.unseen[0, 1]) > 10 * abs(found.unseen[0, 0])
 
 
 # Issue "Right again", points 11 and 14 ------------------------------------------------------------

@@ -170,7 +170,7 @@ def _time_sums(
         spread = np.matmul(
             weighted[:, states].transpose(1, 0, 2), whitened[:, states].transpose(1, 2, 0)
         )
-        information += visits[:, states] @ spread.reshape(-1, size * size)
+        information += visits[:, states] @ spread.reshape(len(spread), size * size)
     information = information.reshape(many, size, size)
     shifts = np.einsum("dsa,msa->mds", weighted, doubt)
     moved = [[by_time(one[where]) for one in draw] for draw in shifts]
