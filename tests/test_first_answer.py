@@ -37,11 +37,6 @@ class Watch:
         if name in ("jax", "numba"):
             self.asked.append(name)
             raise ImportError(name)
-        if name in ("scipy.optimize", "scipy.special") and not Watch.answered:
-            self.asked.append(name)  # slow to import: the answer does not wait for them
-
-    answered = False
-
 sys.meta_path.insert(0, Watch())
 import numpy as np
 import tacit
@@ -54,7 +49,6 @@ noisy = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(temperature=0.
 seen = tacit.simulate(world.mdp, noisy.policy, trajectories=40, steps=50, seed=0)
 found = tacit.recover(world.mdp, world.features, seen, estimator=tacit.Likelihood())
 folder, run = sys.argv[1:]
-Watch.answered = True  # the report may load what it likes
 code = main(["recover", folder, "--out", run, "--quiet"])
 numbers = [exact.policy, exact.multipliers, free.values]
 assert np.isfinite(found.parameters.standard_errors).any()

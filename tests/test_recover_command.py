@@ -149,7 +149,7 @@ def test_help_names_the_estimators_of_an_option_and_their_defaults(capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--ridge 1", "--ridge is an option of convex, maximum-entropy, constraint-as"),
+        ("--ridge 1", "--ridge is an option of convex, constraint-as-reward, known-constraints"),
         ("--estimator convex --starts 3", "--starts is an option of alternating"),
         ("--free-reward", "is auto: give --estimator likelihood, or leave out --free-reward"),
         ("--estimator constraint-only", "--reward-weights must be given"),
@@ -351,15 +351,13 @@ def test_a_belief_is_weighed_against_the_data(folder, tmp_path, capsys):
 
 
 def test_the_answer_is_told_before_anything_is_drawn(folder, tmp_path, capsys, monkeypatch):
-    from tacit.cli.run import Report
-
     told = []
 
-    def drawn(self, terminal):
+    def drawn(run, folder):
         told.append(capsys.readouterr().out)
         return Answer(["page"], {"report": "page"})
 
-    monkeypatch.setattr(Report, "run", drawn)
+    monkeypatch.setattr("tacit.cli.run.write_report", drawn)
     run = str(tmp_path / "run")
     assert main(["recover", str(folder), "--out", run]) == 0
     rest = capsys.readouterr().out

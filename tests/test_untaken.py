@@ -104,9 +104,7 @@ def test_counted_rows_that_are_closed_are_no_longer_uncertain(world):
     there = doors(1)
     seen = walks(replace(world, available=there), 1)
     counted = tacit.MDP.from_transitions(seen, discount=0.9, n_states=16, n_actions=4)
-    recovery = tacit.recover(
-        counted, FEATURES, seen, estimator=tacit.Likelihood(), dynamics_draws=0
-    )
+    recovery = tacit.recover(counted, FEATURES, seen, estimator=tacit.Likelihood())
     found = tacit.checks.untaken_actions(counted, seen, recovery)
     closed = found.close(counted)
     assert found.pairs.any()

@@ -22,7 +22,8 @@ def offered(group: str, own: Iterable[str]) -> dict[str, EntryPoint]:
     """
     from importlib.metadata import EntryPoint, entry_points
 
-    found = {one.name: EntryPoint(one.name, one.value, group) for one in entry_points(group=group)}
+    points = sorted(entry_points(group=group), key=lambda one: one.name)
+    found = {one.name: EntryPoint(one.name, one.value, group) for one in points}
     if both := sorted(found.keys() & set(own)):
         whose = f"{found[both[0]].value}, an entry point of {group},"
         raise InvalidModel(f"{whose} must have a name of its own; {both[0]!r} is one of tacit's")

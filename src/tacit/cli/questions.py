@@ -235,7 +235,7 @@ def without_untaken(arguments: Recover, problem: Problem, estimator: Estimator |
     seen = problem.demonstrations
     assert seen is not None
     with unwatched():
-        fit = {"allow_impossible": True, "dynamics_draws": 0, "throw": False}
+        fit = {"allow_impossible": True, "throw": False}
         first = recover(problem.mdp, problem.features, seen, estimator=estimator, **fit)
         found = untaken_actions(problem.mdp, seen, first)
     many, worth = int(found.pairs.sum()), found.gain / found.observed_steps
@@ -374,4 +374,6 @@ def with_price_curves(problem: Problem, run: Run) -> Run:
                 budget = float(recovery.objective.budgets[k])
                 asked = {"constraint": k, "points": POINTS, "solver": solver}
                 curves[str(k)] = price_curve(mdp, recovery.objective, **asked, through=budget)
+    if not curves:
+        return run
     return replace(run, extras={**run.extras, "prices": plain(curves, arrays=True)})
