@@ -285,7 +285,7 @@ def test_further_questions_are_part_of_the_run(folder, capsys):
     assert main([*words, *asked]) == 0
     run = Run.load(out)
     questions = ["discount_profile", "groups", "diagnose"]
-    assert [name for name in run.extras if name != "budgets"] == questions
+    assert [name for name in run.extras if name != "prices"] == questions
     told = capsys.readouterr().out
     for name in questions:
         assert run.extras[name]["sentences"][0] in told
@@ -353,7 +353,7 @@ def test_a_belief_is_weighed_against_the_data(folder, tmp_path, capsys):
 def test_the_answer_is_told_before_anything_is_drawn(folder, tmp_path, capsys, monkeypatch):
     told = []
 
-    def drawn(run, folder):
+    def drawn(run, folder, **options):
         told.append(capsys.readouterr().out)
         return Answer(["page"], {"report": "page"})
 
