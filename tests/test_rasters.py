@@ -152,6 +152,21 @@ def test_what_a_map_holds_is_told_by_its_numbers():
     assert not holds_classes(np.full((4, 4), 7.0))
 
 
+def test_whole_numbers_that_are_averaged_are_said_to_be_amounts(field):
+    """More classes than are told by themselves, as of CORINE: a mean of codes means nothing."""
+    codes = np.random.default_rng(0).permutation(SIDE * SIDE).reshape(SIDE, SIDE) + 1.0
+    asked = {**READ, "x": "x", "y": "y", "maps": {"cover": field / "codes.asc"}}
+    notes = {}
+    for shift in (0.0, 0.5):
+        write_grid(field / "codes.asc", codes + shift)
+        notes[shift] = ingest(field / "metres.csv", **asked).notes
+    [told] = [note for note in notes[0.0] if note not in notes[0.5]]
+    assert told.startswith("cover holds 36 whole numbers")
+    # Who says what the maps hold need not be told.
+    write_grid(field / "codes.asc", codes)
+    assert ingest(field / "metres.csv", **asked, classes={}).notes == notes[0.5]
+
+
 def test_roads_drawn_on_nothing_are_no_roads_elsewhere(field):
     write_grid(field / "drawn.asc", np.where(ROAD > 0, 1, -9999))
     maps = {"road": field / "drawn.asc"}

@@ -17,6 +17,7 @@ from tacit.data.sources.places import Places
 from tacit.data.sources.rasters import (
     Raster,
     check_systems,
+    class_codes,
     class_shares,
     holds_classes,
     read_raster,
@@ -32,6 +33,8 @@ from tacit.model.transitions import Layout
 
 # Most values of a column of words that become features.
 MOST_WORDS = 24
+# Most whole numbers of a map that may be codes of classes: those of one byte.
+MOST_CODES = 256
 # Farther than any position, in any unit.
 FARTHEST = 1e12
 ISO = "ISO 8601"
@@ -240,6 +243,13 @@ def _map_features(
     if holds_classes(raster.values) if classes is None else name in classes:
         shares, told = class_shares(raster, name, places, (classes or {}).get(name))
         return shares, [*notes, told]
+    codes = len(class_codes(raster.values))
+    if classes is None and 2 < codes <= MOST_CODES:
+        notes.append(
+            f"{name} holds {codes} whole numbers, taken for amounts: their mean in each cell "
+            f"(--classes {name} takes them for classes, --classes without names says that they "
+            "are none)"
+        )
     drawn = without_background(raster.values)
     if drawn is not raster.values:
         lone = raster.values[np.isfinite(raster.values)][0]
