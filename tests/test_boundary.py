@@ -1,5 +1,7 @@
 """The law of a likelihood ratio where parameters have bounds, against solvers and closed forms."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from scipy.stats import chi2
 
 from strategies import examples
 from tacit.inference.boundary import MOST, Cone, RatioLaw
+from tacit.inference.intervals import landscape
 
 SEEDS = st.integers(0, 2**20)
 
@@ -101,3 +104,25 @@ def test_a_sum_of_what_may_all_be_0_has_no_cut():
     law = RatioLaw(np.eye(3), np.array([True, True, False]))
     assert law.ratios(np.array([1.0, -1.0, 0.0])) is None
     assert law.cut(np.array([1.0, -1.0, 0.0]), 1.0, 0.975) == np.inf
+
+
+def test_intervals_of_many_weights_keep_few_laws():
+    """Every end may ask for a law of its own, with megabytes of faces."""
+    size, random = 60, np.random.default_rng(0)
+    rows = random.normal(size=(200, size))
+    nothing = np.zeros(size)
+    around = landscape(
+        nothing,
+        nothing,
+        rows.T @ rows,
+        lower=nothing,
+        upper=np.full(size, np.inf),
+        moving=np.ones(size, bool),
+    )
+    tracemalloc.start()
+    held = []
+    for j in range(36):
+        around.cut(np.where(np.arange(size) == j, 1.0, -0.1), -0.01 * j, 1.0)
+        held.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    assert held[-1] < 1.5 * held[11]

@@ -35,6 +35,8 @@ WITHIN = 0.975
 CLEAR = 2.5
 # Standard errors beyond its bound from which one is on it for certain.
 BEYOND = 3.0
+# Laws that are kept: each holds megabytes of faces, and an end asks for few again.
+LAWS = 8
 # How often the end of an interval is given the cut of its own law, and what change ends that.
 ROUNDS, SETTLED = 3, 0.05
 # Share of the cut that a rise misses it by where it jumps: a value beyond needs a sum to be 0.
@@ -158,6 +160,8 @@ class Landscape:
         key = near.tobytes() + signs.tobytes() + kept.tobytes()
         if key not in self._laws:
             draws = PAIRED if near.sum() <= FEW else PAIRED // 2
+            while len(self._laws) >= LAWS:
+                del self._laws[next(iter(self._laws))]
             turned = signs[:, None] * self.information[np.ix_(kept, kept)] * signs
             self._laws[key] = RatioLaw(turned, near, draws)
         return self._laws[key]
