@@ -12,7 +12,7 @@ from tacit.errors import InvalidModel
 from tacit.forward.simulation import Avoiding, Seen, fewest
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.forbidden.candidates import candidates_of
-from tacit.inverse.forbidden.posterior import Posterior, within_level
+from tacit.inverse.forbidden.posterior import Chain, Posterior, within_level
 from tacit.inverse.forbidden.selection import World
 from tacit.inverse.forbidden.steps import Steps
 from tacit.inverse.forbidden.walks import SMALL, Walks
@@ -645,6 +645,24 @@ def test_the_chance_of_one_given_the_rest_is_that_of_two_sets():
                 for inside in (False, True)
             ]
             assert chance == pytest.approx(1.0 / (1.0 + np.exp(heights[1] - heights[0])))
+
+
+def test_pairs_share_no_candidate_and_add_up_to_the_level():
+    """Of three that stand in for one another one pair is said; names have spent their part."""
+    _, _, posterior = small("steps")
+    count, possible = posterior.count, posterior.possible
+    assert len(possible) >= 4
+    sets = np.zeros((900, count), bool)
+    for j, gone in enumerate([[0, 1], [0, 2], [1, 2]]):  # always two of the first three
+        sets[j::3, possible[gone]] = True
+    out = ~sets[:, possible]
+    chain = Chain(np.ones(len(sets)), sets, out, out.astype(float))
+    told = posterior.pairs([chain, chain], [], 0.0)
+    assert len(told) == 1
+    assert len({*told[0][:2], *possible[:3].tolist()}) == 3
+    assert told[0][2] == 0.0
+    assert posterior.pairs([chain, chain], [0, 1], 0.0) == []
+    assert posterior.pairs([chain, chain], [], 0.06) == []
 
 
 def test_changes_by_single_flips_are_those_of_worlds_solved_afresh():

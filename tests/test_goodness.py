@@ -530,6 +530,14 @@ def test_what_no_step_tells_is_no_misfit():
     assert sum(said) <= 3  # of a chance of 5 %, more have a chance of 1 in 400
 
 
+def test_the_better_of_two_numbers_of_bins_pays_for_both():
+    mdp, features, *_ = state_world(1)
+    found = Likelihood(level=1.0).fit(mdp, features, odd_steps("right", 1), throw=False).goodness
+    [part] = [one for one in found.parts if one.name == "times"]
+    assert 0.0 < part.p_value < 1.0
+    assert part.p_value == pytest.approx(2.0 * chi2.sf(part.statistic, part.degrees))
+
+
 def test_the_verdict_is_one_of_four_words(right, wrong):
     assert right.goodness.verdict == "fits"
     assert wrong.goodness.verdict == "misfit"
