@@ -36,7 +36,7 @@ from tacit.inverse.noisy.em import (
     trajectory_p_value,
 )
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import Steps, coordinates
+from tacit.inverse.noisy.steps import Coordinates, Steps, coordinates
 from tacit.inverse.noisy.types import degrees, mark_name, marked, missing_marks, with_marks
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
@@ -308,6 +308,12 @@ def _untaken(at: Setting) -> Iterator[Found]:
     )
 
 
+def _temperature(space: Coordinates, x: np.ndarray) -> float:
+    """The temperature at parameters x [D], the reward weights being of sum 1."""
+    reward = space.blocks[0]
+    return 1.0 / max(float(np.abs(x[reward] / space.scales[reward]).sum()), 1e-300)
+
+
 def _by_group(at: Setting) -> tuple[list[str], list[Steps]]:
     """The names of the groups, and the likelihood of each; none where there are not two."""
     if at.demonstrations.groups is None:
@@ -325,8 +331,7 @@ def _groups(at: Setting) -> Iterator[Found]:
     whole, base = at.seen.whole, at.base
     apart = [part.fit(at.options, near=base) for part in parts]
     loss, points = fit_direction(whole.mdp, apart, base.point.x)
-    sizes = np.array([np.abs(p.x / whole.space.scales).sum() for p in points])
-    noises = 1.0 / np.maximum(sizes, 1e-300)
+    noises = [_temperature(whole.space, point.x) for point in points]
     each = [f"{name} {t:.3g}" for name, t in zip(names, noises, strict=True)]
     yield (
         "all groups have one noise",
@@ -365,8 +370,7 @@ def _trajectories(at: Setting) -> Iterator[Found]:
         return search(seen, quick, at.base, 2, starts=starts, **how)
 
     found = sought(True)
-    scales = seen.whole.space.scales
-    noises = sorted(1.0 / max(float(np.abs(f.point.x / scales).sum()), 1e-300) for f in found.fits)
+    noises = sorted(_temperature(seen.whole.space, fitted.point.x) for fitted in found.fits)
     yield (
         "all trajectories have one noise",
         "two levels of noise",

@@ -191,7 +191,9 @@ def further_results(
         asked["holdout"] = lambda: checks.holdout(
             *task, estimator=estimator, share=share, seed=seed, recovery=recovery
         )
-    if grid := arguments.discount_grid:
+    if arguments.discount_grid:
+        own = problem.mdp.discount if problem.trips is None else problem.trips.discount
+        grid = sorted({own, *arguments.discount_grid})
         asked["discount_profile"] = lambda: checks.discount_profile(
             *task, grid, estimator=estimator
         )

@@ -69,7 +69,7 @@ class Recover:
     holdout: float = 0.0
     """share of episodes, or individuals, kept back to test the recovery from others; 0 for none"""
     discount_grid: Annotated[Union[None, tuple[float, ...]], shown_default("none")] = None
-    """further discounts under which to recover, to see how the answer changes"""
+    """discounts, beside its own, under which to recover, to see how the answer changes"""
     bootstrap: int = 0
     """resamples of trajectories, or individuals, for the intervals; 0 keeps the estimator's"""
     groups: bool = False

@@ -122,10 +122,8 @@ def _of_lengths(mdp: MDP, seen: Demonstrations) -> list[str]:
         found.append("There is one trajectory only: no spread over trajectories can be told.")
     single = int(((seen.lengths == 1) & ~seen.partial & ~seen.ended).sum())
     if single:
-        found.append(
-            f"{single} of {seen.episodes} trajectories have one step only: they tell little of "
-            "where actions lead."
-        )
+        why = "" if mdp.evidence is None else ": they tell little of where actions lead"
+        found.append(f"{single} of {seen.episodes} trajectories have one step only{why}.")
     over = mdp.ends[seen.last_states]
     odd = seen.ended & ~over & ~mdp.absorbing[seen.last_states] & (seen.final_states >= 0)
     if odd.any():
