@@ -26,16 +26,19 @@ def test_the_guarantee_covers_the_true_expert(watched):
     world, expert, walks, recovery = watched
     seen = expectations(world.mdp, world.features, walks)
     reached = pull_back(world.features, recovery.solution.visitation)
-    both = [seen.guarantee(reached, seen.hoeffding()), seen.guarantee(reached, seen.bernstein())]
+    units = recovery.standard.deviations  # the sentence is about standardised features
+    both = [
+        seen.guarantee(reached, sampling, units)
+        for sampling in (seen.hoeffding(), seen.bernstein())
+    ]
     bounds = np.min(both, axis=0)
     assert finding(recovery, Kind.NOTE, feature=None).about.number == pytest.approx(bounds.max())
-    for features, bound in zip(
-        (world.features.reward, world.features.costs[0]), bounds, strict=True
-    ):
+    maps = (world.features.reward, world.features.costs[0])
+    for features, unit, bound in zip(maps, units, bounds, strict=True):
         ours = recovery.solution.visitation.sum(axis=1) @ features
         theirs = expert.visitation.sum(axis=1) @ features
         # The largest entry is the worst difference over all weights of L1 norm 1.
-        assert np.abs(ours - theirs).max() <= bound
+        assert (np.abs(ours - theirs) / unit).max() <= bound
 
 
 def test_the_data_asked_for_halve_the_widest_interval(watched):
