@@ -192,7 +192,8 @@ def further_results(
             *task, estimator=estimator, share=share, seed=seed, recovery=recovery
         )
     if arguments.discount_grid:
-        own = problem.mdp.discount if problem.trips is None else problem.trips.discount
+        own = None if problem.trips is None else problem.trips.discount
+        own = problem.mdp.discount if own is None else own
         grid = sorted({own, *arguments.discount_grid})
         asked["discount_profile"] = lambda: checks.discount_profile(
             *task, grid, estimator=estimator
@@ -237,8 +238,8 @@ def without_untaken(arguments: Recover, problem: Problem, estimator: Estimator |
     seen = problem.demonstrations
     assert seen is not None
     with unwatched():
-        fit = {"allow_impossible": True, "throw": False}
-        first = recover(problem.mdp, problem.features, seen, estimator=estimator, **fit)
+        world = problem.mdp, problem.features
+        first = recover(*world, seen, estimator=estimator, allow_impossible=True, throw=False)
         found = untaken_actions(problem.mdp, seen, first)
     many, worth = int(found.pairs.sum()), found.gain / found.observed_steps
     said = (
