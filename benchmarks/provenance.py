@@ -82,7 +82,7 @@ def about(
     if load is not None:
         machine["load_at_start"] = round(load, 1)
     return {
-        "command": command or given(),
+        "command": command or command_line(),
         "date": datetime.now(UTC).date().isoformat(),
         "commit": commit(Path(__file__).parent.parent),
         "seconds": round(time.perf_counter() - BEGAN, 1),
@@ -103,9 +103,13 @@ def version(package: str) -> str:
         return importlib.import_module("tacit").__version__
 
 
-def given() -> str:
-    """The command that was given, as it can be given again."""
-    return shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+def command_line() -> str:
+    """The command as it can be given again: without `--out PATH`, which is of one machine."""
+    words = sys.argv[1:]
+    if "--out" in words:
+        place = words.index("--out")
+        del words[place : place + 2]
+    return shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *words])
 
 
 def commit(checkout: Path) -> str | None:
