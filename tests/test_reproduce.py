@@ -394,32 +394,6 @@ def test_ctrl_c_leaves_what_is_done(jobs, everyone, tmp_path):
     assert not (tmp_path / "report.html").exists()
 
 
-ENDS_AT_ONCE = """
-import time
-from joblib.externals.loky import ProcessPoolExecutor
-from tacit.cli import end_at_once
-executor = ProcessPoolExecutor(max_workers=1)
-executor.submit(abs, 1).result()
-print(*executor._processes, flush=True)
-executor.submit(time.sleep, 600)
-end_at_once(130, ["over"])
-"""
-
-
-def test_a_worker_in_the_midst_of_a_unit_is_ended_at_once(tmp_path):
-    """Workers of loky are none of those that Python's own processes are: they have no `kill`."""
-    script = tmp_path / "script.py"
-    script.write_text(f'if __name__ == "__main__":{ENDS_AT_ONCE}'.replace("\n", "\n    "))
-    ended = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert (ended.returncode, ended.stderr) == (130, "over\n")
-    worker, end = Path("/proc") / ended.stdout.strip(), time.monotonic() + 30
-    while worker.exists() and "Z" not in (worker / "stat").read_text().split()[2]:
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 # Progress ---------------------------------------------------------------------------------------
 
 

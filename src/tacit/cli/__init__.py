@@ -9,13 +9,11 @@ import json
 import os
 import signal
 import sys
-import threading
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, field, fields, make_dataclass
 from types import UnionType
-from typing import Annotated, ClassVar, Literal, Protocol, TextIO, Union, get_args, get_origin
+from typing import Annotated, ClassVar, Literal, Protocol, Union, get_args, get_origin
 
 import tyro
 
@@ -36,7 +34,7 @@ from tacit.cli.solve import Solve
 from tacit.cli.terminal import CODES, Answer, Part, Terminal, Terminated, error_line, to_json
 from tacit.engine import keep_compiled_code
 from tacit.errors import Infeasible, NotConverged, TacitError
-from tacit.files.atomic import harmless, remove_unfinished
+from tacit.files.atomic import harmless
 
 DONE, OUR_BUG, BAD_INPUT, NOT_SOLVED, NO_FILE, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
 KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
@@ -101,15 +99,10 @@ def main(
         with _open_streams():
             return _run(list(arguments), commands)
     keep_compiled_code()  # a process of our own
-    hush_helpers()
     with _open_streams():
         code = _run(sys.argv[1:], commands)
         if code in CODES.values():
-            # Whoever asked it to end does not wait for engines and gigabytes to be taken down.
-            with contextlib.suppress(OSError, ValueError):
-                sys.stdout.flush()
-                sys.stderr.flush()
-            end_at_once(code, [])
+            _end_now(code)
         return code
 
 
@@ -119,14 +112,8 @@ def _run(words: list[str], commands: Mapping[str, type[Command]] | None) -> int:
     machine, quiet = "--json" in words, "--quiet" in words
     terminal = Terminal(quiet=quiet, show=None if machine or quiet else _show)
 
-    def end(number: int) -> None:
-        code, word = _verdict(Terminated() if CODES[number] == TERMINATED else KeyboardInterrupt())
-        notes = [] if terminal.quiet else terminal.signals.notes
-        answer = json.dumps({"error": word, "code": code}) if machine else ""
-        end_at_once(code, [*notes, f"tacit: {word}"], answer)
-
     try:
-        with terminal.signals.watched(end):
+        with terminal.signals.watched():
             if words == ["--version"]:
                 _print(f"tacit {__version__}")
                 return DONE
@@ -146,6 +133,10 @@ def _run(words: list[str], commands: Mapping[str, type[Command]] | None) -> int:
             import traceback
 
             traceback.print_exception(error)
+        if terminal.signals.asked:  # an engine may have made another error of it
+            error = (
+                Terminated() if CODES[terminal.signals.asked] == TERMINATED else KeyboardInterrupt()
+            )
         code, message = _verdict(error)
         if isinstance(error, BrokenPipeError):
             # Nobody reads any more. Python would complain again when it closes standard output.
@@ -342,52 +333,11 @@ def _open_streams() -> Iterator[None]:
             sys.stdout, sys.stderr = before
 
 
-def hush_helpers() -> None:
-    """Has joblib and the process that watches its workers say nothing about work that was ended.
-
-    They tidy up all the same; what they say of it would come after the last line.
-    """
-    warnings.filterwarnings("ignore", r"\d+ tasks which were still being processed")
-    told = os.environ.get("PYTHONWARNINGS")
-    os.environ["PYTHONWARNINGS"] = f"{told + ',' if told else ''}ignore:resource_tracker"
-
-
-def _give_back() -> None:
-    """Has the semaphores of workers removed; else a process that watches them complains later."""
-    from multiprocessing import util
-
-    def tidy() -> None:
-        with contextlib.suppress(Exception):
-            util.__dict__["_run_finalizers"](0)  # it has no public name
-
-    thread = threading.Thread(target=tidy, daemon=True)
-    thread.start()
-    thread.join(0.2)
-
-
-def _descriptor(stream: TextIO | None, usual: int) -> int:
-    """Where a stream ends; the usual place where it ends within this process, which is over."""
-    try:
-        return usual if stream is None else stream.fileno()
-    except (OSError, ValueError, AttributeError):
-        return usual
-
-
-def end_at_once(code: int, lines: list[str], answer: str = "") -> None:
-    """Ends this process and those that it started, half-written files removed; never comes back.
-
-    Args:
-        code: exit code.
-        lines: for standard error; none where all is said.
-        answer: for standard output.
-    """
-    with contextlib.suppress(OSError):
-        # A bar that is being drawn has hidden the cursor.
-        cursor = "\x1b[?25h\n" if lines and os.isatty(_descriptor(sys.stderr, 2)) else ""
-        if answer:
-            os.write(_descriptor(sys.stdout, 1), f"{answer}\n".encode())
-        said = cursor + "".join(f"{one}\n" for one in lines)
-        os.write(_descriptor(sys.stderr, 2), said.encode())
+def _end_now(code: int) -> None:
+    """Ends this process and its workers: engines and gigabytes take long to be taken down."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
     if "multiprocessing.process" in sys.modules:
         from multiprocessing import active_children
 
@@ -395,6 +345,4 @@ def end_at_once(code: int, lines: list[str], answer: str = "") -> None:
             if child.pid is not None:  # by number: those of loky have no `kill`
                 with contextlib.suppress(OSError):
                     os.kill(child.pid, KILL)
-        _give_back()
-    remove_unfinished()
     os._exit(code)

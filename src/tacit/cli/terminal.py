@@ -2,21 +2,15 @@
 
 Drawn by rich on a terminal, plain text anywhere else, nothing with `--quiet`.
 
-An exception raised by a signal's handler comes up wherever Python happens to be. Inside a callback
-of an engine it is swallowed, and the run goes on as if nobody had asked. So handlers raise nothing:
-they leave a mark, and the next event, which is ordinary code, raises. Where a long computation
-tells no event, or somebody asks twice, or the way out takes long, a thread ends the process with
-what is kept by then: files are whole or not there, so nothing needs to be waited for.
+A signal raises, so that files are whole or not there, and is remembered: inside a callback of an
+engine an exception is dropped, and the next event raises it again.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
-import select
 import shlex
 import signal
-import socket
 import sys
 import threading
 import time
@@ -62,9 +56,6 @@ Part: TypeAlias = "str | Table"
 PAUSE = 2.0
 # Later lines come more rarely: after this share of the time gone by.
 SHARE = 0.1
-# Seconds that the code may go on without an event after somebody asked it to end, and how many more
-# it may take, once it has heard, to write down what it has: whoever asks is answered within one.
-PATIENCE, UNWINDING = 0.5, 0.3
 CODES: dict[int, int] = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
@@ -201,84 +192,44 @@ class Terminated(BaseException):
 
 
 class Signals:
-    """What the process was asked, and what it has to say if it must end at once.
+    """What the process was asked by SIGINT and SIGTERM.
 
     Attributes:
         asked: the number of the signal that came first; 0 for none.
-        notes: lines to be said at an end, by who is at work.
     """
 
     def __init__(self) -> None:
-        self.asked, self.notes = 0, list[str]()
-        self._heard = False
+        self.asked = 0
 
     def check(self) -> None:
         """Raises `KeyboardInterrupt` or `Terminated` where somebody asked for it."""
         if self.asked:
-            self._heard = True
             raise Terminated if self.asked == signal.SIGTERM else KeyboardInterrupt
 
     @contextmanager
-    def watched(self, end: Callable[[int], object]) -> Iterator[None]:
-        """Inside, SIGINT and SIGTERM are asked of `check`; on the way out they are asked once more.
+    def watched(self) -> Iterator[None]:
+        """Inside, a signal raises, and is remembered: inside a callback of an engine it is lost."""
 
-        Args:
-            end: called, in another thread, with the number of a signal that nobody heard in time or
-                that came twice. It does not come back.
-        """
-        mine, its = socket.socketpair()
-        for one in (mine, its):
-            one.setblocking(False)
+        def raise_it(number: int, frame: FrameType | None) -> None:
+            self.asked = self.asked or number
+            self.check()
+
+        # A signal that is ignored here, as in the background of a shell, stays so; outside the main
+        # thread signals are somebody else's business.
+        main = threading.current_thread() is threading.main_thread()
+        caught = [one for one in CODES if main and signal.getsignal(one) is not signal.SIG_IGN]
+        told, before = sys.unraisablehook, {one: signal.getsignal(one) for one in caught}
+        # What an engine drops is raised again at the next event: nothing is to be said of it.
+        sys.unraisablehook = lambda lost: None if self.asked else told(lost)
         try:
-            # A signal that is ignored here, as in the background of a shell, stays so.
-            caught = [one for one in CODES if signal.getsignal(one) is not signal.SIG_IGN]
-            before = {one: signal.signal(one, self._mark) for one in caught}
-        except ValueError:  # not the main thread: signals are somebody else's business
-            mine.close()
-            its.close()
-            yield
-            return
-        outside = signal.set_wakeup_fd(mine.fileno(), warn_on_full_buffer=False)
-        watch = threading.Thread(target=self._wait, args=(its, end), daemon=True)
-        watch.start()
-        try:
+            for one in caught:
+                signal.signal(one, raise_it)
             yield
         finally:
-            signal.set_wakeup_fd(outside)
             for one, handler in before.items():
                 signal.signal(one, handler)
-            mine.close()  # which ends the thread
-            watch.join(1.0)
-            its.close()
+            sys.unraisablehook = told
         self.check()
-
-    def _mark(self, number: int, frame: FrameType | None) -> None:
-        """The handler: Python runs it in the main thread between two of its steps."""
-        self.asked = self.asked or number
-
-    def _wait(self, told: socket.socket, end: Callable[[int], object]) -> None:
-        """Reads the numbers of signals, which come even while a long call lasts."""
-        first, until, granted = 0, None, False
-        while True:
-            left = None if until is None else max(until - time.monotonic(), 0.0)
-            ready, _, _ = select.select([told], [], [], left)
-            if not ready:
-                if self._heard and until is not None and not granted:
-                    until, granted = until + UNWINDING, True  # it is on its way out
-                    continue
-                end(first)
-                return
-            came = b""
-            with contextlib.suppress(OSError):
-                came = told.recv(64)
-            if not came:  # closed: it is over
-                return
-            numbers = [number for number in came if number in CODES]
-            if len(numbers) + bool(first) > 1:
-                end(first or numbers[0])
-                return
-            if numbers and not first:
-                first, until = numbers[0], time.monotonic() + PATIENCE
 
 
 @dataclass(frozen=True)
@@ -325,8 +276,7 @@ class Terminal:
 
     @contextmanager
     def resumable(self, kept: str) -> Iterator[None]:
-        """Inside, an end says this line, how to continue; signals are heard before it is left."""
-        self.signals.notes.append(kept)
+        """Inside, an end says this line, how to continue."""
         try:
             yield
             self.signals.check()
@@ -334,8 +284,6 @@ class Terminal:
             if not isinstance(error, Exception):
                 self.note(kept)
             raise
-        finally:
-            self.signals.notes.remove(kept)
 
     def note(self, line: str) -> None:
         """Writes a line on standard error."""

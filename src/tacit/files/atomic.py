@@ -145,29 +145,11 @@ def harmless(text: str) -> str:
 
 # The ending of a file that is being written; what a killed process leaves has it, too.
 PART = ".part"
-# What this process is writing at the moment, and the locks that it holds.
-UNDER_WAY: set[Path] = set()
-
-
-def remove_unfinished() -> None:
-    """Removes what this process is writing: for one that ends at once, whatever else it does."""
-    for path in tuple(UNDER_WAY):
-        _remove(path)
 
 
 def _remove(path: Path) -> None:
     with contextlib.suppress(OSError):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-@contextmanager
-def unfinished(path: Path) -> Iterator[None]:
-    """Inside, the path is one that `remove_unfinished` removes."""
-    UNDER_WAY.add(path)
-    try:
-        yield
-    finally:
-        UNDER_WAY.discard(path)
 
 
 Made = TypeVar("Made")
@@ -186,9 +168,8 @@ def _whole_or_none(path: Path, make: Callable[[Path], Made]) -> Iterator[tuple[P
     try:
         made = make(temporary)
         ours = True
-        with unfinished(temporary):
-            yield temporary, made
-            os.replace(temporary, path)
+        yield temporary, made
+        os.replace(temporary, path)
         sync_folder(path.parent)
     except BaseException as error:
         if ours:
@@ -323,13 +304,12 @@ def locked(folder: Path, *, broken: bool = False) -> Iterator[None]:
         if host not in ("", platform.node()):
             raise _taken(path, process, host)
         try:
-            with unfinished(path):
-                descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | _NO_FOLLOW)
-                try:
-                    os.write(descriptor, f"{os.getpid()}\n{platform.node()}\n".encode())
-                finally:
-                    os.close(descriptor)
-                yield
+            descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | _NO_FOLLOW)
+            try:
+                os.write(descriptor, f"{os.getpid()}\n{platform.node()}\n".encode())
+            finally:
+                os.close(descriptor)
+            yield
         finally:
             # While still held: whoever opened the file before finds out that it is gone. Where it
             # cannot be removed, the next one finds that nobody holds it.
