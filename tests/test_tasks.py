@@ -278,6 +278,12 @@ def test_one_task_is_the_likelihood(trajectories):
     assert told(direct.identification.findings, Kind.ERRORS)
     assert own.status is direct.status
     assert one.status is direct.status
+    # Constraints are tested by the same draws.
+    tested = one.identification
+    np.testing.assert_allclose(tested.p_values, direct.identification.p_values, rtol=1e-9)
+    assert tested.selection is not None
+    criteria = direct.identification.selection.criteria
+    np.testing.assert_allclose(tested.selection.criteria, criteria, rtol=1e-9)
     # The fit is judged by the same draws.
     assert one.goodness.p_value == pytest.approx(direct.goodness.p_value, rel=1e-9)
     np.testing.assert_allclose(one.goodness.residuals, direct.goodness.residuals, atol=1e-4)
@@ -498,6 +504,11 @@ def test_of_two_constraints_that_can_stand_in_for_each_other_one_is_kept(pair, j
         for task in pair
     ]
     found = SharedLikelihood().fit(doubled)
+    (either,) = found.identification.sets
+    assert either.members == (0, 1)
+    assert either.p_value < 0.05
+    assert (found.identification.p_values > 0.05).all()
+    assert told(found.findings, Kind.NOT_IDENTIFIED, constraints=(0, 1))
     assert found.identification.active.sum() == 1
     kept = int(found.identification.active.argmax())
     # The same model with one constraint; the tests drop the other, and the search starts anew.

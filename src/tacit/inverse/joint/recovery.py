@@ -31,7 +31,7 @@ from tacit.inverse.joint.inference import (
     together,
 )
 from tacit.inverse.joint.stack import task_goodness
-from tacit.inverse.noisy.activity import Verdict, level_findings
+from tacit.inverse.noisy.activity import Verdict, level_findings, verdict_findings
 from tacit.inverse.noisy.boltzmann import RESCUE, expert_of
 from tacit.inverse.noisy.counted import dynamics_findings
 from tacit.inverse.noisy.intervals import Numbers
@@ -55,7 +55,7 @@ from tacit.model.transitions import read_only
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from tacit.inverse.joint.tasks import Search, SharedLikelihood, Task
+    from tacit.inverse.joint.tasks import SharedLikelihood, Task, TaskFits
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -205,7 +205,7 @@ class JointRecovery(Saved):
         return f"JointRecovery({self.status.name}, {told})"
 
 
-def report(options: SharedLikelihood, tasks: Sequence[Task], found: Search) -> JointRecovery:
+def report(options: SharedLikelihood, tasks: Sequence[Task], found: TaskFits) -> JointRecovery:
     """The `JointRecovery` of these fits."""
     seen = [task.demonstrations for task in tasks]
     told = pooled(found.stack, found.joint, seen)
@@ -257,7 +257,7 @@ def report(options: SharedLikelihood, tasks: Sequence[Task], found: Search) -> J
 
 
 def _numbers(
-    found: Search,
+    found: TaskFits,
     told: Pooled,
     seen: Sequence[Demonstrations],
     units: Sequence[np.ndarray] | None = None,
@@ -276,7 +276,7 @@ def _numbers(
 def _recovery(
     options: SharedLikelihood,
     task: Task,
-    found: Search,
+    found: TaskFits,
     numbers: Numbers,
     told: Pooled,
     goodness: Goodness,
@@ -325,7 +325,7 @@ def _completed(own: Numbers, other: Numbers) -> Numbers:
 
 def _identification(
     task: Task,
-    found: Search,
+    found: TaskFits,
     numbers: Numbers,
     goodness: Goodness,
     told: Pooled,
@@ -333,7 +333,7 @@ def _identification(
     level: float,
 ) -> Identification:
     """What is known of a task's own numbers; an untested size has the constraint's p-value."""
-    p_values = np.where(np.isnan(found.sizes[:, e]), found.activity, found.sizes[:, e])
+    p_values = np.where(np.isnan(found.sizes[:, e]), found.verdict.p_values, found.sizes[:, e])
     active = numbers.gauge.multipliers > 0
     findings = goodness.findings()
     for k in np.flatnonzero(~active).tolist():
@@ -356,7 +356,7 @@ def _identification(
 
 def _shared(
     options: SharedLikelihood,
-    found: Search,
+    found: TaskFits,
     recoveries: Sequence[Recovery],
     findings: list[Finding],
 ) -> Identification:
@@ -365,7 +365,15 @@ def _shared(
     known = [recoveries[e].identification for e in speakers]
     ends = [one.cost_intervals[k] for k, one in enumerate(known[1:])]
     errors = [one.cost_standard_errors[k] for k, one in enumerate(known[1:])]
-    told = {"cost_intervals": ends, "cost_standard_errors": errors, "p_values": found.activity}
+    told = {
+        "cost_intervals": ends,
+        "cost_standard_errors": errors,
+        "p_values": found.verdict.p_values,
+        "unadjusted": found.verdict.unadjusted,
+        "sets": found.verdict.sets,
+        "selection": found.verdict.selection,
+        "at_level": () if found.verdict.at_level is None else found.verdict.at_level,
+    }
     if options.share_reward:
         told["reward_intervals"] = known[0].reward_intervals
         told["reward_standard_errors"] = known[0].reward_standard_errors
@@ -378,7 +386,7 @@ def _worst(fits: Sequence[Goodness]) -> int:
     return int(np.argmin([np.nan_to_num(one.p_value, nan=2.0) for one in fits]))
 
 
-def _speakers(found: Search) -> list[int]:
+def _speakers(found: TaskFits) -> list[int]:
     """[K] a task that each constraint restrains: the leader, if it does."""
     chosen = []
     for kept, leader in zip(found.restrained, found.joint.link.leaders[1:], strict=True):
@@ -386,7 +394,7 @@ def _speakers(found: Search) -> list[int]:
     return chosen
 
 
-def _findings(found: Search, told: Pooled, first: Task) -> list[Finding]:
+def _findings(found: TaskFits, told: Pooled, first: Task) -> list[Finding]:
     """What all tasks together say."""
     names = found.joint.link.names
     findings = [*_activity_findings(found), *agreement_findings(found.agreement)]
@@ -417,24 +425,16 @@ def _findings(found: Search, told: Pooled, first: Task) -> list[Finding]:
     return [*findings, Finding(said, Kind.ERRORS)]
 
 
-def _activity_findings(found: Search) -> list[Finding]:
+def _activity_findings(found: TaskFits) -> list[Finding]:
     """Which constraints restrain the expert, and which tasks say nothing about them."""
-    findings = []
-    for k, p in enumerate(found.activity.tolist()):
-        if not found.restrained[k].any():
-            said = (
-                f"Constraint {k} is not identified: no task shows that it restrains the expert "
-                f"({chance(p)} if it restrains none)."
-            )
-            findings.append(Finding(said, Kind.INACTIVE, constraint=k, number=p))
-            continue
-        said = f"Constraint {k} is active ({chance(p)} if it restrained no task)."
-        findings.append(Finding(said, Kind.ACTIVE, constraint=k, number=p))
+    prices = np.array([one.max(initial=0.0) for one in found.restrained.astype(float)])
+    findings = verdict_findings(found.verdict, prices, converged=found.alone.whole.converged)
+    for k in np.flatnonzero(prices > 0):
         for e in np.flatnonzero(~found.restrained[k]):
             own = float(found.sizes[k, e])
             said = (
                 f"Task {e} says nothing about constraint {k}: it is not shown to restrain the "
                 f"expert there ({chance(own)} if it does not)."
             )
-            findings.append(Finding(said, Kind.NOT_IDENTIFIED, constraint=k, number=own))
+            findings.append(Finding(said, Kind.NOT_IDENTIFIED, constraint=int(k), number=own))
     return findings

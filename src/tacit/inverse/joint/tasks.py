@@ -23,13 +23,14 @@ from tacit.inverse.joint.counted import tasks_noise
 from tacit.inverse.joint.inference import agreement_p_value, directions
 from tacit.inverse.joint.recovery import JointRecovery, report
 from tacit.inverse.joint.stack import Stack, StackFit
+from tacit.inverse.noisy.activity import Verdict, holm_levels, judge
 from tacit.inverse.noisy.boltzmann import rescued
 from tacit.inverse.noisy.evidence import VISIBLE
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import Coordinates, Steps, coordinates, small_sample
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import RecoveryStatus
-from tacit.inverse.sets import prune
+from tacit.inverse.sets import Trial
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -120,15 +121,12 @@ def _check(tasks: tuple[Task, ...], options: SharedLikelihood) -> None:
             )
 
 
-# A constraint, and the tasks in which it may or may not restrain the expert.
-Where = tuple[int, tuple[int, ...]]
-
 # Tasks whose own direction is tried as a start, the clearest first.
 STARTS = 3
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Search:
+class TaskFits:
     """What was fitted, and what the tests between the fits say.
 
     Attributes:
@@ -137,7 +135,7 @@ class Search:
         joint: all together, without the constraints that were not shown to be active.
         boundless: [E] bool, the tasks whose likelihood has no maximum, so that a ridge was taken.
         restrained: [K, E] bool, whether each constraint was kept in each task.
-        activity: [K] p-values of "this constraint restrains no task".
+        verdict: of the tests of "this constraint restrains no task", one a constraint.
         sizes: [K, E] p-values of "it does not restrain this task"; NaN where not tested.
         agreement: [1 + K] p-values of "the tasks share this direction"; NaN where not tested.
     """
@@ -147,12 +145,12 @@ class Search:
     joint: StackFit
     boundless: np.ndarray
     restrained: np.ndarray
-    activity: np.ndarray
+    verdict: Verdict
     sizes: np.ndarray
     agreement: np.ndarray
 
 
-def search(options: SharedLikelihood, tasks: Sequence[Task]) -> Search:
+def search(options: SharedLikelihood, tasks: Sequence[Task]) -> TaskFits:
     """The fits and tests of these tasks."""
     likelihood = options.likelihood
     likelihood.check()
@@ -186,65 +184,98 @@ def ties_of(options: SharedLikelihood, space: Coordinates) -> list[Tie]:
 
 def _together(
     options: SharedLikelihood, stack: Stack, alone: StackFit, boundless: np.ndarray
-) -> Search:
+) -> TaskFits:
     """The joint fit from the tasks alone, less what the tests drop, and the tests of the ties."""
     likelihood, spaces = options.likelihood, [steps.space for steps in stack.steps]
     every, constraints = range(len(spaces)), range(spaces[0].constraints)
     ties, clarity = ties_of(options, spaces[0]), _clarity(stack, alone)
     leaders = clarity.argmax(axis=1).tolist()
-    anywhere = [(k, tuple(every)) for k in constraints]
-    needed, chances = _pruned(likelihood, stack, alone, anywhere)
-    activity = np.array([chances[one] for one in anywhere])
-    restrained = np.zeros((len(anywhere), len(every)), bool)
-    restrained[[k for k, _ in needed]] = True
+    anywhere = [Restraint(k, tuple(every)) for k in constraints]
+    idle, verdict = _judged(stack, alone, anywhere, likelihood, alike=True)
+    restrained = np.ones((len(anywhere), len(every)), bool)
+    restrained[[one.constraint for one in idle]] = False
 
     def shaped(ties: Sequence[Tie]) -> Link:
         shape = link(spaces, ties, leaders, free_reward=likelihood.free_reward)
         for k in constraints:
-            idle = np.flatnonzero(~restrained[k]).tolist()
-            shape = shape.without(1 + k, idle) if idle else shape
+            without = np.flatnonzero(~restrained[k]).tolist()
+            shape = shape.without(1 + k, without) if without else shape
         return shape
 
     joint = _best(stack, alone, shaped(ties), largest_first(clarity.sum(axis=0)).tolist()[:STARTS])
-    steered = [(k, (e,)) for k in constraints for e in every if joint.link.steering(1 + k, e).any()]
-    needed, chances = _pruned(likelihood, stack, joint, steered)
+    steered = [
+        Restraint(k, (e,))
+        for k in constraints
+        for e in every
+        if joint.link.steering(1 + k, e).any()
+    ]
+    idle, of_sizes = _judged(stack, joint, steered, likelihood, alike=False)
     sizes = np.full(restrained.shape, np.nan)
-    for (k, (e,)), chance in chances.items():
-        sizes[k, e] = chance
-        restrained[k, e] = (k, (e,)) in needed
-    if len(needed) < len(steered) and joint.whole.converged:
+    for one, p_value in zip(steered, of_sizes.p_values.tolist(), strict=True):
+        sizes[one.constraint, one.tasks] = p_value
+        restrained[one.constraint, one.tasks] = one not in idle
+    if idle:
         shape = shaped(ties)
         joint = stack.minimise(shape, np.clip(joint.z, shape.lower, shape.upper), joint.points)
     agreement = np.full(len(ties), np.nan)
     for b, tie in enumerate(ties):
-        told = len(spaces) if b == 0 else int(restrained[b - 1].sum())
-        if tie is not Tie.OWN and told > 1:
+        sharing = len(spaces) if b == 0 else int(restrained[b - 1].sum())
+        if tie is not Tie.OWN and sharing > 1:
             apart = [Tie.OWN if other == b else own for other, own in enumerate(ties)]
             agreement[b] = _p_agreement(stack, joint, shaped(apart), likelihood.seed)
-    return Search(
+    return TaskFits(
         stack=stack,
         alone=alone,
         joint=joint,
         boundless=boundless,
         restrained=restrained,
-        activity=activity,
+        verdict=verdict,
         sizes=sizes,
         agreement=agreement,
     )
 
 
-def _pruned(
-    likelihood: Likelihood, stack: Stack, full: StackFit, asked: list[Where]
-) -> tuple[list[Where], dict[Where, float]]:
-    """What is needed of the constraints `asked` in some tasks, and all the p-values."""
+@dataclass(frozen=True)
+class Restraint:
+    """A constraint, and the tasks in which it may or may not restrain the expert."""
 
-    def test(fitted: StackFit, where: Where) -> tuple[float, StackFit]:
-        return _without(stack, fitted, where, likelihood)
+    constraint: int
+    tasks: tuple[int, ...]
 
-    if not full.whole.converged:  # a search cut short has shown nothing
-        return list(asked), dict.fromkeys(asked, 1.0)
-    _, left, chances = prune(full, asked, test, likelihood.level)
-    return left, chances
+
+def _judged(
+    stack: Stack,
+    full: StackFit,
+    asked: Sequence[Restraint],
+    options: Likelihood,
+    *,
+    alike: bool,
+) -> tuple[list[Restraint], Verdict]:
+    """What is not needed of the restraints `asked`, and the verdict on all of them.
+
+    `alike` says that these are the constraints themselves: then it is asked how many are needed.
+    """
+    if not full.whole.converged or not asked:  # a search cut short has shown nothing
+        return [], Verdict.of(np.ones(len(asked)))
+    steps = sum(float(one.counts.sum()) for one in stack.steps)
+    levels = holm_levels(options.level, len(asked))
+
+    def drop(members: tuple[int, ...]) -> Trial[tuple[int, ...]]:
+        shape = full.link
+        for number in members:
+            shape = shape.without(1 + asked[number].constraint, asked[number].tasks)
+        less = stack.minimise(shape, np.clip(full.z, shape.lower, shape.upper), full.points)
+
+        def p_value() -> float:
+            return _p_without(stack, full, less, levels=levels, seed=options.seed)
+
+        return Trial(members, less.loss, int(less.whole.free.sum()), p_value)
+
+    whole = Trial[tuple[int, ...]]((), full.loss, int(full.whole.free.sum()), lambda: 1.0)
+    groups = () if alike else (range(len(asked)),)
+    rules = {"level": options.level, "steps": steps, "groups": groups}
+    idle, verdict = judge(whole, len(asked), drop, **rules)
+    return [asked[number] for number in idle], verdict
 
 
 def _clarity(stack: Stack, alone: StackFit) -> np.ndarray:
@@ -271,26 +302,30 @@ def _best(stack: Stack, alone: StackFit, shape: Link, order: Sequence[int]) -> S
     return min(fits, key=lambda fitted: fitted.loss)
 
 
-def _without(
-    stack: Stack, fitted: StackFit, where: Where, how: Likelihood
-) -> tuple[float, StackFit]:
-    """The p-value of "this constraint does not restrain these tasks", and the fit without it."""
-    k, tasks = where
-    shape = fitted.link.without(1 + k, tasks)
-    tested = fitted.link.movable & ~shape.movable
-    less = stack.minimise(shape, np.clip(fitted.z, shape.lower, shape.upper), fitted.points)
+def _p_without(
+    stack: Stack, full: StackFit, less: StackFit, *, levels: np.ndarray, seed: int
+) -> float:
+    """The p-value of "what the fit `less` does without restrains nobody"."""
+    tested = full.link.movable & ~less.link.movable
     if not np.isfinite(less.loss):
-        return 1.0 / (1 + DRAWS), less  # without it nothing has a finite value
-    if not (fitted.z[tested] > 0).any():
-        return 1.0, less
+        return 1.0 / (1 + DRAWS)  # without it nothing has a finite value
+    if not (full.z[tested] > 0).any():
+        return 1.0
     here = directions(less.link, less.z)
     fisher = here.information(stack.information(less))
     steps = sum(float(one.counts.sum()) for one in stack.steps)
-    ratio = 2.0 * (less.loss - fitted.loss) * small_sample(steps, fitted.whole.free.sum())
-    law, tests = (fisher, tested, here.free, here.one_sided), np.array([how.level])
-    made = tasks_noise(stack, less, bread=fisher, free=here.free, seed=how.seed)
-    about = {"seed": how.seed, "scatter": None if made is None else made[0].total(fisher)}
-    return activity_p_value(ratio, *law, levels=tests, **about), less
+    ratio = 2.0 * (less.loss - full.loss) * small_sample(steps, full.whole.free.sum())
+    noise = tasks_noise(stack, less, bread=fisher, free=here.free, seed=seed)
+    return activity_p_value(
+        ratio,
+        fisher,
+        tested,
+        here.free,
+        here.one_sided,
+        levels=levels,
+        seed=seed,
+        scatter=None if noise is None else noise[0].total(fisher),
+    )
 
 
 def _p_agreement(stack: Stack, narrow: StackFit, wide: Link, seed: int) -> float:
