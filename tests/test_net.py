@@ -4,9 +4,6 @@ import pytest
 
 import net
 
-# Another processor or BLAS may differ in the last digits, and an iteration may carry that on; on
-# one machine `python tests/net.py --against tests/net_numbers.npz` holds all cases to 1e-12.
-TOLERANCE = 1e-9
 CHEAP = (
     "solve_exact",
     "solve_occupancy",
@@ -27,7 +24,7 @@ def stored():
 def test_the_numbers_are_those_stored(stored, key):
     found, _ = net.ran([key])
     worst, where = net.difference(stored[key], found[key])
-    assert worst <= TOLERANCE, where
+    assert worst <= net.LIMIT, where
 
 
 def test_every_case_is_stored(stored):
@@ -36,9 +33,9 @@ def test_every_case_is_stored(stored):
 
 def test_a_difference_is_seen(stored):
     numbers = stored["solve_exact"]
-    moved = numbers | {"K2.value": numbers["K2.value"] * (1 + 1e-8)}
+    moved = numbers | {"K2.value": numbers["K2.value"] * (1 + 1e-6)}
     assert net.difference(numbers, numbers) == (0.0, "")
-    assert net.difference(numbers, moved)[0] > TOLERANCE
+    assert net.difference(numbers, moved)[0] > net.LIMIT
     assert (
         net.difference(numbers, numbers | {"K2.status": net.np.array(["OTHER"])})[0] == net.np.inf
     )
