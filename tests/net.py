@@ -839,7 +839,7 @@ def ran(asked: list[str] | None = None) -> tuple[dict[str, Numbers], dict[str, f
         began = time.perf_counter()
         whole = numbers(CASES[key]())
         found[key] = {
-            path: array if array.dtype.kind == "U" else reduced(array)
+            path: array.ravel() if array.dtype.kind == "U" else reduced(array)
             for path, array in whole.items()
         }
         seconds[key] = time.perf_counter() - began
