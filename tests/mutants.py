@@ -280,8 +280,8 @@ MUTANTS = (
         "intervals: forbidden costs are priced",
         "inference likelihood",
         (
-            "if loss_of(mdp, fitted, trial) - best <= FLAT:",
-            "if loss_of(mdp, fitted, trial) - best <= -1.0:",
+            "if loss(moved(largest)) - best <= FLAT:",
+            "if loss(moved(largest)) - best <= -1.0:",
         ),
     ),
     mutant(

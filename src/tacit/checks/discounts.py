@@ -14,7 +14,7 @@ from tacit.checks.reliability import log_policy, optimal_actions
 from tacit.data.observed import Observed
 from tacit.data.tally import counts_of
 from tacit.errors import InvalidModel
-from tacit.inference.numerics import coarse, first_largest
+from tacit.inference.numerics import TWO_SIDED, coarse, first_largest
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.maximum import Likelihoods
@@ -22,7 +22,6 @@ from tacit.inverse.joint.tasks import Task
 from tacit.inverse.joint.trips import Trips
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import Steps, coordinates
-from tacit.inverse.parameters import TWO_SIDED
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP

@@ -20,6 +20,9 @@ STEADY = 1e-6  # smallest to largest of a triangle, from which one equation more
 ROUNDING = float(np.finfo(float).eps)
 AT_ONCE = 2**15  # columns of a product at a time
 COARSE = 20  # bits of numbers that are put in order: beyond, they are equal
+# Two-sided 95 % of the normal law, and the one-sided 95 % used where a bound cuts a side off.
+TWO_SIDED = 1.959963984540054
+ONE_SIDED = 1.6448536269514722
 # Draws of a simulated law, and those where the first do not tell on which side of a level it is.
 DRAWS, MORE_DRAWS = 4000, 64_000
 

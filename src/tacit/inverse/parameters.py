@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 KINDS = ("fisher", "outer", "sandwich", "clustered")
 # Confidence of intervals where nobody asks for another.
 CONFIDENCE = 0.95
-# Two-sided 95 % of the normal law, and the one-sided 95 % used where a bound cuts a side off.
-TWO_SIDED = 1.959963984540054
-ONE_SIDED = 1.6448536269514722
 # Share of a coefficient's derivative that must lie in a blind direction to leave it open.
 MOVED = 1e-5
 

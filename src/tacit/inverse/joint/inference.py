@@ -23,6 +23,7 @@ from tacit.data.tally import Scatter
 from tacit.forward.solution import visitation
 from tacit.inference.boundary import Cone
 from tacit.inference.counted_rows import CountedRows
+from tacit.inference.limits import lower_limits
 from tacit.inference.numerics import chi_square_tail, covariance_root, simulated_chance
 from tacit.inverse.diagnostics import CountedDynamics
 from tacit.inverse.findings import Finding, Kind, chance
@@ -32,7 +33,6 @@ from tacit.inverse.joint.stack import Stack, StackFit
 from tacit.inverse.noisy import Split
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit
 from tacit.inverse.noisy.counted import DynamicsNoise, budget_stretch
-from tacit.inverse.noisy.evidence import FLAT, SUSPICIOUS, bisected
 from tacit.inverse.noisy.inference import (
     CLUSTERS,
     Errors,
@@ -43,7 +43,7 @@ from tacit.inverse.noisy.inference import (
     undecided,
 )
 from tacit.inverse.noisy.intervals import Numbers, intervals
-from tacit.inverse.parameters import BLIND, ONE_SIDED, Parameters, inverse_information, rank_of
+from tacit.inverse.parameters import BLIND, Parameters, inverse_information, rank_of
 from tacit.inverse.sets import unmeasured
 from tacit.model.features import sums_as_given
 from tacit.model.mdp import outside_policy
@@ -108,7 +108,7 @@ def pooled(stack: Stack, fitted: StackFit, seen: Sequence[Demonstrations]) -> Po
     """What the steps `seen` of all tasks say about the joint parameters of a fit."""
     here, scores = directions(fitted.link, fitted.z), stack.scores(fitted)
     fisher = here.information(stack.information(fitted))
-    limits = _forbidden(stack, fitted)
+    limits = _limits(stack, fitted)
     shut = np.isfinite(limits)
     moving = undecided(fitted.whole, fisher, here.free & ~shut) & ~shut
     inverse, blind = inverse_information(fisher, moving)
@@ -272,35 +272,28 @@ def _adapted(fitted: StackFit, told: Pooled, task: int) -> np.ndarray:
     return follow
 
 
-def _forbidden(stack: Stack, fitted: StackFit) -> np.ndarray:
-    """[n] lower limits of the joint parameters of costs that have no upper one; NaN elsewhere.
-
-    As for one task: sending the parameter to the largest value costs no likelihood, in any task,
-    and the limit is where lowering it, the others adapting, has cost the one-sided quantile.
-    """
-    shape, z, point = fitted.link, fitted.z, fitted.whole.point
-    limits, costs = np.full(len(z), np.nan), np.zeros(len(z), bool)
+def _limits(stack: Stack, fitted: StackFit) -> np.ndarray:
+    """[n] limits of the joint parameters of forbidden costs, as `lower_limits`."""
+    shape, z = fitted.link, fitted.z
     if stack.ridged:
-        return limits  # an expert without noise forbids nothing in particular
+        return np.full(len(z), np.nan)  # an expert without noise forbids nothing in particular
+    costs = np.zeros(len(z), bool)
     for rows, steps in zip(shape.rows, stack.steps, strict=True):
         costs[rows[steps.space.signs < 0]] = True
-    ceiling = fitted.loss + 0.5 * ONE_SIDED**2
-    for j in np.flatnonzero(costs & shape.movable & (z > SUSPICIOUS)):
+
+    def refitted_loss(j: int, value: float) -> float:
         mine = np.arange(len(z)) == j
-        flat = stack.loss_at(fitted, np.where(mine, LARGEST, z)) - fitted.loss <= FLAT
-        # Not if its loss is curved on the scale of the parameter itself: well determined.
-        if flat and z[j] ** 2 * point.curvature[j, j] <= 4.0:
+        start = np.where(mine, value, z)
+        return stack.minimise(shape.settled(mine, value), start, fitted.points).loss
 
-            def fixed(value: float, mine: np.ndarray = mine) -> bool:
-                return stack.loss_at(fitted, np.where(mine, value, z)) > ceiling
-
-            def adapting(value: float, mine: np.ndarray = mine) -> bool:
-                held, start = shape.settled(mine, value), np.where(mine, value, z)
-                return stack.minimise(held, start, fitted.points).loss > ceiling
-
-            # With the others fixed a value costs more: the cheap search first.
-            limits[j] = bisected(adapting, bisected(fixed, float(z[j]), 30), 8)
-    return limits
+    return lower_limits(
+        z,
+        np.diagonal(fitted.whole.point.curvature),
+        costs & shape.movable & (z > 0),
+        loss=lambda z: stack.loss_at(fitted, z),
+        refitted_loss=refitted_loss,
+        largest=LARGEST,
+    )
 
 
 def agreement_p_value(

@@ -14,6 +14,7 @@ from tacit.engine.soft_search import REST, SHORTEST, Point, newton_step
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import finite_start
 from tacit.inference.boundary import activity_p_value
+from tacit.inference.limits import lower_limits
 from tacit.inference.numerics import DRAWS
 from tacit.inverse.joint.flows import Network, Sums, added, scatter_of
 from tacit.inverse.joint.goals import Worlds
@@ -21,12 +22,12 @@ from tacit.inverse.joint.stack import bent, posed
 from tacit.inverse.joint.trips import Journeys
 from tacit.inverse.noisy.activity import Verdict, holm_levels, judge
 from tacit.inverse.noisy.boltzmann import LARGEST, NOWHERE, RESCUE, Fit
-from tacit.inverse.noisy.evidence import FLAT, SUSPICIOUS, VISIBLE, Evidence, bisected
+from tacit.inverse.noisy.evidence import VISIBLE, Evidence
 from tacit.inverse.noisy.inference import STEPS, Errors, split, undecided
 from tacit.inverse.noisy.known import Bounds
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import of_constraints, priced, small_sample
-from tacit.inverse.parameters import ONE_SIDED, inverse_information
+from tacit.inverse.parameters import inverse_information
 from tacit.inverse.sets import Trial
 
 # Goals of a rough fit from which that of all begins, and its tolerance.
@@ -254,27 +255,24 @@ class Likelihoods:
         return self.at(x + step, self.all).loss - found.sums.loss < VISIBLE
 
     def limits(self, found: Found) -> np.ndarray:
-        """[D] how near to 0 parameters may be that the trips would have infinite; NaN elsewhere.
+        """[D] `lower_limits` of costs that were never incurred, and of some rewards of free sign.
 
-        Those of costs that were never incurred, and of rewards of free sign that were never, or
-        always, met where they could be: larger is likelier, whatever the others are.
+        Of those that were never, or always, met where they could be.
         """
-        x, best, problem = found.fitted.point.x, found.sums.loss, found.fitted.problem
-        limits, ceiling = np.full(len(x), np.nan), best + 0.5 * ONE_SIDED**2
-        open_ = (self.journeys.space.signs < 0) | np.isneginf(problem.lower)
-        open_ &= np.where(x > 0, problem.upper >= LARGEST, np.isneginf(problem.lower))
-        for j in np.flatnonzero(open_ & (np.abs(x) > SUSPICIOUS)):
-            mine, sign = np.arange(len(x)) == j, float(np.sign(x[j]))
-            if x[j] ** 2 * found.sums.curvature[j, j] > 4.0:
-                continue  # well determined: its loss is curved on the scale of the parameter
-            if self.at(np.where(mine, sign * LARGEST, x), self.all).loss - best > FLAT:
-                continue
+        x, problem = found.fitted.point.x, found.fitted.problem
+        either = (self.journeys.space.signs < 0) | np.isneginf(problem.lower)
 
-            def fails(size: float, mine: np.ndarray = mine, sign: float = sign) -> bool:
-                return self.held(found, mine, sign * size).sums.loss > ceiling
+        def refitted_loss(j: int, value: float) -> float:
+            return self.held(found, np.arange(len(x)) == j, value).sums.loss
 
-            limits[j] = sign * bisected(fails, abs(float(x[j])), 12)
-        return limits
+        return lower_limits(
+            x,
+            np.diagonal(found.sums.curvature),
+            either & np.where(x > 0, problem.upper >= LARGEST, np.isneginf(problem.lower)),
+            loss=lambda x: self.at(x, self.all).loss,
+            refitted_loss=refitted_loss,
+            largest=LARGEST,
+        )
 
     def active(self, full: Found, *, robust: bool) -> tuple[Found, Verdict]:
         """The fit with only the constraints that the trips ask for, and the verdict on all.

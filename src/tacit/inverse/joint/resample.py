@@ -14,7 +14,7 @@ import numpy as np
 
 from tacit.data import Units
 from tacit.engine.progress import Callback
-from tacit.inference.numerics import chi_square_tail
+from tacit.inference.numerics import TWO_SIDED, chi_square_tail
 from tacit.inverse.batch import Batch, tell
 from tacit.inverse.bootstrap import widened
 from tacit.inverse.findings import listed
@@ -24,7 +24,7 @@ from tacit.inverse.joint.traveller import KNOWN, Choices, TripsRecovery
 from tacit.inverse.joint.trips import Trips
 from tacit.inverse.noisy.inference import split, units_of
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.parameters import TWO_SIDED, inverse_information, rank_of
+from tacit.inverse.parameters import inverse_information, rank_of
 from tacit.model.features import Map
 from tacit.model.transitions import Layout
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from tacit.data.observed import Observed
 from tacit.forward.solution import visitation
 from tacit.inference.counted_rows import CountedRows
+from tacit.inference.limits import lower_limits
 from tacit.inverse.diagnostics import CountedDynamics
 from tacit.inverse.expectations import Expectations, Spending, pull_back
 from tacit.inverse.findings import Finding, Kind, blind_findings
@@ -32,17 +32,13 @@ from tacit.inverse.noisy.inference import (
 )
 from tacit.inverse.noisy.known import border_findings
 from tacit.inverse.noisy.steps import Coordinates, Steps, curvature
-from tacit.inverse.parameters import ONE_SIDED, inverse_information
+from tacit.inverse.parameters import inverse_information
 from tacit.model.features import sums_as_given
 from tacit.model.mdp import MDP, outside_policy
 from tacit.model.objective import Features
 
 # Likelihood (nats) that doubling all parameters must cost, or the expert looks deterministic.
 VISIBLE = 1e-3
-# Parameters below this (nats per step at most) are far from forbidding anything.
-SUSPICIOUS = 3.0
-# Likelihood (nats) that may be lost on the way to infinity.
-FLAT = 0.01
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -170,7 +166,7 @@ def evidence_of(
     fitted, boundless = rescued(mdp, kept, VISIBLE, max_steps)
     nothing = np.full(space.size, np.nan)
     # An expert without noise forbids everything it does not do: nothing in particular is forbidden.
-    limits = nothing if boundless else forbidden_limits(mdp, space, fitted, steps.design)
+    limits = nothing if boundless else _limits(mdp, space, fitted, steps.design)
     shut = np.isfinite(limits)
     scores = advantages(mdp, space, fitted)
     policy = fitted.point.policy
@@ -210,57 +206,24 @@ def evidence_of(
     )
 
 
-def forbidden_limits(mdp: MDP, space: Coordinates, fitted: Fit, design: float = 1.0) -> np.ndarray:
-    """[D] one-sided 95 % lower limits of the parameters that have no upper one; NaN elsewhere.
-
-    A cost is forbidden if sending its parameter to the largest value costs no likelihood. The
-    limit is where lowering it, the others adapting, has cost the one-sided quantile, times the
-    `design` effect of weights; 0 where the others make up for it altogether.
-    """
-    limits = np.full(space.size, np.nan)
-    x, endless = fitted.point.x, fitted.problem.upper >= LARGEST
-    # Well determined is a parameter whose loss is curved on the scale of itself.
-    vague = x**2 * np.diagonal(fitted.point.curvature) <= 4.0
-    asked = np.flatnonzero((space.signs < 0) & (x > SUSPICIOUS) & endless & vague)
-    best = loss_of(mdp, fitted, x) if len(asked) else np.nan
-    for j in asked:
-        trial = x.copy()
-        trial[j] = LARGEST
-        if loss_of(mdp, fitted, trial) - best <= FLAT:
-            limits[j] = _limit(mdp, fitted, int(j), best + 0.5 * design * ONE_SIDED**2)
-    return limits
-
-
-def _limit(mdp: MDP, fitted: Fit, j: int, ceiling: float) -> float:
-    """The smallest value of parameter j at which the loss, over all others, meets the ceiling."""
+def _limits(mdp: MDP, space: Coordinates, fitted: Fit, design: float) -> np.ndarray:
+    """[D] limits of forbidden costs, as `lower_limits`; sampling weights have a `design` effect."""
     problem, x = fitted.problem, fitted.point.x
-    trial = x.copy()
 
-    def too_low(value: float, adapting: bool) -> bool:
-        trial[j] = value
-        if loss_of(mdp, fitted, trial) <= ceiling:
-            return False
-        if not adapting:
-            return True
-        lower, upper = problem.lower.copy(), problem.upper.copy()
-        lower[j] = upper[j] = value
-        near = refit(mdp, fitted, lower=lower, upper=upper)
-        return loss_of(mdp, fitted, near.point.x) > ceiling
+    def refitted_loss(j: int, value: float) -> float:
+        mine = np.arange(len(x)) == j
+        lower, upper = (np.where(mine, value, end) for end in (problem.lower, problem.upper))
+        return loss_of(mdp, fitted, refit(mdp, fitted, lower=lower, upper=upper).point.x)
 
-    # With the others fixed a value costs more: the cheap search first, then the true limit below.
-    high = bisected(lambda value: too_low(value, False), float(x[j]), 30)
-    return bisected(lambda value: too_low(value, True), high, 8)
-
-
-def bisected(fails: Callable[[float], bool], high: float, steps: int) -> float:
-    """The upper end of the last bracket of where `fails` turns false; 0 where it never fails."""
-    low = 0.0
-    if not fails(low):
-        return low
-    for _ in range(steps):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if fails(middle) else (low, middle)
-    return high
+    return lower_limits(
+        x,
+        np.diagonal(fitted.point.curvature),
+        (space.signs < 0) & (x > 0) & (problem.upper >= LARGEST),
+        loss=lambda x: loss_of(mdp, fitted, x),
+        refitted_loss=refitted_loss,
+        largest=LARGEST,
+        design=design,
+    )
 
 
 def parameter_findings(steps: Steps, evidence: Evidence) -> list[Finding]:

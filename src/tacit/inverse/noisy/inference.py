@@ -16,15 +16,20 @@ from tacit.data import EPISODES, INDIVIDUALS, Units
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, PartitionedDemonstrations
 from tacit.data.tally import Scatter
-from tacit.inference.numerics import at_least, normal_quantile, normal_tail, weighted_products
+from tacit.inference.numerics import (
+    ONE_SIDED,
+    TWO_SIDED,
+    at_least,
+    normal_quantile,
+    normal_tail,
+    weighted_products,
+)
 from tacit.inverse.noisy import DeltaMethod, Ratios, Split
 from tacit.inverse.noisy.boltzmann import SILENT, Fit
 from tacit.inverse.parameters import (
     BLIND,
     CONFIDENCE,
     MOVED,
-    ONE_SIDED,
-    TWO_SIDED,
     inverse_information,
 )
 from tacit.model.features import Design

@@ -16,7 +16,7 @@ import numpy as np
 from tacit.inference.boundary import activity_p_value
 from tacit.inference.counted_rows import CountedRows
 from tacit.inference.goodness import FittedChoices
-from tacit.inference.numerics import chi_square_tail, root_between
+from tacit.inference.numerics import TWO_SIDED, chi_square_tail, root_between
 from tacit.inverse.diagnostics import Goodness, goodness_of, untested
 from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.noisy.activity import Verdict, holm_levels, judge
@@ -26,7 +26,6 @@ from tacit.inverse.noisy.em import Search
 from tacit.inverse.noisy.evidence import evidence_of
 from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.steps import Steps, of_constraints
-from tacit.inverse.parameters import TWO_SIDED
 from tacit.inverse.sets import Lapses, Trial
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 
 from tacit.inference.counted_rows import CountedRows, chain_slopes, chain_values
+from tacit.inference.numerics import ONE_SIDED, TWO_SIDED
 from tacit.inverse.diagnostics import CountedDynamics
 from tacit.inverse.noisy import DeltaMethod, Split, adjoint, points, table_scores
 from tacit.inverse.noisy.adjoint import Descent, Information, Loss, Place, begin, descend, runs_away
@@ -34,7 +35,7 @@ from tacit.inverse.noisy.inference import (
     undecided,
 )
 from tacit.inverse.noisy.intervals import Numbers
-from tacit.inverse.parameters import BLIND, ONE_SIDED, TWO_SIDED, Parameters, inverse_information
+from tacit.inverse.parameters import BLIND, Parameters, inverse_information
 from tacit.inverse.sets import unmeasured
 from tacit.model.features import Design, sums_as_given
 from tacit.model.mdp import MDP

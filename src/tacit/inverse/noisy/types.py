@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tacit.inference.numerics import TWO_SIDED
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy import table_scores
 from tacit.inverse.noisy.activity import (
@@ -25,7 +26,7 @@ from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.em import Search, Trajectories, Types, climb
 from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.steps import Steps, coordinates, of_constraints, small_sample
-from tacit.inverse.parameters import TWO_SIDED, inverse_information
+from tacit.inverse.parameters import inverse_information
 from tacit.inverse.sets import ConstraintSet, Trial
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
