@@ -10,9 +10,9 @@ from scipy.stats import chi2, kstest
 
 import tacit
 from kinds import told
+from tacit.inference.boundary import Directions, ratio_p_value
 from tacit.inverse.findings import Kind
 from tacit.inverse.joint import Tie, link
-from tacit.inverse.joint.inference import Directions, agreement_p_value
 from tacit.inverse.joint.stack import Stack
 from tacit.inverse.joint.tasks import SharedLikelihood, Task
 from tacit.inverse.noisy.convex import Convex
@@ -601,12 +601,12 @@ def test_the_law_of_the_agreement_test_against_closed_forms():
     wide = Directions(stacked, everything, ~everything)
     narrow = Directions([np.eye(2), np.eye(2)], np.ones(2, bool), np.zeros(2, bool))
     # Two parameters shared by two tasks against four: a chi-square of two.
-    assert agreement_p_value(3.0, identity, wide, narrow) == pytest.approx(chi2.sf(3.0, 2))
-    assert agreement_p_value(3.0, identity, wide, wide) == 1.0
+    assert ratio_p_value(3.0, identity, wide, narrow, levels=0.01) == pytest.approx(chi2.sf(3.0, 2))
+    assert ratio_p_value(3.0, identity, wide, wide, levels=0.01) == 1.0
     # All shared but one, which is on its bound: half a chi-square of one.
     bounded = Directions([np.eye(2)], np.array([True, False]), np.array([False, True]))
     without = Directions([np.eye(2)[:, :1]], np.ones(1, bool), np.zeros(1, bool))
-    found = agreement_p_value(1.5, [np.diag([3.0, 7.0])], bounded, without)
+    found = ratio_p_value(1.5, [np.diag([3.0, 7.0])], bounded, without, levels=0.01)
     # Three standard errors of a law simulated with 2000 draws.
     assert found == pytest.approx(0.5 * chi2.sf(1.5, 1), abs=3 * 0.5 / np.sqrt(2000))
 

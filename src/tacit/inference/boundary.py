@@ -8,6 +8,7 @@ projected out; the rest is a problem of a few signed numbers, solved for all dra
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -229,6 +230,83 @@ class RatioLaw:
         return self._cone.maxima(self._scores[1])
 
 
+@dataclass(frozen=True, eq=False)
+class Directions:
+    """Where the parameters of several parts may move from a point, as a model allows.
+
+    Attributes:
+        jacobians: one [D, n] per part, derivative of its parameters in those of the model.
+        free: [n] bool, the parameters of the model that no bound holds.
+        one_sided: [n] bool, those on a bound, which may leave it.
+    """
+
+    jacobians: Sequence[np.ndarray]
+    free: np.ndarray
+    one_sided: np.ndarray
+
+    def information(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """[n, n] about the parameters of the model, from [D, D] of each part about its own."""
+        pairs = zip(self.jacobians, parts, strict=True)
+        return sum((inner.T @ own @ inner for inner, own in pairs), start=np.zeros(()))
+
+    def gains(self, parts: Sequence[np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
+        """Scores [draws, N] -> [draws] the likelihood ratios of this model over the point.
+
+        `parts` are the informations, one [D, D] per part; N is their size, all together.
+        """
+        inner, fisher = np.concatenate(self.jacobians), self.information(parts)
+        inverse, _ = inverse_information(fisher, self.free)
+        # What is left for the parameters on their bound after the free ones have adapted.
+        left = fisher - fisher @ inverse @ fisher
+        seen = self.one_sided & (np.diagonal(left) > BLIND * np.diagonal(fisher))
+        units = np.sqrt(np.diagonal(left)[seen])
+        cone = Cone(left[np.ix_(seen, seen)] / np.outer(units, units))
+
+        def gained(scores: np.ndarray) -> np.ndarray:
+            slopes = scores @ inner
+            rest = (slopes - slopes @ inverse @ fisher)[:, seen]
+            return ((slopes @ inverse) * slopes).sum(axis=1) + cone.gains(rest / units)
+
+        return gained
+
+
+def ratio_p_value(
+    ratio: float,
+    parts: Sequence[np.ndarray],
+    wide: Directions,
+    narrow: Directions,
+    *,
+    levels: npt.ArrayLike,
+    seed: int = 0,
+    scatter: np.ndarray | None = None,
+) -> float:
+    """The chance of a likelihood ratio this large if the narrower of two models is true.
+
+    Args:
+        ratio: twice the log-likelihood gained by the wider model.
+        parts: the informations, one [D, D] per part.
+        wide: where the wider model may move from the fit of the narrower one.
+        narrow: where the narrower model may move.
+        levels: what the chance is compared with.
+        seed: of the simulated law.
+        scatter: [N, N] covariance of the scores of all parts, where it is not their information.
+    """
+    from scipy.linalg import block_diag
+
+    if scatter is None and not (wide.one_sided.any() or narrow.one_sided.any()):
+        ranks = [rank_of(one.information(parts), one.free) for one in (wide, narrow)]
+        degrees = ranks[0] - ranks[1]
+        return chi_square_tail(degrees, max(ratio, 0.0)) if degrees > 0 else 1.0
+    root = covariance_root(np.asarray(block_diag(*parts)) if scatter is None else scatter)
+    wider, narrower = wide.gains(parts), narrow.gains(parts)
+
+    def larger(random: np.random.Generator, count: int) -> int:
+        scores = random.standard_normal((count, len(root))) @ root.T
+        return int((wider(scores) - narrower(scores) >= ratio).sum())
+
+    return simulated_chance(larger, seed=seed, levels=levels)
+
+
 def activity_p_value(
     ratio: float,
     fisher: np.ndarray,
@@ -274,16 +352,18 @@ def activity_p_value(
         widest = float(np.abs(np.linalg.eigvals(np.linalg.pinv(left) @ spread)).max())
     if is_beyond(len(cone), ratio / max(widest, 1e-300)):
         return 1.0 / (1 + DRAWS)
-    root, others = covariance_root(spread), ~tested[cone]
-    whole, rest = Cone(left), Cone(left[np.ix_(others, others)])
-
-    def larger(random: np.random.Generator, count: int) -> int:
-        scores = random.standard_normal((count, len(cone))) @ root.T
-        return int((whole.gains(scores) - rest.gains(scores[:, others]) >= ratio).sum())
-
-    return simulated_chance(larger, seed=seed, levels=levels)
+    every = np.ones(len(cone), bool)
+    wide, narrow = (
+        Directions([np.eye(len(cone))], ~every, bounded) for bounded in (every, ~tested[cone])
+    )
+    return ratio_p_value(ratio, [left], wide, narrow, levels=levels, seed=seed, scatter=spread)
 
 
 def is_beyond(degrees: int, ratio: float) -> bool:
     """Whether no draw of its law would be as large as a ratio: that never exceeds a chi-square."""
     return chi_square_tail(degrees, ratio) < 1e-3 / DRAWS
+
+
+def rank_of(information: np.ndarray, free: np.ndarray) -> int:
+    """In how many directions of the free parameters [D] their information [D, D] is not 0."""
+    return int(free.sum()) - len(inverse_information(information, free)[1])

@@ -380,11 +380,6 @@ class Parameters:
         return float(low), float(both[i, 1] / both[j, 0]) if both[j, 0] > 0 else np.inf
 
 
-def rank_of(information: np.ndarray, free: np.ndarray) -> int:
-    """In how many directions of the free parameters [D] their information [D, D] is not 0."""
-    return int(free.sum()) - len(inverse_information(information, free)[1])
-
-
 def _upper_limit(step: float, error: float, confidence: float) -> float:
     """How far above its bound a coefficient may be, if one step off the bound is `step`.
 

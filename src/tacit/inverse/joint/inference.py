@@ -3,12 +3,6 @@
 The information of the tasks adds up in the joint parameters; its inverse, mapped to the parameters
 of one task and through the gauge, is that task's covariance. A shared direction is so known from
 every task that pays for it.
-
-Whether the tasks agree is a likelihood-ratio test of what they are told to share. Locally the
-likelihood is a quadratic with the information as its curvature, and a model is the cone of
-directions in which its parameters may move. Twice the gain of the wider model over the narrower is
-then the difference of two squared lengths of projections of one normal vector: a chi-square if no
-parameter sits on its bound, and simulated otherwise.
 """
 
 from __future__ import annotations
@@ -21,10 +15,9 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import Scatter
 from tacit.forward.solution import visitation
-from tacit.inference.boundary import Cone
+from tacit.inference.boundary import Directions
 from tacit.inference.counted_rows import CountedRows
 from tacit.inference.limits import lower_limits
-from tacit.inference.numerics import chi_square_tail, covariance_root, simulated_chance
 from tacit.inverse.diagnostics import CountedDynamics
 from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.joint import Link
@@ -43,33 +36,13 @@ from tacit.inverse.noisy.inference import (
     undecided,
 )
 from tacit.inverse.noisy.intervals import Numbers, intervals
-from tacit.inverse.parameters import BLIND, Parameters, inverse_information, rank_of
+from tacit.inverse.parameters import Parameters, inverse_information
 from tacit.inverse.sets import unmeasured
 from tacit.model.features import sums_as_given
 from tacit.model.mdp import outside_policy
 
 # Level of the tests whether tasks agree on what they share.
 AGREEMENT_LEVEL = 0.01
-
-
-@dataclass(frozen=True, eq=False)
-class Directions:
-    """Where the parameters of all tasks may move from a point, as a model allows.
-
-    Attributes:
-        jacobians: one [D, n] per task, derivative of its parameters in those of the model.
-        free: [n] bool, the parameters of the model that no bound holds.
-        one_sided: [n] bool, those on their lower bound.
-    """
-
-    jacobians: Sequence[np.ndarray]
-    free: np.ndarray
-    one_sided: np.ndarray
-
-    def information(self, fishers: Sequence[np.ndarray]) -> np.ndarray:
-        """[n, n] about the parameters of the model, from [D, D] of each task about its own."""
-        pairs = zip(self.jacobians, fishers, strict=True)
-        return sum((inner.T @ fisher @ inner for inner, fisher in pairs), start=np.zeros(()))
 
 
 def directions(shape: Link, z: np.ndarray) -> Directions:
@@ -294,64 +267,6 @@ def _limits(stack: Stack, fitted: StackFit) -> np.ndarray:
         refitted_loss=refitted_loss,
         largest=LARGEST,
     )
-
-
-def agreement_p_value(
-    ratio: float,
-    fishers: Sequence[np.ndarray],
-    wide: Directions,
-    narrow: Directions,
-    *,
-    seed: int = 0,
-    scatter: np.ndarray | None = None,
-) -> float:
-    """The chance of a likelihood ratio this large if the narrower model is true.
-
-    Args:
-        ratio: twice the log-likelihood gained by the wider model.
-        fishers: one [D, D] per task, information of its steps about its own parameters.
-        wide: where the wider model may move from the fit of the narrower one.
-        narrow: where the narrower model may move.
-        seed: of the simulated law.
-        scatter: [N, N] of the scores of all tasks' own parameters, where it is not the information.
-    """
-    if scatter is None and not (wide.one_sided.any() or narrow.one_sided.any()):
-        ranks = [rank_of(one.information(fishers), one.free) for one in (wide, narrow)]
-        degrees = ranks[0] - ranks[1]
-        return chi_square_tail(degrees, max(ratio, 0.0)) if degrees > 0 else 1.0
-    whole = None if scatter is None else covariance_root(scatter)
-    roots = [covariance_root(fisher) for fisher in fishers]
-    edges = np.cumsum([len(root) for root in roots])[:-1]
-
-    def larger(random: np.random.Generator, count: int) -> int:
-        if whole is None:
-            scores = [random.standard_normal((count, len(root))) @ root.T for root in roots]
-        else:
-            scores = np.split(random.standard_normal((count, len(whole))) @ whole.T, edges, axis=1)
-        gained = _gain(wide, fishers, scores) - _gain(narrow, fishers, scores)
-        return int((gained >= ratio).sum())
-
-    return simulated_chance(larger, seed=seed, levels=AGREEMENT_LEVEL)
-
-
-def _gain(
-    model: Directions, fishers: Sequence[np.ndarray], scores: Sequence[np.ndarray]
-) -> np.ndarray:
-    """[n] twice the log-likelihood that the model can gain from each draw of the scores."""
-    pairs = zip(scores, model.jacobians, strict=True)
-    slopes = sum((score @ inner for score, inner in pairs), start=np.zeros(()))
-    fisher = model.information(fishers)
-    inverse, _ = inverse_information(fisher, model.free)
-    gained = np.einsum("nd,de,ne->n", slopes, inverse, slopes)
-    # What is left for the parameters on their bound after the free ones have adapted.
-    left = fisher - fisher @ inverse @ fisher
-    seen = model.one_sided & (np.diagonal(left) > BLIND * np.diagonal(fisher))
-    if not seen.any():
-        return gained
-    rest = (slopes - slopes @ inverse @ fisher)[:, seen]
-    units = np.sqrt(np.diagonal(left)[seen])
-    cone = Cone(left[np.ix_(seen, seen)] / np.outer(units, units))
-    return gained + cone.gains(rest / units)
 
 
 def agreement_findings(p_values: np.ndarray) -> list[Finding]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from tacit.data import Units
 from tacit.engine.progress import Callback
+from tacit.inference.boundary import rank_of
 from tacit.inference.numerics import TWO_SIDED, chi_square_tail
 from tacit.inverse.batch import Batch, tell
 from tacit.inverse.bootstrap import widened
@@ -24,7 +25,7 @@ from tacit.inverse.joint.traveller import KNOWN, Choices, TripsRecovery
 from tacit.inverse.joint.trips import Trips
 from tacit.inverse.noisy.inference import split, units_of
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.parameters import inverse_information, rank_of
+from tacit.inverse.parameters import inverse_information
 from tacit.model.features import Map
 from tacit.model.transitions import Layout
 

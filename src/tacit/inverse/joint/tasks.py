@@ -15,12 +15,12 @@ from scipy.linalg import block_diag
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel, NotConverged
-from tacit.inference.boundary import activity_p_value
+from tacit.inference.boundary import activity_p_value, ratio_p_value
 from tacit.inference.numerics import DRAWS, largest_first
 from tacit.inverse.expectations import check_task
 from tacit.inverse.joint import Link, Tie, link
 from tacit.inverse.joint.counted import tasks_noise
-from tacit.inverse.joint.inference import agreement_p_value, directions
+from tacit.inverse.joint.inference import AGREEMENT_LEVEL, directions
 from tacit.inverse.joint.recovery import JointRecovery, report
 from tacit.inverse.joint.stack import Stack, StackFit
 from tacit.inverse.noisy.activity import Verdict, holm_levels, judge
@@ -339,4 +339,5 @@ def _p_agreement(stack: Stack, narrow: StackFit, wide: Link, seed: int) -> float
     if made is not None:
         noise, own = made
         scatter = noise.attenuation**2 * (block_diag(*fishers) + own)
-    return agreement_p_value(ratio, fishers, before, after, seed=seed, scatter=scatter)
+    about = {"levels": AGREEMENT_LEVEL, "seed": seed, "scatter": scatter}
+    return ratio_p_value(ratio, fishers, before, after, **about)
