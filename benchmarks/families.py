@@ -19,7 +19,6 @@ import numpy as np
 
 import tacit
 from provenance import about
-from tacit.worlds.published import COLOURS
 from tacit_lab import families, worlds
 
 RESULTS = Path(__file__).parent / "results" / "families.json"
@@ -39,7 +38,7 @@ def likeliest() -> dict[str, dict[str, float]]:
     """Wrong of found and recall on the ten sets, ours and as published."""
     world = worlds.recorded_nine_by_nine()
     true = set(np.array(world.features.cost_names[0])[world.cost_weights[0] > 0])
-    method = families.LikeliestConstraints(world.reward_weights, 1.0, groups=COLOURS)
+    method = families.LikeliestConstraints(world.reward_weights, 1.0, groups=worlds.COLOURS)
     rows = {}
     for n, (wrong, recall) in ROWS.items():
         start, found = time.perf_counter(), []

@@ -38,7 +38,7 @@ import numpy as np
 import tacit
 from provenance import about
 from rates import Rate, size_verdict
-from tacit_lab import families, worlds
+from tacit_lab import families, transfers, worlds
 
 RESULTS = Path(__file__).parent / "results" / "published.json"
 PACKAGES = ("tacit-irl", "numpy", "scipy", "jax")
@@ -52,7 +52,7 @@ def walls() -> dict[str, dict[str, float]]:
     """Cells that can be told, that are found and that are wrong, by setting and episodes."""
     rows = {}
     for number in (1, 2, 3, 4):
-        world = tacit.worlds.walls(number)
+        world = worlds.walls(number)
         mdp, cells = world.mdp, np.flatnonzero(world.cost_weights[0] > 0)
         true = {f"state {s}" for s in cells}
         shut = np.isin(np.arange(mdp.states), cells).astype(float)
@@ -68,8 +68,8 @@ def walls() -> dict[str, dict[str, float]]:
                 estimator = tacit.Forbidden([1.0], NOISE, candidates=("states",))
                 found = estimator.fit(mdp, world.features, seen)
                 names = {one.name for one in found.forbidden}
-                told = tacit.judge.decidable(estimator, mdp, world.features, seen, true)
-                suite = tacit.judge.transfer_suite(mdp, world.truth, found)
+                told = transfers.decidable(estimator, mdp, world.features, seen, true)
+                suite = transfers.transfer_suite(mdp, world.truth, found)
                 drawn.append(
                     {
                         "decidable": len(told),
@@ -77,9 +77,7 @@ def walls() -> dict[str, dict[str, float]]:
                         "found": len(names & true),
                         "wrong": len(names - true),
                         "violation": float(suite.violations[0]),
-                        "feasible_reward": tacit.judge.feasible_share(
-                            mdp, world.truth, suite.policy
-                        ),
+                        "feasible_reward": transfers.feasible_share(mdp, world.truth, suite.policy),
                     }
                 )
             means = {name: float(np.mean([row[name] for row in drawn])) for name in drawn[0]}

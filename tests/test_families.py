@@ -12,7 +12,6 @@ from tacit.forward.solution import visitation
 from tacit.inverse.expectations import pull_back
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.forbidden.candidates import candidates_of
-from tacit.worlds.published import COLOURS
 from tacit_lab import families, worlds
 from tacit_lab.families.experts import Trips, trajectory_partition
 from tacit_lab.families.margins import (
@@ -305,7 +304,7 @@ def test_likeliest_constraints_have_the_published_rows(data, n, wrong, recall):
     world = worlds.recorded_nine_by_nine(folder=data)
     names = np.array(world.features.cost_names[0])
     true = set(names[world.cost_weights[0] > 0])
-    method = families.LikeliestConstraints(world.reward_weights, 1.0, groups=COLOURS)
+    method = families.LikeliestConstraints(world.reward_weights, 1.0, groups=worlds.COLOURS)
     sets = world.demonstrations if n == 1 else world.demonstrations[:1]
     rows = []
     for seen in sets:

@@ -13,7 +13,6 @@ import pytest
 import tacit
 from browser import browser
 from tacit.cli import main
-from tacit.judge.transfers import changes
 from tacit_lab import worlds
 from tacit_lab.studies import Board
 from tacit_lab.studies.contests import (
@@ -26,6 +25,7 @@ from tacit_lab.studies.contests import (
     told_more,
 )
 from tacit_lab.studies.leaderboard import compare_methods, document, ranks
+from tacit_lab.transfers import Scales, changes, feasible_share, transfer_suite
 
 ROOT = Path(__file__).resolve().parents[1]
 MINE = """
@@ -100,13 +100,13 @@ def test_each_change_changes_one_thing(contest):
 
 
 def test_what_was_forbidden_stays_forbidden_where_things_change():
-    world = tacit.worlds.walls(1)
+    world = worlds.walls(1)
     shut = world.truth.costs[0] > 0
     into = world.mdp.expected_next(shut.astype(float)) > 0
-    suite = tacit.judge.transfer_suite(world.mdp, world.truth, world.truth)
+    suite = transfer_suite(world.mdp, world.truth, world.truth)
     assert suite.share_safe == 1.0
     free = tacit.Objective(world.truth.reward, np.zeros((0, 49)), [])
-    blind = tacit.judge.transfer_suite(world.mdp, world.truth, free)
+    blind = transfer_suite(world.mdp, world.truth, free)
     assert blind.violations[0] == pytest.approx(1.0)
     assert into.any()
 
@@ -272,10 +272,10 @@ def test_a_share_of_trips_is_feasible_by_hand():
     mdp = tacit.MDP(table, [1.0, 0, 0], 0.9, available=table.any(axis=2))
     truth = tacit.Objective([0.0, 0, 1], [[0.0, 1, 0]], [0.0])
     policy = np.array([[0.25, 0.25, 0.5], [0, 0, 0], [0, 0, 0]])
-    assert tacit.judge.feasible_share(mdp, truth, policy) == pytest.approx(0.5)
+    assert feasible_share(mdp, truth, policy) == pytest.approx(0.5)
     paid = tacit.Objective([0.0, 0, 1], [[[0, 0, 1.0], [0, 0, 0], [0, 0, 0]]], [0.0])
-    assert tacit.judge.feasible_share(mdp, paid, policy) == pytest.approx(0.5)
-    assert tacit.judge.feasible_share(mdp, paid, np.eye(3)[[2, 0, 0]]) == 0.0
+    assert feasible_share(mdp, paid, policy) == pytest.approx(0.5)
+    assert feasible_share(mdp, paid, np.eye(3)[[2, 0, 0]]) == 0.0
 
 
 def test_prices_are_compared_in_units_of_the_noise():
@@ -314,8 +314,6 @@ def test_ranks_and_their_critical_difference():
 
 def test_a_slack_budget_is_a_unit_of_violations():
     world = worlds.six_by_six(2)
-    from tacit.judge.transfers import Scales
-
     unit = Scales.of(world.mdp, world.truth).beyond
     # Of seed 2 the best for the reward alone hardly breaks a budget.
     np.testing.assert_allclose(unit.min(), 0.1 * 0.02)

@@ -8,14 +8,14 @@ import pytest
 import tacit
 import tacit_lab
 from tacit.inverse.findings import check_possible
-from tacit.worlds import published
+from tacit.worlds import objects
 from tacit_lab import worlds as lab
 
 worlds = tacit.worlds
 FRESH = [
     lambda seed: worlds.objectworld(seed, size=6, objects=5),
-    lambda seed: worlds.walls(seed=seed),
-    worlds.nine_by_nine,
+    lambda seed: lab.walls(seed=seed),
+    lab.nine_by_nine,
     lab.six_by_six,
     lab.three_by_three,
 ]
@@ -23,7 +23,7 @@ FRESH = [
 
 @pytest.mark.parametrize(("number", "steps"), [(1, 10), (2, 9), (3, 11), (4, 14)])
 def test_shortest_safe_ways_past_the_walls(number, steps):
-    world = worlds.walls(number)
+    world = lab.walls(number)
     found = tacit.solve(world.mdp, world.truth)
     # Reward 1 after so many discounted steps, and nothing unsafe on the way.
     assert found.value == pytest.approx(0.99**steps, rel=1e-9)
@@ -69,7 +69,7 @@ def test_moves_and_worth_of_objectworld_are_those_of_its_source():
         for a, move in enumerate((*MOVES, (0, 0))):
             np.testing.assert_allclose(world.mdp.dense()[s, a], by_hand(5, s % 5, s // 5, move))
     # One object of each outer colour in a row: 1 near both, -1 near the first alone.
-    worth = published.object_worth(9, np.array([0, 4]), np.array([0, 1]))
+    worth = objects.object_worth(9, np.array([0, 4]), np.array([0, 1]))
     assert worth[:9].tolist() == [-1.0, -1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
     # Paid on arrival over a discount: the same advantages as the worth of the cell.
     cells = world.reward_weights * 0.9
@@ -153,7 +153,7 @@ def test_fresh_draws_differ_by_seed_and_come_again(make):
 def test_bad_input_is_one_line(monkeypatch, tmp_path):
     monkeypatch.delenv("TACIT_DATA", raising=False)
     for call, words in [
-        (lambda: worlds.walls(5), "walls are numbered"),
+        (lambda: lab.walls(5), "walls are numbered"),
         (lambda: worlds.objectworld(0, size=2, objects=9), "objects must fit"),
         (lambda: lab.six_by_six(noise=2), "wind must be a probability"),
         (lambda: lab.three_by_three(random_actions=-1), "random_actions"),

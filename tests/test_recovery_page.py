@@ -15,6 +15,7 @@ from matplotlib.path import Path
 from matplotlib.quiver import Quiver
 
 import tacit
+import tacit_lab.worlds
 from browser import CONTRAST, browser
 from house import ROOMS, house
 from outline import read
@@ -890,7 +891,7 @@ def kinds_of_pages(rooms: Run, grid: Run) -> dict[str, str]:
     named = Layout(4, 4, state_names=tuple(f"place {s}" for s in range(16)))
     goodness = replace(rooms.recovery.goodness, adequate=False, p_value=1e-4, absence="")
     misfit = replace(rooms, recovery=replace(rooms.recovery, goodness=goodness))
-    walls = tacit.worlds.walls(seed=0)
+    walls = tacit_lab.worlds.walls(seed=0)
     drawn = tacit.solve(walls.mdp, walls.truth, solver=tacit.SoftDual(temperature=0.1)).policy
     walks = tacit.simulate(walls.mdp, drawn, trajectories=40, steps=30, seed=0)
     shut = run_of(walls.mdp, walls.features, walks, walls.layout, tacit.Forbidden())

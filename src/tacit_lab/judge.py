@@ -13,10 +13,10 @@ from tacit import (
     Features,
     Objective,
     Recovery,
-    judge,
     policies,
     solve,
 )
+from tacit_lab.transfers import Scales, feasible_share, transfer_suite
 
 FLOOR = 1e-4  # least chance of an action in a held-out likelihood, for methods that say never
 
@@ -84,13 +84,13 @@ class Judge:
 
     contest: Contest
     best: float
-    scales: judge.Scales
+    scales: Scales
 
     @classmethod
     def of(cls, contest: Contest) -> Judge:
         """The judge of a contest."""
         best = solve(contest.mdp, contest.truth, throw=False)
-        return cls(contest, float(best.value), judge.Scales.of(contest.mdp, contest.truth))
+        return cls(contest, float(best.value), Scales.of(contest.mdp, contest.truth))
 
     def policy(self, policy: np.ndarray) -> dict[str, float]:
         """Regret and violation of a policy, and how well it predicts fresh steps."""
@@ -108,14 +108,14 @@ class Judge:
     def elsewhere(self, found: Objective | Recovery) -> dict[str, float]:
         """Regret and violation of the recovered pair, solved again here and elsewhere."""
         contest = self.contest
-        told = judge.transfer_suite(contest.mdp, contest.truth, found)
+        told = transfer_suite(contest.mdp, contest.truth, found)
         regrets = zip(told.names, told.regrets.tolist(), strict=True)
         violations = zip(told.names, told.violations.tolist(), strict=True)
         rows = {f"{name}_regret": value for name, value in regrets}
         rows |= {f"{name}_violation": value for name, value in violations}
         rows["share_safe"] = told.share_safe
         if contest.forbidden:
-            rows["feasible"] = judge.feasible_share(contest.mdp, contest.truth, told.policy)
+            rows["feasible"] = feasible_share(contest.mdp, contest.truth, told.policy)
         return rows
 
     def prices(self, found: Recovery) -> dict[str, float]:

@@ -18,7 +18,6 @@ from tacit.data.sources.recordings import ends_of, where_over
 from tacit.errors import InvalidModel, optional
 from tacit.export.frames import actions_of, dataset, frame, memberships, objective_of, tables
 from tacit.inverse.recovery import Recovery
-from tacit.judge.transfers import limited
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
 from tacit.model.transitions import Layout
@@ -68,7 +67,7 @@ def environment(
     if max_steps is not None and (isinstance(max_steps, bool) or not max_steps >= 1):
         raise InvalidModel(f"max_steps must be a positive integer; got {max_steps!r}")
     if (mask := getattr(objective, "available", None)) is not None:
-        mdp = limited(mdp, mask)
+        mdp = mdp.restricted_to(mask)
     optional("gymnasium", "this needs Gymnasium", "gymnasium")
     from tacit.export.environments import TacitEnvironment
 

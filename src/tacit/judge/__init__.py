@@ -1,4 +1,4 @@
-"""How close a recovery came: metrics against a truth, transfer, and what guessing gets."""
+"""How close a recovery came: metrics against a truth, and what guessing gets."""
 
 from tacit.judge.behaviour import (
     Behaviours,
@@ -23,6 +23,7 @@ from tacit.judge.outcomes import (
     best_values,
     canonical,
     correlation,
+    excess,
     gauged_multipliers,
     lagrangian,
     lagrangian_regret,
@@ -32,15 +33,6 @@ from tacit.judge.outcomes import (
     starc,
     violation,
 )
-from tacit.judge.transfers import (
-    Scales,
-    TransferSuite,
-    changes,
-    decidable,
-    feasible_share,
-    limited,
-    transfer_suite,
-)
 
 __all__ = [
     "Behaviours",
@@ -49,23 +41,18 @@ __all__ = [
     "FeatureGap",
     "NullDistribution",
     "NullDraw",
-    "Scales",
     "SetAgreement",
-    "TransferSuite",
     "best_values",
     "canonical",
-    "changes",
     "compare",
     "correlation",
     "costly_pairs",
-    "decidable",
+    "excess",
     "feasible_agreement",
-    "feasible_share",
     "feature_gap",
     "gauged_multipliers",
     "lagrangian",
     "lagrangian_regret",
-    "limited",
     "log_likelihood",
     "multiplier_errors",
     "null_distribution",
@@ -77,7 +64,6 @@ __all__ = [
     "set_agreement",
     "starc",
     "transfer",
-    "transfer_suite",
     "violation",
     "visitation_distance",
     "weight_error",

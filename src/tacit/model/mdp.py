@@ -8,7 +8,7 @@ value [S] -> [S, A] and its transpose, the inflow [S, A] -> [S].
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -174,6 +174,15 @@ class MDP:
     def __getstate__(self) -> dict[str, object]:
         """Without the engine's own copy: JAX arrays lose half of their bits on the way."""
         return {name: part for name, part in self.__dict__.items() if name != "_backend"}
+
+    def restricted_to(self, allowed: np.ndarray) -> MDP:
+        """The model with these pairs [S, A] only; a state left without any keeps its own."""
+        if allowed.shape != self.available.shape:
+            known = f"{self.available.shape} states and actions, as the world has"
+            raise InvalidModel(f"what is available must be of {known}; it is of {allowed.shape}")
+        left = self.available & allowed
+        kept = np.where(left.any(axis=1, keepdims=True), left, self.available)
+        return replace(self, available=kept)
 
     @cached_property
     def restricted(self) -> bool:

@@ -21,7 +21,7 @@ from tacit.worlds.draws import (
     published_values,
     random,
 )
-from tacit.worlds.published import nine_by_nine, objectworld, walls, windy_moves
+from tacit.worlds.objects import objectworld, windy_moves
 from tacit.worlds.world import World, gymnasium, integer, neighbours, recipe
 
 __all__ = [
@@ -34,13 +34,11 @@ __all__ = [
     "hill_grid",
     "integer",
     "neighbours",
-    "nine_by_nine",
     "objectworld",
     "published_figure",
     "published_values",
     "random",
     "recipe",
-    "walls",
     "windy_moves",
 ]
 

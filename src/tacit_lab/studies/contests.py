@@ -43,6 +43,7 @@ from tacit import (
 from tacit_lab import families, worlds
 from tacit_lab.judge import Contest, Judge, Place
 from tacit_lab.studies.tally import Page
+from tacit_lab.transfers import decidable
 
 # What a method is told wherever it asks, if only for better; the rest where it cannot do without.
 TOLD = ("temperature", "candidates", "groups", "reward", "free_reward", "prior")
@@ -72,7 +73,7 @@ def _contest(
     if forbidden:
         options = {name: known[name] for name in ("candidates", "groups") if name in known}
         test = Forbidden(world.reward_weights, known["temperature"], **options)  # type: ignore[arg-type]
-        sure = tacit.judge.decidable(test, world.mdp, world.features, seen, forbidden)
+        sure = decidable(test, world.mdp, world.features, seen, forbidden)
     return Contest(
         mdp=world.mdp,
         features=world.features,
@@ -111,7 +112,7 @@ def walled_contest(
 def _without(world: tacit.worlds.World, allowed: np.ndarray, temperature: float) -> np.ndarray:
     """[S, A] what a noisy demonstrator does where only these pairs [S, A] are."""
     plain = Objective(world.truth.reward, np.zeros((0, world.mdp.states)), [])
-    return SoftDual(temperature).solve(tacit.judge.limited(world.mdp, allowed), plain).policy
+    return SoftDual(temperature).solve(world.mdp.restricted_to(allowed), plain).policy
 
 
 def _hills(seed: int) -> Contest:
@@ -127,12 +128,12 @@ def _strips(seed: int) -> Contest:
 
 
 def _walls(number: int, seed: int) -> Contest:
-    return walled_contest(tacit.worlds.walls(number, seed=seed), 0.002, (20, 200), seed)
+    return walled_contest(worlds.walls(number, seed=seed), 0.002, (20, 200), seed)
 
 
 def _nine(seed: int) -> Contest:
     """The 9 x 9 grid with its published constraints, or with others; 20 fresh demonstrations."""
-    world = tacit.worlds.nine_by_nine(None if seed == 0 else seed)
+    world = worlds.nine_by_nine(None if seed == 0 else seed)
     mdp, names, marks = world.mdp, world.features.cost_names[0], world.features.costs[0]
     true = [name for name, weight in zip(names, world.cost_weights[0], strict=True) if weight]
     groups = {n: np.flatnonzero(marks[..., j].any(axis=1)) for j, n in enumerate(names) if j > 88}

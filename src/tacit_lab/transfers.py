@@ -8,28 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.data.demonstrations import Demonstrations
-from tacit.errors import InvalidModel
-from tacit.forward.simulation import arrival
-from tacit.forward.solution import visitation
-from tacit.forward.solve import solve
-from tacit.inverse.recovery import Recovery
-from tacit.judge.outcomes import excess
-from tacit.model.ends import uniform_policy
-from tacit.model.mdp import MDP
-from tacit.model.objective import Features, Objective
-
-if TYPE_CHECKING:
-    from tacit.inverse.forbidden.estimator import Forbidden
+from tacit import (
+    MDP,
+    Demonstrations,
+    Features,
+    Forbidden,
+    InvalidModel,
+    Objective,
+    Recovery,
+    judge,
+    policies,
+    solve,
+)
 
 SAFE = 1e-3  # a violation that counts as none
 LEAST = 0.1  # share of a budget that is the least unit of a violation
 SLIP = 0.2  # chance that new dynamics do what another action would
 LOOSER = 1.5  # how much larger new budgets are
+LEAK = 1e-12  # chance to vanish in a step
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -55,18 +54,22 @@ class Scales:
             turned = Objective(-truth.reward, truth.costs, free)
             least = -float(solve(mdp, turned, throw=False).value)
         else:
-            least = float((visitation(mdp, uniform_policy(mdp)) * truth.tables(mdp)[0]).sum())
+            least = float(
+                (
+                    policies.visitation(mdp, policies.uniform_policy(mdp)) * truth.tables(mdp)[0]
+                ).sum()
+            )
         return cls(
             width=max(float(highest.value) - least, 1e-12),
             beyond=np.maximum(
-                excess(mdp, truth, highest.visitation),
+                judge.excess(mdp, truth, highest.visitation),
                 np.maximum(LEAST * np.abs(truth.budgets), 1e-12),
             ),
         )
 
     def violation(self, mdp: MDP, truth: Objective, visits: np.ndarray) -> float:
         """The largest excess over a budget of these visits [S, A], on the scale of that budget."""
-        return float((excess(mdp, truth, visits) / self.beyond).max(initial=0.0))
+        return float((judge.excess(mdp, truth, visits) / self.beyond).max(initial=0.0))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -107,14 +110,14 @@ def transfer_suite(mdp: MDP, truth: Objective, recovered: Objective | Recovery) 
     assert isinstance(found, Objective)
     scales, regrets, violations = Scales.of(mdp, truth), [], []
     worlds = changes(mdp, truth, found)
-    policies = []
+    found_policies = []
     for world, wanted, asked in worlds.values():
         best = solve(world, wanted, throw=False)
         narrowed = world
         if allowed is not None and allowed.shape == world.available.shape:
-            narrowed = limited(world, allowed)
+            narrowed = world.restricted_to(allowed)
         answer = solve(narrowed, asked, throw=False)
-        policies.append(answer.policy)
+        found_policies.append(answer.policy)
         reward, _ = wanted.tables(world)
         earned = [float((one.visitation * reward).sum()) for one in (best, answer)]
         regrets.append((earned[0] - earned[1]) / scales.width)
@@ -125,7 +128,7 @@ def transfer_suite(mdp: MDP, truth: Objective, recovered: Objective | Recovery) 
         regrets=np.array(regrets),
         violations=np.array(violations),
         share_safe=float(np.mean(np.array(violations) <= SAFE)),
-        policy=policies[0],
+        policy=found_policies[0],
     )
 
 
@@ -165,15 +168,6 @@ def changes(
 
 def _looser(objective: Objective) -> Objective:
     return Objective(objective.reward, objective.costs, LOOSER * objective.budgets)
-
-
-def limited(mdp: MDP, allowed: np.ndarray) -> MDP:
-    """The world with these pairs [S, A] only; states that would be left without any keep theirs."""
-    if allowed.shape != mdp.available.shape:
-        known = f"{mdp.available.shape} states and actions, as the world has"
-        raise InvalidModel(f"what is available must be of {known}; it is of {allowed.shape}")
-    left = mdp.available & allowed
-    return replace(mdp, available=np.where(left.any(axis=1, keepdims=True), left, mdp.available))
 
 
 def decidable(
@@ -227,7 +221,12 @@ def feasible_share(mdp: MDP, truth: Objective, policy: np.ndarray) -> float:
     """
     _, costs = truth.tables(mdp)
     paid = np.asarray((costs > 0).any(axis=0))
-    kept = np.where(paid, 0.0, policy).reshape(-1, 1)
     # What a state charges it charges where an episode ends, too.
-    shut = np.all(paid, axis=1)[:, None]
-    return float(mdp.initial @ arrival(mdp, kept, shut, mdp.ends)[:, 0])
+    free = ~np.all(paid, axis=1)
+    chain = np.einsum("sa,sat->st", np.where(paid, 0.0, policy), mdp.dense())
+    chain[mdp.ends] = 0.0
+    # A way that never ends counts as none, and leaves the system with a solution.
+    arrival = np.linalg.solve(
+        np.eye(mdp.states) - (1.0 - LEAK) * chain * free[:, None], mdp.ends & free
+    )
+    return float(mdp.initial @ arrival)
