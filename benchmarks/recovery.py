@@ -225,14 +225,14 @@ def coverage(args: Args) -> list[dict[str, Any]]:
         max_steps=300,
     )
     from tacit.forward.policies import visitation_recursion
-    from tacit.inverse.noisy.inference import split
+    from tacit.inference.gauge import Gauge
 
     undiscounted = tacit.MDP(world.mdp.transitions, world.mdp.initial, 1 - 1e-12)
     visits = visitation_recursion(undiscounted, policy, args.steps).sum(axis=1)
     scores = advantages(world.mdp, space, fitted)
     fisher = args.trajectories * information(scores, policy, visits)
     reaction = information(scores, policy, reached.sum(axis=1))
-    jacobian = split(space, fitted.point.x, space.pull_back(reached), reaction).jacobian
+    jacobian = Gauge.of(space, fitted.point.x, space.pull_back(reached), reaction).jacobian
     bound = np.sqrt(np.diagonal(jacobian @ np.linalg.inv(fisher) @ jacobian.T))
     spread = np.sqrt(((points - true) ** 2).mean(axis=0))
     names = [*world.features.reward_names, *world.features.cost_names[0], "multiplier", "budget"]

@@ -10,7 +10,7 @@ import oracles
 from experts import PRICE, TEMPERATURE, grid, hill_expert, policy_of, tangle
 from strategies import examples
 from tacit import Features
-from tacit.inverse.noisy.inference import ratios, split
+from tacit.inference.gauge import Gauge
 from tacit.inverse.noisy.steps import coordinates
 
 SEEDS = st.integers(0, 2**20)
@@ -25,7 +25,7 @@ def collected(world, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def numbers(space, x: np.ndarray, spent: np.ndarray) -> np.ndarray:
     """Everything that the Jacobian of a split is the derivative of."""
-    found = split(space, x, spent, np.zeros((space.size, space.size)))
+    found = Gauge.of(space, x, spent, np.zeros((space.size, space.size)))
     return np.concatenate(
         [found.reward_weights, *found.cost_weights, found.multipliers, found.budgets]
     )
@@ -46,7 +46,7 @@ def test_the_truth_comes_back_from_its_parameters():
     theta = [world.reward_weights / TEMPERATURE, PRICE * world.cost_weights[0] / TEMPERATURE]
     x = np.concatenate(theta) * space.scales
     _, visitation = hill_expert()
-    found = split(space, x, space.pull_back(visitation), np.zeros((6, 6)))
+    found = Gauge.of(space, x, space.pull_back(visitation), np.zeros((6, 6)))
     assert_allclose(found.reward_weights, world.reward_weights, rtol=1e-12)
     assert_allclose(found.cost_weights[0], world.cost_weights[0], rtol=1e-12)
     assert_allclose(found.multipliers, [PRICE], rtol=1e-12)
@@ -66,7 +66,7 @@ def test_jacobian_is_the_derivative_of_every_number(seed, signs):
     ahead, behind = ([x + side * step * row for row in np.eye(space.size)] for side in (1, -1))
     spent = [[collected(world, point)[0] for point in side] for side in (ahead, behind)]
     reaction = (np.array(spent[0]) - np.array(spent[1])).T / (2 * step)
-    found = split(space, x, collected(world, x)[0], reaction)
+    found = Gauge.of(space, x, collected(world, x)[0], reaction)
     shifted = [
         np.stack([numbers(space, point, e) for point, e in zip(side, sums, strict=True)], axis=1)
         for side, sums in zip((ahead, behind), spent, strict=True)
@@ -82,7 +82,7 @@ def test_a_louder_expert_is_a_colder_one_and_nothing_else(seed, factor):
     space = coordinates(world.mdp, world.features)
     x, nothing = parameters(world, seed, signs=True), np.zeros((space.size, space.size))
     spent = np.arange(space.size, dtype=float)
-    one, two = split(space, x, spent, nothing), split(space, factor * x, spent, nothing)
+    one, two = Gauge.of(space, x, spent, nothing), Gauge.of(space, factor * x, spent, nothing)
     assert two.temperature == pytest.approx(one.temperature / factor)
     assert np.abs(one.reward_weights).sum() == pytest.approx(1.0)
     for ours, theirs in zip(one.cost_weights, two.cost_weights, strict=True):
@@ -101,7 +101,7 @@ def test_the_gauge_describes_the_same_expert(seed):
     space = coordinates(mdp, features)
     x = parameters(world, seed)
     spent, policy = collected(world, x)
-    found = split(space, x, spent, np.zeros((space.size, space.size)))
+    found = Gauge.of(space, x, spent, np.zeros((space.size, space.size)))
     theta = [found.reward_weights / found.temperature]
     prices = zip(found.multipliers, found.cost_weights, strict=True)
     theta += [m * w / found.temperature for m, w in prices]
@@ -117,9 +117,9 @@ def test_an_inactive_constraint_has_no_weights():
     world = tangle()
     space = coordinates(world.mdp, world.features)
     x = parameters(world, 1)
-    whole = split(space, x, np.ones(space.size), np.zeros((space.size, space.size)))
+    whole = Gauge.of(space, x, np.ones(space.size), np.zeros((space.size, space.size)))
     x[space.blocks[1]] = 0.0
-    found = split(space, x, np.ones(space.size), np.zeros((space.size, space.size)))
+    found = Gauge.of(space, x, np.ones(space.size), np.zeros((space.size, space.size)))
     assert found.multipliers[0] == 0.0
     assert np.isnan(found.cost_weights[0]).all()
     assert found.budgets[0] == np.inf
@@ -133,7 +133,7 @@ def test_without_a_reward_the_noise_is_the_unit():
     space = coordinates(world.mdp, world.features)
     x = parameters(world, 2)
     x[space.blocks[0]] = 0.0
-    found = split(space, x, np.ones(space.size), np.zeros((space.size, space.size)))
+    found = Gauge.of(space, x, np.ones(space.size), np.zeros((space.size, space.size)))
     assert found.temperature == 1.0
     assert np.isnan(found.reward_weights).all()
     for k, block in enumerate(space.blocks[1:]):
@@ -150,13 +150,13 @@ def test_a_forbidden_cost_leaves_the_other_weights_what_they_are():
     x = np.array([2.0, 1.0, 300.0, 1.0, 2.0, 3.0])
     shut = np.array([False, False, True, False, False, False])
     nothing = np.zeros((6, 6))
-    found = split(space, x, np.ones(6), nothing, forbidden=shut)
+    found = Gauge.of(space, x, np.ones(6), nothing, unbounded=shut)
     x[2] = 0.0
-    plain = split(space, x, np.ones(6), nothing)
+    plain = Gauge.of(space, x, np.ones(6), nothing)
     assert_allclose(found.cost_weights[0][1:], plain.cost_weights[0][1:], rtol=1e-12)
     assert_allclose(found.multipliers, plain.multipliers, rtol=1e-12)
     # Where nothing else is left, the forbidden cost is the constraint.
-    alone = split(space, np.array([2.0, 1, 300, 0, 0, 0]), np.ones(6), nothing, forbidden=shut)
+    alone = Gauge.of(space, np.array([2.0, 1, 300, 0, 0, 0]), np.ones(6), nothing, unbounded=shut)
     assert_allclose(alone.cost_weights[0], [1, 0, 0, 0])
     assert alone.multipliers[0] > 0
 
@@ -167,8 +167,8 @@ def test_weights_and_multipliers_are_the_ratios_they_are_said_to_be(seed):
     world = tangle()
     space = coordinates(world.mdp, world.features)
     x = parameters(world, seed, signs=True)
-    parts = ratios(space, x)
-    found = split(space, x, np.ones(space.size), np.zeros((space.size, space.size)))
+    parts = Gauge.of(space, x, x).ratios
+    found = Gauge.of(space, x, np.ones(space.size), np.zeros((space.size, space.size)))
     below = parts.bottoms @ x + parts.constants
     assert_allclose(below, parts.sizes, rtol=1e-12)
     listed = np.concatenate([found.reward_weights, *found.cost_weights, found.multipliers])

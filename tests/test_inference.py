@@ -14,6 +14,7 @@ from rates import coverage_verdict, rates_of
 from strategies import examples
 from tacit.engine.backends import backend_of
 from tacit.engine.soft_search import minimise
+from tacit.inference.gauge import Gauge
 from tacit.inference.intervals import CUT, SETTLED, landscape
 from tacit.inverse.noisy.boltzmann import fit, loss_of, refit, silent
 from tacit.inverse.noisy.inference import (
@@ -22,9 +23,7 @@ from tacit.inverse.noisy.inference import (
     errors,
     information,
     inverse_information,
-    ratios,
     row_errors,
-    split,
     undecided,
 )
 from tacit.inverse.noisy.likelihood import Likelihood
@@ -201,9 +200,9 @@ def test_delta_errors_are_the_spread_of_the_gauge(plenty):
     spent = space.pull_back(oracles.policy_visitation(steps.mdp, found.point.policy))
     nothing = np.zeros((6, 6))
     covariance, _ = inverse_information(fisher, found.free)
-    told = row_errors(split(space, x, spent, nothing).jacobian, covariance, np.zeros((0, 6)))
+    told = row_errors(Gauge.of(space, x, spent, nothing).jacobian, covariance, np.zeros((0, 6)))
     draws = np.random.default_rng(0).multivariate_normal(x, covariance, 4000)
-    parts = [split(space, draw, spent, nothing) for draw in draws]
+    parts = [Gauge.of(space, draw, spent, nothing) for draw in draws]
     listed = np.array(
         [
             np.concatenate([p.reward_weights, *p.cost_weights, p.multipliers, p.budgets])
@@ -217,7 +216,7 @@ def test_delta_errors_are_the_spread_of_the_gauge(plenty):
 def test_what_a_blind_direction_moves_has_no_error(plenty):
     steps, found, _, _ = plenty
     space = steps.space
-    gauge = split(space, found.point.x, np.ones(6), np.zeros((6, 6)))
+    gauge = Gauge.of(space, found.point.x, np.ones(6), np.zeros((6, 6)))
     blind = np.eye(6)[2:3]
     told = row_errors(gauge.jacobian, np.zeros((6, 6)), blind)
     assert told[:2].tolist() == [0.0, 0.0]  # the reward does not react to a cost parameter
@@ -292,7 +291,7 @@ def test_a_weight_on_its_bound_has_a_limit_on_one_side(few):
     known = Likelihood(level=1.0).fit(world.mdp, world.features, sampled(2_000, seed=1))
     space = coordinates(world.mdp, world.features)
     around = landscape_of(found, fisher)
-    parts = ratios(space, found.point.x)
+    parts = Gauge.of(space, found.point.x, found.point.x).ratios
     intervals = np.concatenate(
         [known.identification.reward_intervals, *known.identification.cost_intervals]
     )
@@ -330,7 +329,7 @@ def test_a_bound_met_by_chance_does_not_make_the_others_surer(few):
     steps, found, scores, fisher = few
     seen = sampled(2_000, seed=1)
     spent = steps.space.pull_back(oracles.policy_visitation(world.mdp, found.point.policy))
-    gauge = split(steps.space, found.point.x, spent, np.zeros((6, 6)))
+    gauge = Gauge.of(steps.space, found.point.x, spent, np.zeros((6, 6)))
     told = Likelihood(level=1.0).fit(world.mdp, world.features, seen).identification
     assert undecided(found, fisher, found.free).all()
     law = errors(fisher, found.free, scores, seen)

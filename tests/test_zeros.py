@@ -10,10 +10,11 @@ from numpy.testing import assert_allclose
 import tacit
 from kinds import told
 from rates import coverage_verdict, rates_of
+from tacit.inference.gauge import Gauge, Ratios
 from tacit.inference.intervals import CUT, Landscape, landscape
 from tacit.inference.numerics import least_squares
 from tacit.inverse.findings import Kind
-from tacit.inverse.noisy import Ratios, Split, intervals
+from tacit.inverse.noisy import intervals
 from tacit_lab import worlds
 
 
@@ -79,7 +80,7 @@ def weight_beside_zeros(rng: np.random.Generator) -> tuple[float, float]:
     x = loss.best
     parts = Ratios(np.eye(size), np.ones((size, size)), np.zeros(size), np.full(size, x.sum()))
     gauge = SimpleNamespace(ratios=parts, reward_weights=x / x.sum(), cost_weights=())
-    return intervals._weight_ends(loss, cast(Split, gauge), 0, (0.0, 1.0))
+    return intervals._weight_ends(loss, cast(Gauge, gauge), 0, (0.0, 1.0))
 
 
 def test_a_clear_weight_beside_many_zeros_has_a_wider_interval(monkeypatch):

@@ -16,6 +16,7 @@ from tacit.engine.progress import Callback, Event
 from tacit.engine.soft_search import Dual
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.soft_dual import finite_start
+from tacit.inference.gauge import Gauge
 from tacit.inverse.expectations import check_task, random_loss
 from tacit.inverse.lockstep import Found, Start, Told, search_many, some_of
 from tacit.inverse.noisy import check_plain
@@ -72,7 +73,7 @@ class Batch:
         return f"Batch(problems={len(self)}, converged={int(self.converged.sum())})"
 
 
-def in_gauge(
+def batch_of(
     spaces: Sequence[Coordinates], problem: Dual, found: Found, boundless: np.ndarray, limit: float
 ) -> Batch:
     """The `Batch` of searches that ended at `found`; `spaces` is one for all, or one a problem."""
@@ -80,26 +81,16 @@ def in_gauge(
     held = (found.x <= problem.lower) & (found.gradient > 0)
     held |= (found.x >= problem.upper) & (found.gradient < 0)
     gradient = np.abs(np.where(held, 0.0, found.gradient / problem.scale)).max(axis=1, initial=0.0)
-    theta, offsets = found.x / scales, np.stack([s.offsets for s in spaces])
+    offsets = np.stack([s.offsets for s in spaces])
     length = 1.0 / (1.0 - problem.discount) if offsets.any() else 0.0
-    spent = -(found.spent + offsets * length) * scales
-    norm = np.abs(theta[:, space.blocks[0]]).sum(axis=1)
-    temperature = np.where(norm > 0, 1.0 / np.where(norm > 0, norm, 1.0), 1.0)
-    weights, prices, budgets = [], [], []
-    for block in space.blocks[1:]:
-        total = theta[:, block].sum(axis=1)
-        active = total > 0
-        share = theta[:, block] / np.where(active, total, np.nan)[:, None]
-        weights.append(share)
-        prices.append(np.where(active, temperature * total, 0.0))
-        budgets.append(np.where(active, (share * spent[:, block]).sum(axis=1), np.inf))
+    gauge = Gauge(found.x, scales, space.blocks, spent=found.spent + offsets * length)
     size = 1.0 + np.abs(found.values).max(axis=1)
     return Batch(
-        reward_weights=theta[:, space.blocks[0]] / np.where(norm > 0, norm, np.nan)[:, None],
-        cost_weights=tuple(weights),
-        multipliers=np.stack(prices, axis=1) if prices else np.zeros((len(norm), 0)),
-        budgets=np.stack(budgets, axis=1) if budgets else np.zeros((len(norm), 0)),
-        temperatures=temperature,
+        reward_weights=gauge.reward_weights,
+        cost_weights=gauge.cost_weights,
+        multipliers=gauge.multipliers,
+        budgets=gauge.budgets,
+        temperatures=gauge.temperatures,
         losses=np.asarray(found.loss),
         projected_gradients=gradient,
         converged=(gradient <= limit) & (found.residual <= 1e-8 * size),
@@ -247,7 +238,7 @@ def searched(
         again = search_many(*left, len(rows), **settings)
         for kept, fresh in zip(found, again, strict=True):
             kept[rows] = fresh
-    return in_gauge(spaces, problem, found, boundless, estimator.tolerance)
+    return batch_of(spaces, problem, found, boundless, estimator.tolerance)
 
 
 def _better(

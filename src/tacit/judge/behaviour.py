@@ -14,6 +14,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.forward.solution import check_policy
 from tacit.forward.solve import solve
+from tacit.inference.gauge import normalised
 from tacit.inverse.expectations import check_task, expectations_from_start, pull_back
 from tacit.inverse.recovery import Recovery
 from tacit.judge.outcomes import best_values
@@ -83,16 +84,10 @@ def weight_error(truth: npt.ArrayLike, recovered: npt.ArrayLike) -> float:
     Weights that are all 0 stay 0. Symmetric, invariant to the positive scale of either vector. NaN
     where a weight is NaN, as for an inactive constraint, whose weights cannot be known.
     """
-    one, other = _in_gauge(truth), _in_gauge(recovered)
+    one, other = normalised(truth)[0], normalised(recovered)[0]
     if one.shape != other.shape:
         raise InvalidModel(f"weights must be as many; got {one.shape} and {other.shape}")
     return float(np.abs(one - other).sum())
-
-
-def _in_gauge(weights: npt.ArrayLike) -> np.ndarray:
-    vector = np.asarray(weights, float)
-    size = np.abs(vector).sum()
-    return vector / size if size > 0 else vector
 
 
 @dataclass(frozen=True)

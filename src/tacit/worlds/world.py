@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from tacit.data.sources.gymnasium import Outcomes, Table, action_masks, made
 from tacit.errors import InvalidModel
+from tacit.inference.gauge import normalised
 from tacit.model.mdp import MDP, Successors
 from tacit.model.objective import Features, Objective
 from tacit.model.transitions import Layout, read_only
@@ -88,10 +89,10 @@ class World:
         is multiplied by that norm and divided by the norm of the reward weights. Weights that are
         all zero stay as they are.
         """
-        scales = [float(np.abs(w).sum()) or 1.0 for w in (self.reward_weights, *self.cost_weights)]
-        reward_weights = self.reward_weights / scales[0]
-        cost_weights = tuple(w / c for w, c in zip(self.cost_weights, scales[1:], strict=True))
-        budgets = self.truth.budgets / np.array(scales[1:])
+        reward_weights, _ = normalised(self.reward_weights)
+        pairs = [normalised(weights) for weights in self.cost_weights]
+        cost_weights = tuple(weights for weights, _ in pairs)
+        budgets = self.truth.budgets / np.array([norm for _, norm in pairs])
         return replace(
             self,
             truth=self.features.objective(reward_weights, cost_weights, budgets),

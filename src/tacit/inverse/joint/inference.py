@@ -17,13 +17,13 @@ from tacit.data.tally import Scatter
 from tacit.forward.solution import visitation
 from tacit.inference.boundary import Directions
 from tacit.inference.counted_rows import CountedRows
+from tacit.inference.gauge import Gauge
 from tacit.inference.limits import lower_limits
 from tacit.inverse.diagnostics import CountedDynamics
 from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.joint import Link
 from tacit.inverse.joint.counted import tasks_noise
 from tacit.inverse.joint.stack import Stack, StackFit
-from tacit.inverse.noisy import Split
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit
 from tacit.inverse.noisy.counted import DynamicsNoise, budget_stretch
 from tacit.inverse.noisy.inference import (
@@ -32,7 +32,6 @@ from tacit.inverse.noisy.inference import (
     advantages,
     at_least,
     information,
-    split,
     undecided,
 )
 from tacit.inverse.noisy.intervals import Numbers, intervals
@@ -174,7 +173,8 @@ def numbers_of(
     spent = sums_as_given(space, from_start)
     if unit is not None:
         space = replace(space, scales=space.scales / unit)
-    gauge = split(space, part.point.x, spent, reaction, forbidden=np.isfinite(limits))
+    unbounded = np.isfinite(limits)
+    gauge = Gauge.of(space, part.point.x, spent, reaction, unbounded=unbounded)
     inner, adapted = shape.jacobian(task, fitted.z), _adapted(fitted, told, task)
     covariance = inner @ told.errors.covariance @ inner.T
     scatter = told.errors.scatter
@@ -209,7 +209,7 @@ def numbers_of(
 
 
 def _stretch(
-    stack: Stack, told: Pooled, task: int, gauge: Split, inner: np.ndarray, law: np.ndarray
+    stack: Stack, told: Pooled, task: int, gauge: Gauge, inner: np.ndarray, law: np.ndarray
 ) -> np.ndarray | None:
     """[K] by what errors of a task's budgets grow as what is spent moves with counted dynamics.
 

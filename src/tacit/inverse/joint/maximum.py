@@ -14,6 +14,7 @@ from tacit.engine.soft_search import REST, SHORTEST, Point, newton_step
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import finite_start
 from tacit.inference.boundary import activity_p_value
+from tacit.inference.gauge import Gauge
 from tacit.inference.limits import lower_limits
 from tacit.inference.numerics import DRAWS
 from tacit.inverse.joint.flows import Network, Sums, added, scatter_of
@@ -23,7 +24,7 @@ from tacit.inverse.joint.trips import Journeys
 from tacit.inverse.noisy.activity import Verdict, holm_levels, judge
 from tacit.inverse.noisy.boltzmann import LARGEST, NOWHERE, RESCUE, Fit
 from tacit.inverse.noisy.evidence import VISIBLE, Evidence
-from tacit.inverse.noisy.inference import STEPS, Errors, split, undecided
+from tacit.inverse.noisy.inference import STEPS, Errors, undecided
 from tacit.inverse.noisy.known import Bounds
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import of_constraints, priced, small_sample
@@ -346,7 +347,7 @@ def evidence_of(likelihoods: Likelihoods, kept: Found, *, robust: bool = False) 
     return Evidence(
         asked=kept.fitted,
         fitted=fitted,
-        gauge=split(journeys.space, fitted.point.x, spent, reaction, forbidden=shut),
+        gauge=Gauge.of(journeys.space, fitted.point.x, spent, reaction, unbounded=shut),
         found=Errors(
             covariance, blind, unit != STEPS, scatter, clusters=clusters, unit=unit, few=few
         ),

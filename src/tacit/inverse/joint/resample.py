@@ -15,6 +15,7 @@ import numpy as np
 from tacit.data import Units
 from tacit.engine.progress import Callback
 from tacit.inference.boundary import rank_of
+from tacit.inference.gauge import Gauge
 from tacit.inference.numerics import TWO_SIDED, chi_square_tail
 from tacit.inverse.batch import Batch, tell
 from tacit.inverse.bootstrap import widened
@@ -23,7 +24,7 @@ from tacit.inverse.joint.maximum import Found, Likelihoods
 from tacit.inverse.joint.stack import descend
 from tacit.inverse.joint.traveller import KNOWN, Choices, TripsRecovery
 from tacit.inverse.joint.trips import Trips
-from tacit.inverse.noisy.inference import split, units_of
+from tacit.inverse.noisy.inference import units_of
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.parameters import inverse_information
 from tacit.model.features import Map
@@ -61,7 +62,7 @@ def resampled_trips(
         likelihoods, many = _likelihoods(drawn, options), drawn.demonstrations.episodes
         found = likelihoods.near(recovery.parameters.estimates, idle)
         spent, reaction = found.sums.spent / many, found.sums.reaction / many
-        gauges.append(split(likelihoods.journeys.space, found.fitted.point.x, spent, reaction))
+        gauges.append(Gauge.of(likelihoods.journeys.space, found.fitted.point.x, spent, reaction))
         founds.append(found)
         tell(callbacks, "bootstrap", replicates, done + 1)
     batch = Batch(

@@ -1,9 +1,4 @@
-"""Estimators of a demonstrator who errs, and the gauge of their numbers.
-
-Steps tell weights and prices over the temperature alone. The gauge makes numbers of them: reward
-weights of norm 1 and a temperature, or, where the temperature is given, weights of a known norm.
-They are ratios of linear forms.
-"""
+"""Estimators of a demonstrator who errs, and answers to linear questions about them."""
 
 from __future__ import annotations
 
@@ -17,7 +12,6 @@ import numpy.typing as npt
 from tacit.engine.kernels.chains import policy_chain
 from tacit.errors import InvalidModel
 from tacit.inverse.findings import Finding, Kind
-from tacit.model.features import Design
 from tacit.model.mdp import MDP
 
 if TYPE_CHECKING:
@@ -25,77 +19,6 @@ if TYPE_CHECKING:
 
 # So many reward weights at 0 add up their noise in the unit of prices, which is worth a sentence.
 MANY = 4
-
-
-@dataclass(frozen=True, eq=False)
-class Ratios:
-    """Weights and multipliers are ratios of two linear forms of the parameters.
-
-    Attributes:
-        tops: [D + K, D] the numerators: of every weight, then of every multiplier.
-        bottoms: [D + K, D] the denominators.
-        constants: [D + K] what is added to them.
-        sizes: [D + K] values of the denominators; NaN where there is no such weight.
-    """
-
-    tops: np.ndarray
-    bottoms: np.ndarray
-    constants: np.ndarray
-    sizes: np.ndarray
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Split:
-    """One parameter vector in the gauge.
-
-    Attributes:
-        reward_weights: [D] of L1 norm 1; NaN if all parameters of the reward are 0.
-        cost_weights: one [D_k] per constraint, sum 1; NaN if its parameters are all 0.
-        multipliers: [K].
-        budgets: [K] what the expert spends, infinite for an inactive constraint.
-        temperature: 1 / |theta_r|, or 1 if all parameters of the reward are 0.
-        jacobian: [D + sum D_k + K + K, D] derivative of all of these but the temperature, stacked
-            in this order, in the scaled coordinates.
-        ratios: what weights and multipliers are made of.
-    """
-
-    reward_weights: np.ndarray
-    cost_weights: tuple[np.ndarray, ...]
-    multipliers: np.ndarray
-    budgets: np.ndarray
-    temperature: float
-    jacobian: np.ndarray
-    ratios: Ratios
-
-
-def points(space: Design, x: np.ndarray, spent: np.ndarray) -> Split:
-    """The parameters x [D] in the gauge, without derivatives: for more than fit a matrix [D, D].
-
-    `spent` [D] as in `split`.
-    """
-    theta, reward = x / space.scales, space.blocks[0]
-    norm = float(np.abs(theta[reward]).sum())
-    temperature = 1.0 / norm if norm > 0 else 1.0
-    weights, prices, budgets = [], [], []
-    for block in space.blocks[1:]:
-        total = float(theta[block].sum())
-        own = theta[block] / total if total > 0 else np.full(block.stop - block.start, np.nan)
-        weights.append(own)
-        prices.append(temperature * total)
-        spending = float(own @ (-spent * space.scales)[block])
-        budgets.append(spending if total > 0 else np.inf)
-    empty = np.zeros((0, len(x)))
-    return Split(
-        reward_weights=temperature * theta[reward]
-        if norm > 0
-        else np.full(len(theta[reward]), np.nan),
-        cost_weights=tuple(weights),
-        multipliers=np.array(prices),
-        budgets=np.array(budgets),
-        temperature=temperature,
-        jacobian=empty,
-        ratios=Ratios(empty, empty, np.zeros(0), np.zeros(0)),
-    )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

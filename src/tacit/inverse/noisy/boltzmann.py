@@ -32,7 +32,7 @@ from tacit.model.mdp import MDP, outside_policy, outside_visitation
 from tacit.model.objective import Features, coefficient_names
 
 if TYPE_CHECKING:
-    from tacit.inverse.noisy import Split
+    from tacit.inference.gauge import Gauge
     from tacit.inverse.noisy.evidence import Evidence
     from tacit.inverse.noisy.known import Norm
     from tacit.inverse.noisy.steps import Coordinates, Steps
@@ -277,7 +277,7 @@ def expert_of(
     mdp: MDP,
     features: Features,
     fitted: Fit,
-    split: Split,
+    gauge: Gauge,
     reached: np.ndarray,
     counts: np.ndarray,
     *,
@@ -291,19 +291,19 @@ def expert_of(
     features.
     """
     reached, policy = outside_visitation(mdp, reached), outside_policy(mdp, fitted.point.policy)
-    active = [np.isfinite(w).all() for w in split.cost_weights]
+    active = [np.isfinite(w).all() for w in gauge.cost_weights]
     weights = [
-        w if on else np.zeros(len(w)) for w, on in zip(split.cost_weights, active, strict=True)
+        w if on else np.zeros(len(w)) for w, on in zip(gauge.cost_weights, active, strict=True)
     ]
-    reward = np.nan_to_num(split.reward_weights)
-    objective = features.objective(reward, weights, split.budgets)
-    temperature = split.temperature
+    reward = np.nan_to_num(gauge.reward_weights)
+    objective = features.objective(reward, weights, gauge.budgets)
+    temperature = gauge.temperature
     solution = conclude(
         mdp,
         objective,
         reached,
         temperature * (fitted.point.values + off),
-        split.multipliers,
+        gauge.multipliers,
         tolerance=1e-6,
         temperature=temperature,
         policy=policy,
@@ -312,10 +312,10 @@ def expert_of(
     likely, null = action_log_likelihoods(counts, fitted.point.policy, mdp.choices)
     return partial(
         Recovery,
-        reward_weights=split.reward_weights,
-        cost_weights=split.cost_weights,
-        multipliers=split.multipliers,
-        budgets=split.budgets,
+        reward_weights=gauge.reward_weights,
+        cost_weights=gauge.cost_weights,
+        multipliers=gauge.multipliers,
+        budgets=gauge.budgets,
         temperature=temperature,
         objective=objective,
         solution=solution,

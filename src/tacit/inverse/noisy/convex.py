@@ -19,6 +19,7 @@ from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Status
 from tacit.inference.counted_rows import CountedRows
+from tacit.inference.gauge import Gauge
 from tacit.inference.goodness import FittedChoices
 from tacit.inverse.diagnostics import Identification, goodness_of, untested
 from tacit.inverse.expectations import (
@@ -37,7 +38,6 @@ from tacit.inverse.findings import (
     data_findings,
     feature_findings,
 )
-from tacit.inverse.noisy import Split
 from tacit.inverse.noisy.boltzmann import (
     RESCUE,
     Fit,
@@ -54,7 +54,6 @@ from tacit.inverse.noisy.inference import (
     fitted_scores,
     information,
     informed,
-    split,
 )
 from tacit.inverse.noisy.known import border_findings, check_temperature, norm_findings, within_norm
 from tacit.inverse.noisy.steps import Coordinates, coordinates
@@ -145,7 +144,7 @@ class Convex:
             )
             goodness = goodness_of(demonstrations, choices, level=LEVEL)
         visitation = outside_visitation(mdp, visits[:, None] * point.policy)
-        gauge = split(space, point.x, sums_as_given(space, visitation), reaction)
+        gauge = Gauge.of(space, point.x, sums_as_given(space, visitation), reaction)
         _, blind = inverse_information(informed(fitted, reaction), fitted.free)
         counts = np.zeros(0) if demonstrations is None else counts_of(mdp, demonstrations)
         off = values_off(space, point.x, mdp.discount)
@@ -231,7 +230,7 @@ def _ending_findings(mdp: MDP, ending: Kind | None) -> list[Finding]:
     return [Finding(f"{reason} {added} on it.", ending, number=ridge)]
 
 
-def _need_findings(gauge: Split) -> list[Finding]:
+def _need_findings(gauge: Gauge) -> list[Finding]:
     """Constraints that need no price, and a reward that is not needed."""
     findings = []
     for k in np.flatnonzero(gauge.multipliers == 0).tolist():

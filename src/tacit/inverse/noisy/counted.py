@@ -16,9 +16,9 @@ import numpy as np
 from tacit.engine.backends import backend_of
 from tacit.engine.soft_search import point_at
 from tacit.inference.counted_rows import CountedRows, chain_slopes, moved_policies
+from tacit.inference.gauge import Gauge
 from tacit.inverse.diagnostics import CountedDynamics
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.noisy import Split
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.inference import Errors
 from tacit.inverse.noisy.steps import Coordinates, Steps
@@ -194,7 +194,7 @@ def shifted_by(way: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.nda
 
 def budget_stretch(
     space: Coordinates | Design,
-    gauge: Split,
+    gauge: Gauge,
     inverse: np.ndarray,
     law: np.ndarray,
     noise: DynamicsNoise,

@@ -9,11 +9,12 @@ import numpy as np
 from tacit.data.observed import Observed
 from tacit.forward.solution import visitation
 from tacit.inference.counted_rows import CountedRows
+from tacit.inference.gauge import Gauge
 from tacit.inference.limits import lower_limits
 from tacit.inverse.diagnostics import CountedDynamics
 from tacit.inverse.expectations import Expectations, Spending, pull_back
 from tacit.inverse.findings import Finding, Kind, blind_findings
-from tacit.inverse.noisy import Split, weight_findings
+from tacit.inverse.noisy import weight_findings
 from tacit.inverse.noisy.boltzmann import LARGEST, RESCUE, Fit, loss_of, refit, rescued, silent
 from tacit.inverse.noisy.counted import (
     DynamicsNoise,
@@ -27,7 +28,6 @@ from tacit.inverse.noisy.inference import (
     errors,
     information,
     informed,
-    split,
     undecided,
 )
 from tacit.inverse.noisy.known import border_findings
@@ -67,7 +67,7 @@ class Evidence:
 
     asked: Fit
     fitted: Fit
-    gauge: Split
+    gauge: Gauge
     found: Errors
     fisher: np.ndarray
     outer: np.ndarray
@@ -81,11 +81,11 @@ class Evidence:
     noise: DynamicsNoise | None = None
     dynamics: CountedDynamics | None = None
 
-    def in_units(self, space: Coordinates, unit: np.ndarray) -> Split:
+    def in_units(self, space: Coordinates, unit: np.ndarray) -> Gauge:
         """The fit in the gauge of features that are divided by `unit` [D]."""
         scaled = replace(space, scales=space.scales / unit)
         shut, x = np.isfinite(self.limits), self.fitted.point.x
-        return split(scaled, x, self.spent, self.reaction, forbidden=shut)
+        return Gauge.of(scaled, x, self.spent, self.reaction, unbounded=shut)
 
     @property
     def absence(self) -> str:
@@ -190,7 +190,7 @@ def evidence_of(
     return Evidence(
         asked=kept,
         fitted=fitted,
-        gauge=split(space, fitted.point.x, spent, reaction, forbidden=shut),
+        gauge=Gauge.of(space, fitted.point.x, spent, reaction, unbounded=shut),
         found=found,
         fisher=fisher,
         outer=information(scores, squares, np.ones(mdp.states)),

@@ -16,6 +16,7 @@ from tacit.data import EPISODES, INDIVIDUALS, Units
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, PartitionedDemonstrations
 from tacit.data.tally import Scatter
+from tacit.inference.gauge import Gauge
 from tacit.inference.numerics import (
     ONE_SIDED,
     TWO_SIDED,
@@ -24,7 +25,7 @@ from tacit.inference.numerics import (
     normal_tail,
     weighted_products,
 )
-from tacit.inverse.noisy import DeltaMethod, Ratios, Split
+from tacit.inverse.noisy import DeltaMethod
 from tacit.inverse.noisy.boltzmann import SILENT, Fit
 from tacit.inverse.parameters import (
     BLIND,
@@ -227,7 +228,7 @@ def undecided(fitted: Fit, fisher: np.ndarray, free: np.ndarray) -> np.ndarray:
 def row_errors(rows: np.ndarray, covariance: np.ndarray, blind: np.ndarray) -> np.ndarray:
     """[n] standard errors of rows [n, D] . parameters; infinite where a blind direction moves one.
 
-    NaN where there is none. Of weights, multipliers and budgets the rows are `Split.jacobian`.
+    NaN where there is none. Of weights, multipliers and budgets the rows are `Gauge.jacobian`.
     """
     known = np.asarray(np.isfinite(rows).all(axis=1))
     safe = np.where(known[:, None], rows, 0.0)
@@ -237,83 +238,10 @@ def row_errors(rows: np.ndarray, covariance: np.ndarray, blind: np.ndarray) -> n
     return np.where(known, np.where(lost, np.inf, np.sqrt(np.maximum(variance, 0.0))), np.nan)
 
 
-def split(
-    space: Coordinates | Design,
-    x: np.ndarray,
-    spent: np.ndarray,
-    reaction: np.ndarray,
-    *,
-    forbidden: np.ndarray | None = None,
-) -> Split:
-    """The parameters `x` [D] (scaled coordinates) in the gauge.
-
-    Args:
-        space: the coordinates.
-        x: [D].
-        spent: [D] expected discounted sums of the scaled, signed features.
-        reaction: [D, D] derivative of `spent` in x.
-        forbidden: [D] bool, features without a finite weight, kept out of the sums that set the
-            units so that the other weights stay what they are.
-    """
-    parts = ratios(space, x, forbidden)
-    numbers = parts.tops @ x / parts.sizes
-    rows = (parts.tops - numbers[:, None] * parts.bottoms) / parts.sizes[:, None]
-    weights, size = numbers[: space.size], space.size
-    # Cost features enter with a minus sign and scaled: undo both.
-    expectations = -spent * space.scales
-    reactions = -reaction * space.scales[:, None]
-    budgets, budget_rows = [], np.full((space.constraints, size), np.nan)
-    for k, block in enumerate(space.blocks[1:]):
-        if np.isnan(weights[block]).any():
-            budgets.append(np.inf)
-            rows[size + k] = np.nan
-            continue
-        budgets.append(float(weights[block] @ expectations[block]))
-        budget_rows[k] = expectations[block] @ rows[block] + weights[block] @ reactions[block]
-    norm = float(parts.bottoms[0] @ x)
-    return Split(
-        reward_weights=weights[space.blocks[0]],
-        cost_weights=tuple(weights[block] for block in space.blocks[1:]),
-        multipliers=np.maximum(numbers[size:], 0.0),
-        budgets=np.array(budgets),
-        temperature=1.0 / norm if norm > 0 else 1.0,
-        jacobian=np.concatenate([rows, budget_rows]),
-        ratios=parts,
-    )
-
-
-def ratios(
-    space: Coordinates | Design, x: np.ndarray, forbidden: np.ndarray | None = None
-) -> Ratios:
-    """The `Ratios` at the parameters `x` [D]; the signs of a free reward are taken from there."""
-    inverse = 1.0 / space.scales
-    tops = np.concatenate([np.diag(inverse), np.zeros((space.constraints, space.size))])
-    bottoms = np.zeros_like(tops)
-    reward = space.blocks[0]
-    norm = np.zeros(space.size)
-    norm[reward] = np.where(x[reward] < 0, -1.0, 1.0) * inverse[reward]
-    if forbidden is not None and (x[reward] * ~forbidden[reward]).any():
-        norm *= ~forbidden
-    wanted = float(norm @ x) > 0
-    bottoms[reward] = norm
-    for k, block in enumerate(space.blocks[1:]):
-        total = np.zeros(space.size)
-        total[block] = inverse[block]
-        if forbidden is not None and (x[block] * ~forbidden[block]).any():
-            total *= ~forbidden
-        bottoms[block] = total
-        tops[space.size + k] = total
-        bottoms[space.size + k] = norm if wanted else 0.0
-    constants = np.zeros(len(tops))
-    constants[space.size :] = 0.0 if wanted else 1.0
-    sizes = bottoms @ x + constants
-    return Ratios(tops, bottoms, constants, np.where(sizes > 0, sizes, np.nan))
-
-
 def delta_method(
     space: Coordinates | Design,
     x: np.ndarray,
-    gauge: Split,
+    gauge: Gauge,
     covariance: np.ndarray,
     blind: np.ndarray,
     ends: np.ndarray | None = None,

@@ -14,10 +14,10 @@ from functools import cached_property
 
 import numpy as np
 
+from tacit.inference.gauge import Gauge
 from tacit.inference.intervals import Landscape, ends_of, landscape
 from tacit.inverse.diagnostics import Answer, CountedDynamics, Identification
 from tacit.inverse.findings import Finding
-from tacit.inverse.noisy import Split
 from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit, silent
 from tacit.inverse.noisy.inference import Chosen, Errors, informed, row_errors
@@ -36,11 +36,11 @@ class Numbers:
         spread: [D + K + K] their standard errors.
     """
 
-    gauge: Split
+    gauge: Gauge
     ends: np.ndarray
     spread: np.ndarray
 
-    def reported(self, gauge: Split) -> Numbers:
+    def reported(self, gauge: Gauge) -> Numbers:
         """The same about a fit without the constraints that were not shown to be active.
 
         Intervals stay those of the fit with every constraint, wide enough for both points: the
@@ -105,7 +105,7 @@ class Numbers:
 def intervals(
     space: Coordinates,
     fitted: Fit,
-    gauge: Split,
+    gauge: Gauge,
     found: Errors,
     fisher: np.ndarray,
     limits: np.ndarray,
@@ -232,7 +232,7 @@ class Excess:
 
 
 def _weight_ends(
-    around: Landscape, gauge: Split, j: int, limits: tuple[float, float]
+    around: Landscape, gauge: Gauge, j: int, limits: tuple[float, float]
 ) -> tuple[float, float]:
     parts = gauge.ratios
     point = float(np.concatenate([gauge.reward_weights, *gauge.cost_weights])[j])
@@ -245,7 +245,7 @@ def _weight_ends(
     return ends_of(around, form_of, point=point, best=best, limits=limits)
 
 
-def _price_ends(around: Landscape, gauge: Split, k: int, reach: float) -> tuple[float, float]:
+def _price_ends(around: Landscape, gauge: Gauge, k: int, reach: float) -> tuple[float, float]:
     """Searched over a share u: price = unit * u / (1 - u), so that infinity is within reach.
 
     The upper end is at least `reach` standard errors away.
@@ -269,7 +269,7 @@ def _price_ends(around: Landscape, gauge: Split, k: int, reach: float) -> tuple[
 
 
 def _budget_ends(
-    around: Landscape, gauge: Split, fitted: Fit, space: Coordinates, k: int, stretch: float
+    around: Landscape, gauge: Gauge, fitted: Fit, space: Coordinates, k: int, stretch: float
 ) -> tuple[float, float]:
     """A budget is a ratio too, its numerator linear only nearly: theta . expectations(theta)."""
     block = space.blocks[1 + k]

@@ -17,6 +17,7 @@ from tacit.data.observed import Observed
 from tacit.data.tally import tally_of
 from tacit.errors import InvalidModel
 from tacit.forward.solution import visitation
+from tacit.inference.gauge import Gauge
 from tacit.inference.numerics import at_level
 from tacit.inverse.diagnostics import Goodness
 from tacit.inverse.expectations import (
@@ -26,7 +27,6 @@ from tacit.inverse.expectations import (
     random_loss,
 )
 from tacit.inverse.findings import Finding, Kind, data_findings, guarantee_findings, listed
-from tacit.inverse.noisy import points
 from tacit.inverse.noisy.activity import Verdict, verdict_findings
 from tacit.inverse.noisy.adjoint import Loss, Place, begin, curvature, descend
 from tacit.inverse.noisy.boltzmann import RESCUE, Fit, expert_of
@@ -191,7 +191,7 @@ def _recovery(
     if known is not None and known.scaled is not None:
         standard = standard.knowing(known.scaled.identification(design, verdict=verdict))
     gauge = (
-        points(design, place.x, sums_as_given(design, reached)) if known is None else known.gauge
+        Gauge.of(design, place.x, sums_as_given(design, reached)) if known is None else known.gauge
     )
     seen = expectations_from_start(mdp, features, demonstrations)
     convex = bool(loss.start[~mdp.ends].min(initial=0.0) >= -1e-9 * loss.seen.sum())

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 
 from tacit.inference.counted_rows import CountedRows, chain_slopes, chain_values
+from tacit.inference.gauge import Gauge
 from tacit.inference.numerics import ONE_SIDED, TWO_SIDED
 from tacit.inverse.diagnostics import CountedDynamics
-from tacit.inverse.noisy import DeltaMethod, Split, adjoint, points, table_scores
+from tacit.inverse.noisy import DeltaMethod, adjoint, table_scores
 from tacit.inverse.noisy.adjoint import Descent, Information, Loss, Place, begin, descend, runs_away
 from tacit.inverse.noisy.boltzmann import RESCUE, Fit, bounds_of
 from tacit.inverse.noisy.counted import (
@@ -31,7 +32,6 @@ from tacit.inverse.noisy.inference import (
     delta_method,
     information,
     row_errors,
-    split,
     undecided,
 )
 from tacit.inverse.noisy.intervals import Numbers
@@ -105,7 +105,7 @@ class Posterior:
             are known, or where they are those in raw units.
     """
 
-    gauge: Split
+    gauge: Gauge
     ends: np.ndarray
     spread: np.ndarray
     precision: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
@@ -135,7 +135,7 @@ class Posterior:
         spent, many = sums_as_given(space, reached), space.size + 2 * space.constraints
         open_ends = np.full((many, 2), np.nan)
         if not adjoint.can_write_out(space):
-            gauge = points(space, x, spent)
+            gauge = Gauge.of(space, x, spent)
             rows, answer = CountedRows.of(mdp), AskedByProducts.made(ended, fitted, gauge)
             dynamics = None if rows is None else CountedDynamics(unseen=rows.unseen(loss.visits))
             law = {"ends": open_ends, "spread": open_ends[:, 0]}
@@ -156,7 +156,7 @@ class Posterior:
             reaction = information(scores, policy, reached.sum(axis=1))
 
         def numbers(space: Design) -> Numbers:
-            gauge = split(space, x, spent, reaction)
+            gauge = Gauge.of(space, x, spent, reaction)
             spread = row_errors(gauge.jacobian, covariance, blind)
             if noise is not None and space.constraints:
                 stretch = budget_stretch(space, gauge, inverse, covariance, noise)
@@ -262,7 +262,7 @@ def inverse_precision(
 
 def _ends(
     space: Design,
-    gauge: Split,
+    gauge: Gauge,
     fitted: Fit,
     law: tuple[np.ndarray, np.ndarray, np.ndarray],
     spread: np.ndarray,
@@ -370,7 +370,7 @@ class AskedByProducts(DeltaMethod):
     counts: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
 
     @classmethod
-    def made(cls, ended: Ended, fitted: Fit, gauge: Split) -> AskedByProducts:
+    def made(cls, ended: Ended, fitted: Fit, gauge: Gauge) -> AskedByProducts:
         """The answers of a fit, at 95 %."""
         loss, space = ended.loss, ended.loss.design
         law = np.zeros((0, 0)), np.zeros((0, space.size))

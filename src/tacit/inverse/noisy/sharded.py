@@ -19,11 +19,12 @@ from tacit.engine.backends import Array, compiled_in_double
 from tacit.engine.backends.sharded import Sharded
 from tacit.engine.soft_search import Dual, Point, loss_at, minimise
 from tacit.errors import InvalidModel, NotConverged
+from tacit.inference.gauge import Gauge
 from tacit.inverse.noisy import check_plain
 from tacit.inverse.noisy.boltzmann import FAR, LARGEST, RESCUE, Fit
 from tacit.inverse.noisy.convex import VISIBLE, Convex
 from tacit.inverse.noisy.evidence import VISIBLE as VISIBLE_STEPS
-from tacit.inverse.noisy.inference import inverse_information, row_errors, split
+from tacit.inverse.noisy.inference import inverse_information, row_errors
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import Coordinates
 from tacit.inverse.recovery import RecoveryStatus, status_of
@@ -165,7 +166,7 @@ def _recovery(
     space: Coordinates, fitted: Fit, found: Explained, status: RecoveryStatus, *, likely: bool
 ) -> ShardedRecovery:
     point = fitted.point
-    gauge = split(space, point.x, found.spent, found.reaction)
+    gauge = Gauge.of(space, point.x, found.spent, found.reaction)
     errors = np.full(len(gauge.jacobian), np.nan)
     # Curvature says nothing about a maximum that is not there or was not reached.
     if likely and status in (RecoveryStatus.CONVERGED, RecoveryStatus.LOCAL_OPTIMUM):

@@ -28,8 +28,8 @@ from tacit.inverse.optimal.gauge import (
     Answers,
     Evidence,
     Parts,
+    calibrated_parts,
     expectation_ranges,
-    gauge,
     objective_of,
 )
 from tacit.inverse.optimal.points import (
@@ -136,7 +136,7 @@ def explained(
 ) -> Recovery:
     """The `Recovery` at a point of the set, found by so many programs, and the set's intervals."""
     columns, mdp, cone = evidence.columns, evidence.mdp, evidence.cone
-    parts, moved = gauge(evidence, point.amounts, point.values)
+    parts, moved = calibrated_parts(evidence, point.amounts, point.values)
     # What an expert that errs spends is not what it means to: only what it can is known.
     seen = None if evidence.errors else evidence.seen
     ranges = expectation_ranges(mdp, evidence.features, cone.observed, seen)
@@ -201,7 +201,7 @@ def _known(known: Identification, ends: Ends) -> Identification:
 
 def unexplained(evidence: Evidence, found: Nearest) -> Recovery:
     """The `Recovery` of an expert that errs: the nearest objective, no intervals."""
-    parts, moved = gauge(evidence, found.amounts, found.values)
+    parts, moved = calibrated_parts(evidence, found.amounts, found.values)
     counts = counts_of(evidence.mdp, evidence.demonstrations)
     visits = counts.sum(axis=1)
     size = np.abs(evidence.columns.weights(found.amounts)[0]).sum() or 1.0
@@ -267,7 +267,7 @@ def _goodness(counts: np.ndarray, slack: np.ndarray, share: float, weight: float
 
 def silent(evidence: Evidence) -> Recovery:
     """The `Recovery` where no policy influences any feature: nothing is known."""
-    parts, _ = gauge(evidence, np.zeros(0), np.zeros(evidence.mdp.states))
+    parts, _ = calibrated_parts(evidence, np.zeros(0), np.zeros(evidence.mdp.states))
     return _recovery(evidence, parts, _shared_findings(evidence), {}, 0.0)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ import numpy.typing as npt
 from tacit.data.observed import Observed
 from tacit.forward.policies import Unbounded, best_column
 from tacit.forward.solution import costs_of, visitation
+from tacit.inference.gauge import Gauge
 from tacit.inverse.expectations import Expectations
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.optimal import Columns, Cone, cone
@@ -80,22 +82,19 @@ class Parts:
     active: np.ndarray
 
 
-def gauge(
+def calibrated_parts(
     evidence: Evidence, amounts: np.ndarray, values: np.ndarray
 ) -> tuple[Parts, list[Finding]]:
     """The `Parts` of these amounts [C], budgets calibrated; findings about moved budgets."""
     columns, mdp = evidence.columns, evidence.mdp
     theta = columns.weights(amounts)
     large = [amounts[columns.block == b].sum() > NOTHING for b in range(len(theta))]
-    norm = np.abs(theta[0]).sum()
-    reward = theta[0] / norm if large[0] and norm > 0 else np.full(len(theta[0]), np.nan)
-    active = np.array(large[1:], dtype=bool)
-    price = 1.0 / norm if np.isfinite(reward).all() else np.inf
-    prices = [part.sum() * price if on else 0.0 for part, on in zip(theta[1:], active, strict=True)]
-    costs = [
-        part / part.sum() if is_active else np.full(len(part), np.nan)
-        for part, is_active in zip(theta[1:], active, strict=True)
-    ]
+    parts = [part * big for part, big in zip(theta, large, strict=True)]
+    edges = np.cumsum([0, *map(len, parts)]).tolist()
+    x, blocks = np.concatenate(parts), tuple(slice(*pair) for pair in pairwise(edges))
+    scaled = Gauge(x, np.ones(len(x)), blocks, spent=np.zeros(len(x)))
+    active, costs = scaled.multipliers > 0, list(scaled.cost_weights)
+    needed = np.isfinite(scaled.reward_weights).all()
     gains = columns.table(amounts) + mdp.discount * mdp.expected_next(values)
     gains = np.where(mdp.choices, gains, -np.inf)
     budgets, moved = _budgets(evidence, costs, active, gains.argmax(axis=1))
@@ -111,9 +110,9 @@ def gauge(
         for k, old in moved
     ]
     found = Parts(
-        reward_weights=reward,
+        reward_weights=scaled.reward_weights,
         cost_weights=costs,
-        multipliers=np.array(prices),
+        multipliers=np.where(active & ~needed, np.inf, scaled.multipliers),
         budgets=budgets,
         active=active,
     )
