@@ -27,6 +27,7 @@ import numpy as np
 
 import rooms
 import tacit
+from text_form import save_text
 
 REFERENCE = Path(__file__).with_name("net_numbers.npz")
 # What may move, each as a share of what is allowed (see `allowed`): 1 is the limit.
@@ -806,7 +807,7 @@ def folders_again() -> Any:
     kept = []
     with tempfile.TemporaryDirectory() as folder:
         for text in (False, True):
-            whole.save(Path(folder) / f"problem {text}", text=text)
+            (save_text if text else Problem.save)(whole, Path(folder) / f"problem {text}")
             again = Problem.load(Path(folder) / f"problem {text}")
             seen = (again.mdp, again.features, again.demonstrations)
             kept += [seen[0], tacit.recover(*seen, estimator=tacit.Likelihood())]

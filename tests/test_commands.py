@@ -16,6 +16,7 @@ from rooms import ROOMS, changed, folder
 from tacit import cli
 from tacit.files.arrays import write_arrays
 from tacit.files.formats import read_arrays
+from text_form import save_text
 
 
 def tell(capsys, *words):
@@ -48,9 +49,8 @@ def grid(tmp_path_factory):
         ("Taxi-v4", 504),
     ],
 )
-@pytest.mark.parametrize("form", ["npz", "text"])
-def test_simulate_makes_a_problem_of_any_world(words, states, form, tmp_path, capsys):
-    options = ["--out", tmp_path / "p", "--trajectories", 4, "--steps", 9, "--format", form]
+def test_simulate_makes_a_problem_of_any_world(words, states, tmp_path, capsys):
+    options = ["--out", tmp_path / "p", "--trajectories", 4, "--steps", 9]
     code, out, _ = tell(capsys, "simulate", *words.split(), *options, "--json")
     assert code == 0
     told = json.loads(out)
@@ -59,7 +59,10 @@ def test_simulate_makes_a_problem_of_any_world(words, states, form, tmp_path, ca
     assert problem.mdp.states == states
     assert problem.demonstrations.episodes == told["episodes"] == 4
     assert problem.truth is not None
-    assert (tmp_path / "p" / ("problem.toml" if form == "text" else "mdp.npz")).exists()
+    names = {path.name for path in (tmp_path / "p").iterdir()}
+    arrays = {"mdp.npz", "features.npz", "truth.npz", "demonstrations.parquet"}
+    assert names == {*arrays, "problem.toml"}
+    assert (tmp_path / "p" / "problem.toml").read_text() == "version = 1\n"
 
 
 def test_simulate_is_the_same_for_the_same_seed(tmp_path, capsys):
@@ -450,9 +453,8 @@ sys.exit(cli.main(sys.argv[1:]))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="limits are those of POSIX")
-@pytest.mark.parametrize("form", ["npz", "text"])
-def test_a_full_disk_is_code_4_and_leaves_nothing(form, tmp_path):
-    words = ["simulate", "hill-grid", "--format", form, "--out", tmp_path / "p"]
+def test_a_full_disk_is_code_4_and_leaves_nothing(tmp_path):
+    words = ["simulate", "hill-grid", "--out", tmp_path / "p"]
     done = subprocess.run(
         [sys.executable, "-c", FULL, *map(str, words)], capture_output=True, text=True, check=False
     )
@@ -543,9 +545,8 @@ def test_check_and_recover_say_what_is_not_available(tmp_path, capsys):
     soft = tacit.solve(known.mdp, known.truth, solver=tacit.SoftDual(temperature=1.0))
     seen = tacit.simulate(known.mdp, soft.policy, trajectories=40, steps=20)
     assert seen.ended.all()
-    tacit.runs.Problem(known.mdp, known.features, seen, truth=None, layout=known.layout).save(
-        tmp_path / "seen", text=True
-    )
+    told = tacit.runs.Problem(known.mdp, known.features, seen, layout=known.layout)
+    save_text(told, tmp_path / "seen")
     code, out, _ = tell(capsys, "check", tmp_path / "seen", "--json")
     told = json.loads(out)
     assert (code, told["summary"]["ends"], told["summary"]["discount"]) == (0, 1, 1.0)

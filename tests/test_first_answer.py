@@ -14,6 +14,7 @@ from tacit.engine.backends import DENSE_LIMIT, Direct, backend_of
 from tacit.engine.kernels import chains
 from tacit.engine.soft_search import Dual, evaluate, point_at
 from tacit.folders.problem import Problem
+from text_form import save_text
 
 # (states, actions, next states or 0 for all, whether some actions are missing, constraints)
 KINDS = (
@@ -175,7 +176,7 @@ def test_the_first_answers_load_no_compiler(tmp_path):
     policy = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(temperature=0.0025)).policy
     seen = tacit.simulate(world.mdp, policy, trajectories=20, steps=30, seed=0)
     folder = tmp_path / "problem"
-    Problem(world.mdp, world.features, seen).save(folder, text=True)
+    save_text(Problem(world.mdp, world.features, seen), folder)
     done = subprocess.run(
         [sys.executable, "-c", CHILD, str(folder), str(tmp_path / "run")],
         capture_output=True,

@@ -30,6 +30,7 @@ from tacit.model.transitions import Layout
 from tacit.show.page import recovery_document
 from tacit_lab.studies import read_unit, write_unit
 from tacit_lab.studies.leaderboard import Tried, Unit
+from text_form import save_text
 from walks import problem
 
 
@@ -417,8 +418,7 @@ def seconds_to_refuse(folder: Path, capsys, word: str) -> float:
 @pytest.fixture
 def small(place, tmp_path) -> Path:
     """A copy of the problem that has a page of settings."""
-    problem("noisy").save(tmp_path / "small", text=True)
-    return tmp_path / "small"
+    return save_text(problem("noisy"), tmp_path / "small")
 
 
 def test_an_archive_that_explodes_is_refused_before_it_does(tmp_path, monkeypatch):

@@ -14,6 +14,7 @@ from tacit.cli import main
 from tacit.folders.problem import Problem
 from tacit.inverse.joint.maximum import Likelihoods
 from test_goals import GOALS, TRUTH, lengths, streets, travelled
+from text_form import save_text
 
 NAMES = ("minutes", "euros", "hills")
 # A search ends at a gradient of 1e-9 a step; curvatures here are of the order of one.
@@ -240,7 +241,7 @@ def test_a_folder_knows_coefficients(trips, tmp_path, capsys):
     task = network, trips.features, trips.demonstrations
     problem = Problem(*task, goal="last", discount=1.0, coefficients=known)
     for text in (True, False):
-        problem.save(tmp_path / f"{text}", text=text)
+        (save_text if text else Problem.save)(problem, tmp_path / f"{text}")
         assert Problem.load(tmp_path / f"{text}").coefficients == known
     run = str(tmp_path / "run")
     assert main(["recover", str(tmp_path / "True"), "--out", run, "--no-report", "--json"]) == 0

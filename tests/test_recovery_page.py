@@ -45,6 +45,7 @@ from tacit.show.report import headlines
 from tacit.show.several import several_document
 from tacit.show.tables import short
 from test_goals import GOALS, TRUTH, lengths, streets, travelled
+from text_form import save_text
 
 EVIL = "<script>alert(1)</script> & \"quotes\" '$1'"
 CONFIG = {"command": "tacit recover house --out run", "problem": "data/house"}
@@ -754,7 +755,7 @@ def test_places_survive_the_folders(tmp_path):
     features = tacit.Features(np.eye(states)[:, :2])
     problem = tacit.runs.Problem(mdp, features, layout=layout)
     problem.save(tmp_path / "arrays")
-    problem.save(tmp_path / "text", text=True)
+    save_text(problem, tmp_path / "text")
     assert (tmp_path / "text" / "places.csv").exists()
     for name in ("arrays", "text"):
         assert tacit.runs.Problem.load(tmp_path / name).layout == layout

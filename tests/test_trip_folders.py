@@ -15,6 +15,7 @@ from tacit.folders.problem import Problem
 from tacit.folders.runs import Run
 from tacit.model.transitions import Layout
 from test_goals import GOALS, TRUTH, lengths, streets, travelled
+from text_form import save_text
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,7 @@ def problem() -> Problem:
 
 @pytest.mark.parametrize("text", [True, False])
 def test_a_folder_of_trips_comes_back(problem, tmp_path, text):
-    problem.save(tmp_path / "trips", text=text)
+    save_text(problem, tmp_path / "trips") if text else problem.save(tmp_path / "trips")
     again = Problem.load(tmp_path / "trips")
     assert (again.goal, again.discount, again.unended) == ("last", 1.0, "refuse")
     np.testing.assert_array_equal(again.trips.goals, problem.trips.goals)
@@ -40,7 +41,7 @@ def test_a_folder_of_trips_comes_back(problem, tmp_path, text):
 
 def test_check_recover_and_report(problem, tmp_path, capsys):
     folder, run = tmp_path / "trips", tmp_path / "run"
-    problem.save(folder, text=True)
+    save_text(problem, folder)
     assert main(["check", str(folder), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["summary"]["goals"] == len(GOALS)
@@ -120,7 +121,7 @@ def test_check_recover_and_report(problem, tmp_path, capsys):
 
 
 def test_a_trip_that_is_none_is_named_with_its_line(problem, tmp_path, capsys):
-    problem.save(tmp_path / "trips", text=True)
+    save_text(problem, tmp_path / "trips")
     path = tmp_path / "trips" / "demonstrations.csv"
     head, *rows = path.read_text().splitlines()
     columns = head.split(",")
@@ -179,7 +180,7 @@ def test_a_goal_without_a_way_from_the_start_is_named_with_its_line(tmp_path):
     ],
 )
 def test_settings_of_trips_are_checked(problem, tmp_path, line, words):
-    problem.save(tmp_path / "trips", text=True)
+    save_text(problem, tmp_path / "trips")
     path = tmp_path / "trips" / "problem.toml"
     path.write_text(line + "\n" + path.read_text().replace('goal = "last"\n', ""))
     with pytest.raises(InvalidModel, match=words):
@@ -199,7 +200,7 @@ def test_a_belief_about_trips_is_weighed(problem, tmp_path, capsys):
 
 
 def test_what_trips_do_not_answer_is_refused(problem, tmp_path, capsys):
-    problem.save(tmp_path / "trips", text=True)
+    save_text(problem, tmp_path / "trips")
     for option in (
         ["--estimator", "convex"],
         ["--cautious"],
@@ -253,7 +254,7 @@ def test_one_task_is_scored_too(tmp_path, capsys):
 
 def test_a_folder_makes_link_sizes(problem, tmp_path, capsys):
     folder = tmp_path / "trips"
-    problem.save(folder, text=True)
+    save_text(problem, folder)
     path = folder / "problem.toml"
     text = path.read_text()
     first = problem.features.reward_names[0]
@@ -303,7 +304,7 @@ def test_what_travellers_refuse_is_asked_in_a_folder(problem, tmp_path, capsys):
     """There is no page to play with: every goal has a policy of its own."""
     table = problem.features.reward
     features = tacit.Features(np.stack([-table[..., 0], table[..., 2]], 2), [table[..., 1:2]])
-    dataclasses.replace(problem, features=features).save(tmp_path / "trips", text=True)
+    save_text(dataclasses.replace(problem, features=features), tmp_path / "trips")
     assert main(["recover", str(tmp_path / "trips"), "--out", str(tmp_path / "run"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["multipliers"][0] > 0
     assert Run.load(tmp_path / "run").recovery.multipliers[0] > 0

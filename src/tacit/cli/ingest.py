@@ -20,8 +20,6 @@ from tacit.cli.terminal import (
 from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from tacit.checks import ResolutionCheck
     from tacit.data.sources import Log
     from tacit.inverse.joint.tasks import Task
@@ -124,18 +122,27 @@ class Ingest:
 
     def run(self, terminal: Terminal) -> Answer:
         """Writes the folder and says what became of the log."""
-        from tacit.files.atomic import refuse_taken, write_folder
+        from tacit.files.atomic import refuse_taken, write_bytes, write_folder
+        from tacit.folders.ingested import write_log
         from tacit.folders.problem import Problem
+        from tacit.show.canvas import png
+        from tacit.show.grid import places_figure
 
         refuse_taken(self.out)
         if (proposal := self.proposal()) is not None:
             return proposal
         log = self.read()
         features = self.features(log)
-        top = [f"discount = {self._discount}"]
-        if self.roads is not None:
-            top.append('goal = "last"  # every episode is a trip to its last state')
-        write_folder(self.out, lambda folder: write_problem(folder, log, features, top))
+        settings: dict[str, object] = {"discount": self._discount}
+        if self.roads is not None:  # every episode is a trip to its last state
+            settings["goal"] = "last"
+
+        def write(folder: Path) -> None:
+            write_log(folder, log, features, settings)
+            if log.places is not None:
+                write_bytes(folder / PICTURE, png(places_figure(log), dots_per_inch=150))
+
+        write_folder(self.out, write)
         problem = Problem.load(self.out)  # what cannot be read again is a bug of ours, told now
         seen = log.demonstrations
         groups = [] if seen.groups is None else [*dict.fromkeys(seen.groups.tolist())]
@@ -282,53 +289,3 @@ def with_plain_features(log: Log) -> Log:
         )
     seen = replace(log.demonstrations, notes=(*log.notes, said))
     return replace(log, features=found, demonstrations=seen, notes=(*log.notes, said))
-
-
-def write_problem(folder: Path, log: Log, features: Features, top: Sequence[str]) -> None:
-    """Writes the text files of a problem, `top` on top of its settings, and the picture."""
-    import numpy as np
-
-    from tacit.files.atomic import write_bytes, write_csv
-    from tacit.files.tables import write_columns
-    from tacit.folders.archives import write_places
-    from tacit.folders.text import layout_lines, toml
-
-    layout, seen = log.layout, log.demonstrations
-    states, actions = layout.state_names, layout.action_names
-    columns: dict[str, np.ndarray] = dict(log.features)
-    if log.places is not None:
-        spare = {"x of its middle": 0, "y of its middle": 1}
-        columns |= {name: log.places.centres[:, axis] for name, axis in spare.items()}
-    by_action = any(column.ndim == 2 for column in columns.values())
-    shape = (len(states), len(actions) if by_action else 1)
-    wide = [np.broadcast_to(c.reshape(len(c), -1), shape) for c in columns.values()]
-    rows = [
-        [states[s], *([actions[a]] if by_action else []), *(float(c[s, a]) for c in wide)]
-        for s, a in np.ndindex(*shape)
-        if not by_action or log.moves is None or log.moves[s, a] >= 0
-    ]
-    head = ["state", "action"] if by_action else ["state"]
-    write_csv(folder / "features.csv", [*head, *columns], rows)
-    lines = [
-        "# Made by tacit ingest. docs/formats.md explains every key.",
-        *top,
-        "",
-        "[features]",
-        f"reward = {toml([*features.reward_names])}",
-        f"costs = {toml([[*names] for names in features.cost_names])}",
-        *layout_lines(layout),
-    ]
-    write_bytes(folder / "problem.toml", "\n".join([*lines, ""]).encode())
-    if layout.centres:
-        write_places(folder / "places.csv", layout, states)
-    if log.moves is not None:
-        there = np.argwhere(log.moves >= 0)
-        ways = [[states[s], actions[a], states[log.moves[s, a]], 1] for s, a in there]
-        heads = ["state", "action", "next_state", "probability"]
-        write_csv(folder / "transitions.csv", heads, ways)
-    write_columns(folder / "demonstrations.csv", seen.columns(states, actions))
-    if log.places is not None:
-        from tacit.show.canvas import png
-        from tacit.show.grid import places_figure
-
-        write_bytes(folder / PICTURE, png(places_figure(log), dots_per_inch=150))

@@ -161,8 +161,6 @@ class Simulate:
     """largest number of steps of a demonstration"""
     temperature: float = 0.0
     """noise of the expert, in units of the reward; 0 for an optimal one"""
-    format: Literal["npz", "text"] = "npz"
-    """npz and Parquet files, or their text twins"""
     discount: Annotated[Optional[float], shown_default("0.9; Gymnasium: 0.99")] = None
     """discount of the world"""
     tightness: Annotated[Optional[float], shown_default("none: the budget decides")] = None
@@ -213,7 +211,7 @@ class Simulate:
         asked = {name: getattr(self, name) for name in ("trajectories", "steps", "seed")}
         seen = simulate(world.mdp, solution.policy, **asked)
         problem = Problem(world.mdp, world.features, seen, truth=world.truth, layout=world.layout)
-        problem.save(self.out, text=self.format == "text")
+        problem.save(self.out)
         sizes = {
             "states": world.mdp.states,
             "actions": world.mdp.actions,

@@ -7,22 +7,22 @@ that of a report, may rely on it; what goes wrong there is a bug of ours and no 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.files.arrays import BROKEN, Tree
-from tacit.files.atomic import BadFile, Page, naming, write_csv
+from tacit.files.arrays import BROKEN, Tree, write_arrays
+from tacit.files.atomic import BadFile, Page, naming, write_bytes
 from tacit.files.columns import did_you_mean
 from tacit.files.formats import read_arrays
 from tacit.files.tables import open_table
 from tacit.folders.reading import looked_up
-from tacit.folders.settings import lookup
+from tacit.folders.settings import FILE, VERSION, lookup, toml_lines
 from tacit.model.evidence import ENTRIES, Evidence
 from tacit.model.features.priors import SPARSE, sparse_entries, sparse_matrix
 from tacit.model.mdp import MDP, Successors
@@ -30,6 +30,7 @@ from tacit.model.objective import Features, Objective, is_sparse
 from tacit.model.transitions import Layout
 
 if TYPE_CHECKING:
+    from tacit.folders.problem import Problem
     from tacit.inverse.parameters import Parameters
     from tacit.inverse.recovery import Recovery
     from tacit.inverse.standardised import Standard
@@ -124,6 +125,34 @@ def read_truth(path: Path) -> Objective:
         return Objective(arrays["reward"], arrays.get("costs"), arrays.get("budgets"))
 
 
+def write_archives(problem: Problem, folder: Path) -> None:
+    """Writes the problem into an existing folder: arrays, and settings that arrays cannot say."""
+    notes = {"notes": np.array(problem.notes, str)} if problem.notes else {}
+    write_arrays(folder / "mdp.npz", model_arrays(problem.mdp, problem.layout) | notes)
+    write_arrays(folder / "features.npz", feature_arrays(problem.features))
+    if problem.demonstrations is not None:
+        problem.demonstrations.save(folder / "demonstrations.parquet")
+    if problem.truth is not None:
+        parts = {name: getattr(problem.truth, name) for name in ("reward", "costs", "budgets")}
+        write_arrays(folder / "truth.npz", parts)
+    trips = {"discount": problem.discount, "goal": problem.goal, "unended": problem.unended}
+    lines = toml_lines({"version": VERSION} | (trips if problem.goal else {}))
+    lines += toml_lines(coefficient_table(problem.coefficients), "coefficients")
+    write_bytes(folder / FILE, "\n".join([*lines, ""]).encode())
+
+
+def coefficient_table(known: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """Lower, upper, fixed and start of each coefficient, by its name."""
+    told: dict[str, dict[str, float]] = {}
+    for name, ends in known.get("bounds", {}).items():
+        pairs = zip(("lower", "upper"), ends, strict=True)
+        told.setdefault(name, {}).update({word: float(x) for word, x in pairs if x is not None})
+    for word in ("fixed", "start"):
+        for name, value in known.get(word, {}).items():
+            told.setdefault(name, {})[word] = float(value)
+    return told
+
+
 def _entries(path: Path, needed: tuple[str, ...], spare: tuple[str, ...]) -> dict[str, np.ndarray]:
     arrays = read_arrays(path)
     missing = [name for name in needed if name not in arrays]
@@ -169,14 +198,6 @@ def read_places(path: Path, layout: Layout, states: Sequence[str]) -> Layout:
     x, y, *widths = (column.reals()[np.argsort(row)].tolist() for column in cells.values())
     centres, hexagon = tuple(zip(x, y, strict=True)), widths[0][0] if widths else 0.0
     return replace(layout, centres=centres, hexagon=hexagon)
-
-
-def write_places(path: Path, layout: Layout, states: Sequence[str]) -> None:
-    """Writes `places.csv`: the middle of each state, and the width of hexagons."""
-    rows = [[name, repr(x), repr(y)] for name, (x, y) in zip(states, layout.centres, strict=True)]
-    head = PLACED if layout.hexagon else PLACED[:3]
-    rows = [[*row, repr(layout.hexagon)] if layout.hexagon else row for row in rows]
-    write_csv(path, [*head], rows)
 
 
 def _directions(given: np.ndarray) -> tuple[tuple[int, int], ...]:

@@ -19,7 +19,7 @@ from tacit.folders.archives import read_features, read_model, read_truth
 from tacit.folders.problem import Problem
 from tacit.folders.reading import NAMED, SEEN, read_feature_table, table_features
 from tacit.folders.settings import Names, ordered, read_settings
-from tacit.folders.text import read_transitions
+from tacit.folders.transition_table import read_transitions
 from tacit.forward.solution import Status
 from tacit.forward.solve import solve
 from tacit.inverse.findings import SAME, feature_findings, single_minded

@@ -1,6 +1,6 @@
 """A problem: everything a recovery is asked about, read from its folder part by part.
 
-Each part comes from its npz file or from its text twin, and transitions may be estimated.
+Each part comes from arrays or from a text table. It is saved as arrays.
 """
 
 from __future__ import annotations
@@ -17,8 +17,15 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.atomic import naming, write_folder
 from tacit.files.tables import Progress
-from tacit.folders.archives import read_features, read_places, read_truth
+from tacit.folders.archives import (
+    read_features,
+    read_model,
+    read_places,
+    read_truth,
+    write_archives,
+)
 from tacit.folders.reading import (
+    NAMED,
     SEEN,
     FeatureTable,
     bad_line,
@@ -38,23 +45,17 @@ from tacit.folders.settings import (
     ordered,
     read_settings,
 )
-from tacit.folders.text import (
-    from_archive,
-    network_discount,
-    read_transitions,
-    successors,
-    told_to_stay,
-    write_archives,
-    write_text,
-)
+from tacit.folders.transition_table import read_transitions, successors
+from tacit.inverse.findings import Finding, Kind, listed
 from tacit.inverse.joint.goals import link_size
 from tacit.inverse.joint.trips import BadTrip, Trips
 from tacit.inverse.noisy.known import Bounds
 from tacit.inverse.noisy.likelihood import Likelihood
+from tacit.model.ends import steps_to_end
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
-from tacit.model.transitions import Layout, with_directions
+from tacit.model.transitions import Layout, Transitions, with_directions
 
 NEEDED = "a problem needs features.csv or features.npz, or features of the states in problem.toml"
 
@@ -142,7 +143,7 @@ class Problem:
 
     @classmethod
     def load(cls, folder: str | Path, *, progress: Progress | None = None) -> Problem:
-        """The problem of a folder: npz files, their text twins, or some of each.
+        """The problem of a folder: arrays, text tables, or some of each.
 
         `tacit.InvalidModel` or `tacit.InvalidDemonstrations` says in one line which file, row and
         field is wrong; `OSError` what cannot be read.
@@ -169,15 +170,13 @@ class Problem:
         except (InvalidModel, InvalidDemonstrations) as error:
             raise type(error)(f"{folder}: {error}") from None
 
-    def save(self, folder: str | Path, *, text: bool = False) -> None:
-        """Writes a new folder that `load` reads back; all of it, or nothing.
+    def save(self, folder: str | Path) -> None:
+        """Writes a new folder that `load` reads back, as arrays; all of it, or nothing.
 
         Args:
             folder: to be made; it must not exist, or be empty.
-            text: whether to write the text twins instead of npz and Parquet files.
         """
-        write = write_text if text else write_archives
-        write_folder(Path(folder), lambda inside: write(self, inside))
+        write_folder(Path(folder), lambda inside: write_archives(self, inside))
 
     def __repr__(self) -> str:
         seen = "none" if self.demonstrations is None else f"{self.demonstrations.episodes}"
@@ -299,6 +298,53 @@ def _from_text(
         with naming(seen, InvalidDemonstrations):
             demonstrations.check(mdp)
     return {"mdp": mdp, "layout": layout, "demonstrations": demonstrations, "notes": notes}
+
+
+def from_archive(
+    path: Path, settings: Settings, seen: Path | None, progress: Progress | None
+) -> dict[str, Any]:
+    """Model, layout and demonstrations, the model from `mdp.npz`."""
+    for key in ("discount", "initial", "states", "actions", "rows", "absorbing"):
+        # Trips have a discount of their own.
+        if getattr(settings, key) and not (key == "discount" and settings.goal):
+            raise InvalidModel(
+                f"{path.parent} must give each part once; {path.name} holds the model, and "
+                f"{FILE} gives {key} again"
+            )
+    mdp, layout, notes = read_model(path)
+    demonstrations = None
+    if seen is not None:
+        demonstrations, _ = read_demonstrations(
+            seen,
+            names_of(mdp, layout),
+            source=path.name,
+            available=mdp.available if mdp.restricted else None,
+            places=True,
+            progress=progress,
+        )
+        with naming(seen, InvalidDemonstrations):
+            demonstrations.check(mdp)
+    return {"mdp": mdp, "layout": layout, "demonstrations": demonstrations, "notes": notes}
+
+
+def network_discount(settings: Settings, moves: Transitions, there: np.ndarray) -> float:
+    """The discount of the model: that of the file, or 0 where only its trips end."""
+    assert settings.discount is not None
+    if not settings.goal or settings.discount < 1.0:
+        return settings.discount
+    model = MDP(moves, np.eye(len(there))[0], 0.0, available=there)
+    return 1.0 if np.isfinite(steps_to_end(model)).all() else 0.0
+
+
+def told_to_stay(settings: Settings) -> tuple[str, ...]:
+    """The sentence on states in which time goes on though nothing leaves them."""
+    if not settings.absorbing:
+        return ()
+    said = (
+        f"In {listed(settings.absorbing, NAMED)} every action is taken to stay, and time goes on: "
+        "[transitions] names them absorbing."
+    )
+    return (Finding(said, Kind.ASSUMED, number=len(settings.absorbing)),)
 
 
 def first_states(

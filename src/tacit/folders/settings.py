@@ -1,7 +1,8 @@
-"""`problem.toml`: what stands in it, checked key by key, and the names that it fixes."""
+"""`problem.toml`, read key by key and written, and the names of states and actions."""
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from tacit.model.mdp import MDP
 
 FILE = "problem.toml"
+# Of the form of a problem folder. A file without it was written by hand.
+VERSION = 1
 LARGEST = 2**26  # bytes: names of a million states
 LINKS = "{ feature = -1.0 }, of trips alone"
 # From the place of a key and what stands there to what it means.
@@ -118,6 +121,16 @@ def _word(*words: str) -> Check:
         return value
 
     return check
+
+
+def _version(key: str, value: object) -> None:
+    if type(value) is not int or value < 1:
+        raise _wrong(key, "a positive whole number", value)
+    if value > VERSION:
+        raise InvalidModel(
+            f"{key} of the form must be at most {VERSION}, which this tacit reads; got {value}: "
+            "update tacit, or write the folder again with this one"
+        )
 
 
 def _discount(key: str, value: object) -> float:
@@ -224,6 +237,7 @@ def _list(names: Iterable[str]) -> str:
 # keys, too; [truth] is looked at when there are features to make it of.
 CHECKS: dict[str, dict[str, Check]] = {
     "": {
+        "version": _version,
         "discount": _discount,
         "initial": _initial,
         "goal": _word("last"),
@@ -256,6 +270,7 @@ def read_settings(folder: Path) -> Settings:
             for key, check in checks.items():
                 if key in table:
                     found[key] = check(f"{name}.{key}" if name else key, table[key])
+        found.pop("version", None)
         if "unended" in given and "goal" not in given:
             said = 'unended is about trips, which need goal = "last"; there is no goal'
             raise InvalidModel(said)
@@ -276,6 +291,27 @@ def _check_keys(name: str, table: object, *, there: bool) -> None:
     for key in NEEDED.get(name, ()) if there else ():
         if key not in table:
             raise InvalidModel(f"[{name}] must have {key}; it has {_list(table)}")
+
+
+def toml(value: object) -> str:
+    """A text, a number, a list or a dictionary as TOML spells it."""
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{_key(name)} = {toml(part)}' for name, part in value.items())} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(toml, value))}]"
+    if isinstance(value, float):
+        return repr(value)
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml(name)
+
+
+def toml_lines(table: Mapping[str, object], heading: str = "") -> list[str]:
+    """Lines of `problem.toml`, under a heading; none where the table is empty."""
+    lines = [f"{_key(name)} = {toml(value)}" for name, value in table.items()]
+    return ["", f"[{heading}]", *lines] if heading and lines else lines
 
 
 @dataclass(frozen=True)

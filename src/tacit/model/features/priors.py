@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -189,12 +189,3 @@ def sparse_matrix(arrays: Mapping[str, np.ndarray], name: str) -> csr_array | No
 
     parts = (data, indices.astype(np.int64), pointers.astype(np.int64))
     return csr_array(parts, shape=(int(shape[0]), int(shape[1])))
-
-
-def is_one_hot(table: FeatureTable, names: Sequence[str], states: Sequence[str]) -> bool:
-    """Whether a map is what `one_hot = "state"` says: sparse, one indicator a state, so called."""
-    if not is_sparse(table) or table.shape[0] != table.shape[1] or tuple(names) != tuple(states):
-        return False
-    own = np.arange(table.shape[0] + 1)
-    alone = np.array_equal(table.indptr, own) and np.array_equal(table.indices, own[:-1])
-    return alone and bool((table.data == 1.0).all())
