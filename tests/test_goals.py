@@ -673,7 +673,7 @@ def test_a_missing_feature_does_not_fit_and_errors_are_then_sandwich_ones(town):
     bare = tacit.Trips(town.mdp, Features(town.features.reward[..., :1]), seen, discount=1.0)
     recovery = tacit.recover(bare)
     assert recovery.goodness.failed[0] == "actions"
-    assert recovery.identification.findings[1].kind is Kind.MISFIT
+    assert recovery.identification.findings[0].kind is Kind.MISFIT
     assert recovery.parameters.errors == "clustered"
     assert len(recovery.goodness.trajectory_residuals) == 600
     worst = recovery.goodness.worst

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+import kinds
 import tacit
 from tacit.engine import progress
 from tacit.engine.backends import Host
@@ -136,7 +137,7 @@ def test_an_early_stop_is_said_aloud(seen, name):
 
     found = tacit.recover(*seen[kind], estimator=estimator, callbacks=[stop], throw=False)
     assert found.status is tacit.RecoveryStatus.NOT_CONVERGED
-    said = found.identification.findings[:2]  # a misfit comes before it
+    said = kinds.told(found.identification.findings, tacit.Kind.NOT_CONVERGED)
     assert f"Stopped early by a callback, at step {events[1].step} of {events[1].stage}." in said
     later = [event.stage for event in events[2:]]
     assert len(later) == len(set(later))  # one step each

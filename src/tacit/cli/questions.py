@@ -162,9 +162,8 @@ def fit_types(
     found = recover(problem.mdp, problem.features, seen, estimator=chosen, **options)
     if problem.mdp.evidence is not None:
         said = "The intervals of all types take the estimated transitions for known."
-        known = found.identification
-        findings = (*known.findings, Finding(said, Kind.ERRORS))
-        found = replace(found, identification=replace(known, findings=findings))
+        known = found.identification.with_findings([Finding(said, Kind.ERRORS)])
+        found = replace(found, identification=known)
     columns = memberships(found, seen)
     return found, columns["number"], columns
 

@@ -18,7 +18,7 @@ from tacit.forward.solution import conclude
 from tacit.inverse.diagnostics import Answer
 from tacit.inverse.expectations import Spending, check_task, expectations_from_start, pull_back
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.methods import check_options, findings_after_fit, known_weights, left_out
+from tacit.inverse.methods import check_options, known_weights, left_out
 from tacit.inverse.noisy.convex import Convex
 from tacit.inverse.noisy.likelihood import Likelihood, maximise
 from tacit.inverse.recovery import Recovery, RecoveryCertificate, delivered
@@ -75,7 +75,7 @@ class RewardOnly:
                 # Constraints that were left out have no price: directions of theirs add nothing.
                 answer=known.answer,
                 dynamics=known.dynamics,
-                findings=findings_after_fit(found, left_out(features)),
+                findings=(*known.findings, *left_out(features)),
             ),
             estimator=repr(self),
             standard=standard_of(mdp, features).knowing(
@@ -165,7 +165,7 @@ class ConstraintOnly:
                 reward_intervals=np.stack([weights, weights], axis=1),
                 reward_standard_errors=np.zeros(size),
                 answer=None if known.answer is None else KnownReward(known.answer, weights),
-                findings=findings_after_fit(found, told),
+                findings=(*known.findings, *told),
             ),
             estimator=repr(self),
         )

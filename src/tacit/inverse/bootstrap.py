@@ -179,6 +179,7 @@ def _counted(recovery: Recovery, batch: Batch, units: Units) -> Identification:
     }
     if held:
         said += f" Numbers that no resample moves off a bound ({held}) keep their own intervals."
+    known = known.with_findings([Finding(said, Kind.ERRORS, number=float(len(batch)))])
     return replace(
         known,
         **found,
@@ -186,7 +187,6 @@ def _counted(recovery: Recovery, batch: Batch, units: Units) -> Identification:
         cost_standard_errors=tuple(errors(part) for part in batch.cost_weights),
         multiplier_standard_errors=errors(batch.multipliers),
         budget_standard_errors=errors(batch.budgets),
-        findings=(*known.findings, Finding(said, Kind.ERRORS, number=float(len(batch)))),
     )
 
 

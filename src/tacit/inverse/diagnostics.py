@@ -25,7 +25,16 @@ from tacit.inference.goodness import (
     percentage,
 )
 from tacit.inference.numerics import first_largest
-from tacit.inverse.findings import LEVEL, NAMED, Finding, Kind, chance, listed, named_directions
+from tacit.inverse.findings import (
+    LEVEL,
+    NAMED,
+    Finding,
+    Kind,
+    chance,
+    in_order,
+    listed,
+    named_directions,
+)
 from tacit.inverse.parameters import CONFIDENCE
 from tacit.model.transitions import read_only
 
@@ -369,7 +378,7 @@ class Identification:
         multiplier_standard_errors: [K].
         budget_standard_errors: [K].
         active: [K] bool, whether the constraint was shown to restrain the demonstrator.
-        findings: what was and was not found.
+        findings: what was and was not found, by kind.
         answer: what `interval` asks; None where the estimator cannot tell.
         p_values: [K] of "this constraint is not active", adjusted for all of them by Holm's method;
             NaN where it was not tested.
@@ -413,9 +422,7 @@ class Identification:
             parts = (np.array(part, np.float64).reshape(tail) for part in getattr(self, name))
             object.__setattr__(self, name, tuple(read_only(part) for part in parts))
         object.__setattr__(self, "active", read_only(np.array(self.active, dtype=bool)))
-        object.__setattr__(self, "findings", tuple(self.findings))
-        # Whoever adds a sentence says its kind: logic asks for that.
-        assert all(hasattr(one, "kind") for one in self.findings), self.findings
+        object.__setattr__(self, "findings", in_order(self.findings))
         for name in ("p_values", "unadjusted"):
             tested = np.array(getattr(self, name), dtype=np.float64)
             tested = tested if len(tested) else np.full(len(self.active), np.nan)
@@ -424,6 +431,10 @@ class Identification:
         decided = decided if len(decided) else np.zeros(len(self.active), bool)
         object.__setattr__(self, "at_level", read_only(decided))
         object.__setattr__(self, "sets", tuple(self.sets))
+
+    def with_findings(self, findings: Iterable[Finding]) -> Identification:
+        """The same with further findings."""
+        return replace(self, findings=(*self.findings, *findings))
 
     def set_of(self, constraint: int) -> ConstraintSet | None:
         """The set of stand-ins that a constraint is in; None where it is in none."""

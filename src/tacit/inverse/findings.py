@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 
 
 class Kind(Enum):
-    """What a finding is about; the list is closed."""
+    """What a finding is about; the list is closed, and its order is that of findings everywhere."""
 
-    CHOICE = auto()  # which estimator was picked, and why
     MISFIT = auto()  # the model does not fit what was seen
     NOT_CONVERGED = auto()
-    LOCAL_OPTIMUM = auto()
+    CHOICE = auto()  # which estimator was picked, and why
     UNATTAINABLE = auto()  # no policy collects what the demonstrations did
+    LOCAL_OPTIMUM = auto()
     DETERMINISTIC = auto()  # the expert looks deterministic
     NOT_IDENTIFIED = auto()  # the demonstrations leave a number open
     ACTIVE = auto()  # a constraint restrains the demonstrator
     INACTIVE = auto()  # it was not shown to
     SLACK = auto()  # a budget is not used up
     FORBIDDEN = auto()  # something that is never done, or a cost without an upper limit
-    ASSUMED = auto()  # something that was not seen had to be assumed
     TRUNCATED = auto()  # trajectories were cut off
+    ASSUMED = auto()  # something that was not seen had to be assumed
     ERRORS = auto()  # what the error bars rest on
     NOTE = auto()
 
@@ -99,7 +99,7 @@ LEVEL = 0.05
 NAMED = 6
 
 
-# What speaks against the answer, and what the demonstrations leave open; the worst first.
+# What speaks against the answer, and what the demonstrations leave open.
 WARNINGS = (
     Kind.MISFIT,
     Kind.NOT_CONVERGED,
@@ -108,16 +108,16 @@ WARNINGS = (
     Kind.DETERMINISTIC,
 )
 OPEN = (Kind.NOT_IDENTIFIED, Kind.INACTIVE, Kind.SLACK, Kind.FORBIDDEN)
-_ORDER = (*WARNINGS, *OPEN, Kind.TRUNCATED, Kind.ASSUMED, Kind.ERRORS, Kind.ACTIVE, Kind.CHOICE)
 
 
-def worst_first(findings: Iterable[str], kinds: Sequence[Kind] = tuple(Kind)) -> list[Finding]:
-    """The findings of these kinds, the worst first; those of one kind in the order given."""
-    rank = {kind: place for place, kind in enumerate(_ORDER)}
-    # A plain sentence is a note.
-    told = [one if isinstance(one, Finding) else Finding(one) for one in findings]
-    chosen = [finding for finding in told if finding.kind in kinds]
-    return sorted(chosen, key=lambda finding: rank.get(finding.kind, len(_ORDER)))
+def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings by their kinds; those of one kind in the order given."""
+    return tuple(sorted(findings, key=lambda finding: finding.kind.value))
+
+
+def of_kinds(findings: Iterable[Finding], kinds: Sequence[Kind]) -> list[Finding]:
+    """The findings of these kinds."""
+    return [finding for finding in findings if finding.kind in kinds]
 
 
 # Correlation beyond which two feature columns are called the same.

@@ -7,7 +7,7 @@ may be forbidden, and findings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
@@ -61,7 +61,6 @@ __all__ = [
     "delivered",
     "expectations",
     "expectations_from_start",
-    "findings_after_fit",
     "known_weights",
     "left_out",
     "listed",
@@ -201,12 +200,6 @@ def table_objective(mdp: MDP, features: Features, reward: np.ndarray) -> Objecti
     """The objective of this reward [S, A] alone; every constraint has no cost and no budget."""
     nothing = np.zeros((features.constraints, mdp.states, mdp.actions))
     return Objective(reward, nothing, np.full(features.constraints, np.inf))
-
-
-def findings_after_fit(recovery: Recovery, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings of a recovery, with these after those about the fit."""
-    known, first = recovery.identification.findings, len(recovery.goodness.findings())
-    return (*known[:first], *findings, *known[first:])
 
 
 def _recovery(

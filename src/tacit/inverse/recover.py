@@ -256,7 +256,7 @@ def recover(
         recovery = _with_name(recovery, demonstrations)
         if mdp.evidence is not None:
             findings += _dynamics_findings(recovery)
-        recovery = delivered(_say_if_stopped(_say_first(recovery, findings)), throw)
+        recovery = delivered(_say_if_stopped(_saying(recovery, findings)), throw)
         if bootstrap == 0:
             return recovery
         from tacit.inverse.bootstrap import resampled
@@ -287,14 +287,9 @@ def _dynamics_findings(recovery: Recovery) -> list[Finding]:
     return [Finding(said, Kind.ERRORS, number=0.0)]
 
 
-def _say_first(recovery: Result, findings: Iterable[Finding]) -> Result:
-    """The recovery with these findings before all others but that the model does not fit."""
-    known = recovery.identification
-    goodness = getattr(recovery, "goodness", None)
-    first = len(goodness.findings()) if goodness is not None else 0
-    told = known.findings
-    known = replace(known, findings=(*told[:first], *findings, *told[first:]))
-    return replace(recovery, identification=known)
+def _saying(recovery: Result, findings: Iterable[Finding]) -> Result:
+    """The recovery with further findings."""
+    return replace(recovery, identification=recovery.identification.with_findings(findings))
 
 
 def _say_if_stopped(recovery: Result) -> Result:
@@ -307,4 +302,4 @@ def _say_if_stopped(recovery: Result) -> Result:
         Kind.NOT_CONVERGED,
         number=event.step,
     )
-    return _say_first(replace(recovery, status=status_of(converged=False)), [said])
+    return _saying(replace(recovery, status=status_of(converged=False)), [said])

@@ -370,8 +370,8 @@ def delivered(recovery: Delivered, throw: bool) -> Delivered:
 
 
 def warned(recovery: Recovery) -> Recovery:
-    """The recovery; its first findings say where signs are wrong, or chance explains more."""
-    known, null = recovery.identification, recovery.null_log_likelihood
+    """The recovery, which says where signs are wrong, or chance explains more."""
+    null = recovery.null_log_likelihood
     findings, short = _sign_findings(recovery), null - recovery.log_likelihood
     if 1e-9 * (1.0 + abs(null)) < short < np.inf:  # rounding is no difference
         said = (
@@ -379,7 +379,7 @@ def warned(recovery: Recovery) -> Recovery:
             f"{recovery.log_likelihood:.6g}, is below that of actions at random, {null:.6g}."
         )
         findings.append(Finding(said, Kind.MISFIT, number=short))
-    return replace(recovery, identification=replace(known, findings=(*findings, *known.findings)))
+    return replace(recovery, identification=recovery.identification.with_findings(findings))
 
 
 def _sign_findings(recovery: Recovery) -> list[Finding]:

@@ -21,7 +21,6 @@ from markupsafe import Markup, escape
 
 from tacit.files.atomic import harmless
 from tacit.inference.numerics import largest_first
-from tacit.inverse.findings import worst_first
 from tacit.inverse.recovery import Recovery
 from tacit.show import Block, Choice, Details, Document, Gallery, Picture, anchor, free_name
 from tacit.show.canvas import CELL, EMPTY, FAINT, INK, MARKED, MUTED, PAPER, SERIES, readable
@@ -246,7 +245,7 @@ def recovery_html(recovery: Recovery) -> str:
         misfit="" if recovery.goodness.adequate else recovery.goodness.sentence(),
         tables=tables,
         coefficients="\n".join(coefficient_table(recovery)),
-        findings=worst_first(known.findings),
+        findings=known.findings,
         most=ROWS_SHOWN,
     )
     return harmless(fragment)

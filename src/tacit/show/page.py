@@ -12,7 +12,6 @@ from tacit import __version__
 from tacit.folders.runs import Run, plain
 from tacit.forward.solution import Certificate
 from tacit.inference.numerics import largest_first
-from tacit.inverse.findings import worst_first
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.model.transitions import Layout
 from tacit.show import (
@@ -270,7 +269,7 @@ def guarantee_section(run: Run) -> Section:
         [Row([name, short(v, digits=2), what]) for name, v, what in rows if not np.isnan(v)],
         note="Anyone can compute these from the arrays of the run; smaller is better.",
     )
-    findings = [capital(f) for f in worst_first(run.recovery.identification.findings)]
+    findings = [capital(f) for f in run.recovery.identification.findings]
     blocks: list[Block] = [Items(findings)] if findings else []
     status = run.recovery.status.value
     lead = f"Status: {status}."

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tacit.inference.numerics import first_largest, largest_first
-from tacit.inverse.findings import OPEN, WARNINGS, Finding, Kind, chance, worst_first
+from tacit.inverse.findings import OPEN, WARNINGS, Finding, Kind, chance, of_kinds
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.recovery import Recovery, RecoveryStatus
 from tacit.model.transitions import Layout
@@ -44,7 +44,7 @@ def headlines(
     found.append(_sure(named))
     # That the model does not fit is said above, with the names of state and action.
     said = [(one.kind, one.about) for one in named.recovery.goodness.findings()]
-    findings = worst_first(named.recovery.identification.findings, WARNINGS)
+    findings = of_kinds(named.recovery.identification.findings, WARNINGS)
     findings = [one for one in findings if (one.kind, one.about) not in said]
     warnings = [capital(one) for one in findings]
     if warnings:
@@ -136,7 +136,7 @@ def _refuses(named: NamedRecovery, k: int) -> Headline:
             f"Nothing that these demonstrations show: {named.constraint(k)} is not seen to "
             "hold it back."
         )
-        slack = any(f.about.constraint == k for f in worst_first(known.findings, [Kind.SLACK]))
+        slack = any(f.about.constraint == k for f in of_kinds(known.findings, [Kind.SLACK]))
         verdict = "slack budget" if slack else "not identified"
         return Headline(text, label, verdict, Tone.CAUTION, detail=limit)
     weights, names = recovery.cost_weights[k], recovery.cost_names[k]
@@ -305,7 +305,7 @@ def _untold(named: NamedRecovery) -> Headline:
     # What is taken out of the world is no cost without an upper limit: it is said above.
     above = named.recovery.available is not None
     kinds = [kind for kind in OPEN if kind is not Kind.FORBIDDEN or not above]
-    sentences = [capital(finding) for finding in worst_first(known.findings, kinds)]
+    sentences = [capital(finding) for finding in of_kinds(known.findings, kinds)]
     if np.isnan(known.reward_intervals).all():
         sentences.insert(0, "How far the weights may be off: this answer has no intervals.")
     if not sentences:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tacit import __version__
 from tacit.folders.runs import Run
-from tacit.inverse.findings import LEVEL, OPEN, WARNINGS, Finding, Kind, chance, worst_first
+from tacit.inverse.findings import LEVEL, OPEN, WARNINGS, Finding, Kind, chance, of_kinds
 from tacit.inverse.joint.recovery import JointRecovery
 from tacit.inverse.noisy.mixture import MixtureRecovery
 from tacit.inverse.noisy.types import SURE
@@ -224,7 +224,7 @@ def _open_headlines(findings: Sequence[Finding]) -> list[Headline]:
     heads = []
     kinds = [kind for kind in WARNINGS if kind is not Kind.MISFIT]
     for label, wanted in (("Warnings", kinds), ("What cannot be told", OPEN)):
-        told = [capital(one) for one in worst_first(findings, wanted)]
+        told = [capital(one) for one in of_kinds(findings, wanted)]
         if told:
             below = "Guarantees and findings"
             heads.append(first_sentences(told, label, Tone.CAUTION, below))
@@ -302,7 +302,7 @@ def _guarantees(
 ) -> Section:
     """Every finding, of all and of each, and the search."""
     blocks: list[Block] = []
-    told = [capital(one) for one in worst_first(found.findings)]
+    told = [capital(one) for one in found.findings]
     if told and not private:
         blocks.append(Items(told))
     rows = [
@@ -312,7 +312,7 @@ def _guarantees(
     heads = [Column(capital(several.one)), Column("Status"), Column("Feature gap")]
     blocks.append(Table(f"Each {several.one}", heads, rows))
     for name, one in several.each.items():
-        said = [capital(finding) for finding in worst_first(one.identification.findings)]
+        said = [capital(finding) for finding in one.identification.findings]
         if said and not private:
             blocks.append(Details(f"What is said of {name}", [Items(said)]))
     likely = np.asarray(found.history.columns.get("log_likelihood", ()), dtype=float)

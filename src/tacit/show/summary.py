@@ -12,7 +12,7 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.files.atomic import Page
 from tacit.inference.numerics import largest_first
-from tacit.inverse.findings import Kind, worst_first
+from tacit.inverse.findings import Kind
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.standardised import shown
 from tacit.model.mdp import MDP
@@ -73,7 +73,7 @@ def summarise(recovery: Recovery, layout: Layout | None = None) -> str:
     parts += ["", "How sure", *_certificate(recovery)]
     # The misfit stands at the top already, there by name.
     said = [(one.kind, one.about) for one in recovery.goodness.findings()]
-    findings = worst_first(recovery.identification.findings)
+    findings = recovery.identification.findings
     findings = [one for one in findings if (one.kind, one.about) not in said]
     parts += ["", "Findings", *findings] if findings else []
     return "\n".join(_wrapped(part) for part in parts) + "\n"
@@ -115,7 +115,7 @@ def summarise_joint(joint: JointRecovery) -> str:
         prices = ", ".join(f"{one.multipliers[k]:.4g}" for one in joint.recoveries)
         lines.append(f"All tasks refuse{which}, at prices of {prices}, what is made of")
         lines += _features(first.cost_names[k], weights, known.cost_intervals[k])
-    lines += ["", "Findings", *worst_first(joint.findings)]
+    lines += ["", "Findings", *joint.findings]
     text = "\n".join(_wrapped(line) for line in lines) + "\n"
     parts = [f"Task {e}\n{summarise(one)}" for e, one in enumerate(joint.recoveries)]
     return "\n".join([text, *parts])
@@ -136,7 +136,7 @@ def summarise_mixture(mixture: MixtureRecovery) -> str:
         lines.append(f"  type {k}  {mixture.shares[k]:.4f}{ends}, {assigned[k]} likeliest its own")
     lines.append(_likelihoods(mixture))
     if mixture.findings:
-        lines += ["", "Findings", *worst_first(mixture.findings)]
+        lines += ["", "Findings", *mixture.findings]
     text = "\n".join(_wrapped(line) for line in lines) + "\n"
     parts = [f"Type {k}\n{summarise(one)}" for k, one in enumerate(mixture.types)]
     return "\n".join([text, *parts])

@@ -104,9 +104,7 @@ class LikeliestConstraints:
         )
         recovery = replace(
             recovery,
-            identification=replace(
-                recovery.identification, findings=methods.findings_after_fit(recovery, said)
-            ),
+            identification=recovery.identification.with_findings(said),
             estimator=repr(self),
             history=methods.History({"divergence": final + tail, "drop": np.array([0.0, *drops])}),
             forbidden=tuple(records),
@@ -222,9 +220,7 @@ class PosteriorConstraints:
         )
         recovery = replace(
             recovery,
-            identification=replace(
-                recovery.identification, findings=methods.findings_after_fit(recovery, said)
-            ),
+            identification=recovery.identification.with_findings(said),
             estimator=repr(self),
             history=methods.History({"loss": losses}),
             forbidden=tuple(found[k].record() for k in hard),

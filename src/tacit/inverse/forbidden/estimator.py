@@ -31,7 +31,6 @@ from tacit.inverse.forbidden.sentences import (
 )
 from tacit.inverse.forbidden.steps import Steps
 from tacit.inverse.forbidden.walks import Walks
-from tacit.inverse.methods import findings_after_fit
 from tacit.inverse.noisy.convex import known_expert
 from tacit.inverse.recovery import Recovery, delivered
 from tacit.inverse.sets import HardConstraint
@@ -227,9 +226,7 @@ def _reported(
     ]
     return replace(
         recovery,
-        identification=replace(
-            recovery.identification, findings=findings_after_fit(recovery, said)
-        ),
+        identification=recovery.identification.with_findings(said),
         estimator=repr(options),
         forbidden=forbidden,
         undecided=tuple(undecided),
@@ -244,7 +241,7 @@ def _with_noise_tested(recovery: Recovery, free: Recovery) -> Recovery:
 
     old, known = recovery.goodness, recovery.identification
     gain = max(0.0, 2.0 * (free.log_likelihood - recovery.log_likelihood))
-    p, rest = float(chdtrc(1.0, gain)), known.findings[len(old.findings()) :]
+    p = float(chdtrc(1.0, gain))
     part = Part(name=NOISE, statistic=gain, p_value=p, method="chi-square", degrees=1.0)
     tests = FitTests(
         parts=(*old.parts, part),
@@ -253,5 +250,6 @@ def _with_noise_tested(recovery: Recovery, free: Recovery) -> Recovery:
         worst=old.worst,
     )
     new = judged(tests, old.level)
+    rest = [one for one in known.findings if one not in old.findings()]
     told = replace(known, findings=(*new.findings(), *rest))
     return replace(recovery, goodness=new, identification=told)

@@ -228,14 +228,14 @@ def recover_trips(
     found, findings = trips.journeys()
     if estimator is None:
         said = "Likelihood was picked for these trips, with reward weights of either sign."
-        findings.insert(0, Finding(said, Kind.CHOICE))
+        findings.append(Finding(said, Kind.CHOICE))
     return delivered(_report(options, trips, found, findings), throw)
 
 
 def _report(
     options: Likelihood, trips: Trips, found: Journeys, findings: list[Finding]
 ) -> TripsRecovery:
-    """The `TripsRecovery` of these trips; `findings` come first."""
+    """The `TripsRecovery` of these trips, which says these `findings`, too."""
     likelihoods, features, space = Likelihoods(found, options), trips.features, found.space
     full = likelihoods.best()
     wide = evidence_of(likelihoods, full)

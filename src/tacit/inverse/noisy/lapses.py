@@ -248,8 +248,7 @@ def maximise_with_lapses(
         verdict=verdict,
         goodness=_goodness(options, demonstrations, steps, full, given),
     )
-    known = found.identification
-    findings = [_finding(lapses), *known.findings]
+    findings = [_finding(lapses)]
     if not kept.converged:
         said = "EM for the lapses stopped before its tolerance was met."
         findings.append(Finding(said, Kind.NOT_CONVERGED))
@@ -258,7 +257,7 @@ def maximise_with_lapses(
         lapses=lapses,
         log_likelihood=kept.log_likelihood,
         observed_steps=int(steps.counts.sum()),
-        identification=replace(known, findings=tuple(findings)),
+        identification=found.identification.with_findings(findings),
     )
 
 

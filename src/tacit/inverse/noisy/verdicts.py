@@ -179,10 +179,9 @@ class Selected:
         return Finding(said, Kind.ASSUMED, number=self.strength)
 
     def told(self, found: Recovery, steps: Steps, prior: Sparse) -> Recovery:
-        """The recovery of these features, which says so right after a misfit."""
-        known, first = found.identification, found.goodness.findings()
-        said = (*first, self.finding(steps, prior), *known.findings[len(first) :])
-        return replace(found, identification=replace(known, findings=said))
+        """The recovery of these features, which says so."""
+        known = found.identification.with_findings([self.finding(steps, prior)])
+        return replace(found, identification=known)
 
 
 def check_sparse(options: Likelihood, features: Features, many: bool) -> None:
