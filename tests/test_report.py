@@ -26,23 +26,26 @@ from tacit.show import (
     anchor,
 )
 from tacit.show.canvas import png, row_axes, svg
-from tacit.show.curves import Convergence, Curve, Group, Interval, draw_intervals
-from tacit.show.figures import (
+from tacit.show.curves import Interval, draw_intervals
+from tacit.show.html import LARGEST, blocks_html, inline, render
+from tacit.show.tables import Bar, Best, Column, Row, RowKind, Spread, Table
+from tacit.worlds import hill_grid
+from tacit_lab.figures import (
+    Convergence,
+    Curve,
+    Group,
     View,
     comparison_figure,
     convergence_figure,
     spread_figure,
     study_figure,
 )
-from tacit.show.html import LARGEST, blocks_html, inline, render
-from tacit.show.tables import Bar, Best, Column, Row, RowKind, Spread, Table
-from tacit.worlds import hill_grid
 
 EVIL = "<script>alert(1)</script> & \"quotes\" 'single' `a<b` **x > y** $1 {braces}"
 
 
-def interval_figure(name: str, *numbers: float, truth: float | None = None):
-    known = Interval(name, *numbers, truth=truth)
+def interval_figure(name: str, *numbers: float):
+    known = Interval(name, *numbers)
     return draw_intervals([known], row_axes(None, 1, [name])).figure
 
 
@@ -89,7 +92,7 @@ def whole(pictures) -> Document:
         "convergence": convergence_figure(Convergence(fall, fall, fall[:, None], noise=0.02)),
         "study": study_figure([("reward", curves, 0.9)], positions_name="steps"),
         "spread": spread_figure([("reward", groups)]),
-        "intervals": interval_figure("row", 0.6, 0.5, np.inf, truth=0.7),
+        "intervals": interval_figure("row", 0.6, 0.5, np.inf),
     }
     options = [
         Option((b, s), [pictures[s], Paragraph(f"budget {b}, seed {s}")])

@@ -1,6 +1,6 @@
 """Figures and the offline report: what was computed, drawn. The only room that draws.
 
-canvas, grid, arrows, curves   panels on axes; figures: whole figures of them
+canvas, grid, arrows, curves   panels on axes
 plot                   pictures of a recovery by one call each: the public `tacit.plot`
 tables                 cells and rows; html: a `Document` rendered to one HTML file
 report                 what the report of a recovery says on top, from the kinds of findings
@@ -22,36 +22,57 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from tacit import names_on_demand
-from tacit.show.tables import Best, Cell, Column, Row, RowKind, Spread, Table, short
+from tacit.show.tables import Best, Cell, Column, Row, RowKind, Spread, Table, by_state, short
 
 if TYPE_CHECKING:
-    from tacit.show.canvas import INK, MUTED, axes_at, new_figure, styled, svg
-    from tacit.show.curves import Convergence, Curve, Group, draw_spread
-    from tacit.show.figures import (
-        View,
-        comparison_figure,
-        convergence_figure,
-        spread_figure,
-        study_figure,
+    from tacit.show.arrows import LEAST_SHARE, draw_key, draw_policy
+    from tacit.show.canvas import (
+        COST_MAP,
+        INK,
+        MUTED,
+        PAGE_WIDTH,
+        PAPER,
+        REWARD_MAP,
+        SMALL,
+        TEXT,
+        TINY,
+        axes_at,
+        figure_of,
+        fit_text,
+        new_figure,
+        plain,
+        readable,
+        series_colour,
+        series_dash,
+        series_mark,
+        styled,
+        svg,
     )
+    from tacit.show.curves import draw_level, tidy_rows, tidy_values
+    from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, limits_of
     from tacit.show.html import render
 
 # The public `tacit.pages`.
 __all__ = [
+    "COST_MAP",
     "INK",
+    "LEAST_SHARE",
     "MUTED",
+    "PAGE_WIDTH",
+    "PAPER",
+    "REWARD_MAP",
+    "SMALL",
+    "TEXT",
+    "TINY",
     "Best",
     "Block",
     "Choice",
     "Code",
     "Column",
-    "Convergence",
-    "Curve",
     "Details",
     "Document",
     "Facts",
     "Gallery",
-    "Group",
     "Headline",
     "Items",
     "Option",
@@ -64,18 +85,29 @@ __all__ = [
     "Spread",
     "Table",
     "Tone",
-    "View",
     "axes_at",
-    "comparison_figure",
-    "convergence_figure",
-    "draw_spread",
+    "by_state",
+    "cell_scale",
+    "draw_colour_bar",
+    "draw_key",
+    "draw_level",
+    "draw_policy",
+    "draw_values",
+    "figure_of",
+    "fit_text",
+    "limits_of",
     "new_figure",
+    "plain",
+    "readable",
     "render",
+    "series_colour",
+    "series_dash",
+    "series_mark",
     "short",
-    "spread_figure",
-    "study_figure",
     "styled",
     "svg",
+    "tidy_rows",
+    "tidy_values",
 ]
 
 _HOME, __getattr__ = names_on_demand(__name__)

@@ -165,18 +165,6 @@ def _unseen(column: float, row: float, assumed: bool) -> Rectangle:
     return Rectangle((column - 0.5, row - 0.5), 1, 1, hatch=hatch, **look)
 
 
-def differs(policy: ArrayLike, reference: ArrayLike, ties: ArrayLike | None = None) -> np.ndarray:
-    """[S] whether two policies overlap in less than half of their probability.
-
-    What a policy does counts as the same where the reference finds the action as good.
-    """
-    policy, reference = np.asarray(policy, dtype=float), np.asarray(reference, dtype=float)
-    overlap = np.minimum(policy, reference).sum(axis=1)
-    if ties is not None:
-        overlap = np.maximum(overlap, (policy * np.asarray(ties, bool)).sum(axis=1))
-    return overlap < 0.5
-
-
 def action_colours(actions: int) -> list[Colour]:
     """One colour per action, for grids too large for arrows."""
     if actions <= len(PAINTED):

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import matplotlib
-import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -58,7 +57,6 @@ READABLE = 4.5  # contrast ratio that WCAG 2 asks of normal text
 COLUMN, ROW = 3.5, 0.2  # inches: a figure in a column of a paper, and a row of it
 PAGE_WIDTH = 7.2  # inches: a figure over the whole width of a printed page
 TEXT, SMALL, TINY = 8.0, 7.0, 6.0  # points, at that width
-HEAD = 0.28  # inches that a headline takes
 
 _TICK = {"color": MUTED, "labelcolor": INK, "labelsize": SMALL, "major.size": 3, "major.width": 0.7}
 # A reader's own matplotlibrc must not change what is drawn, nor how: the same input, the same
@@ -128,17 +126,6 @@ def axes_at(figure: Figure, left: float, top: float, width: float, height: float
     )
     with styled():
         return figure.add_axes(box)
-
-
-def titled_figure(width: float, height: float, title: str) -> tuple[Figure, float]:
-    """(an empty figure of that room below its title, inches that the title takes)."""
-    head = HEAD if title else 0.0
-    figure = new_figure(width, head + height)
-    if title:
-        place = (0.1 / width, 1 - 0.08 / (head + height))
-        with styled():
-            figure.text(*place, plain(title), va="top", size=TEXT + 1)
-    return figure, head
 
 
 def figure_of(artist: Artist) -> Figure:
@@ -215,20 +202,6 @@ def fit_text(artist: Text, axes: Axes) -> Text:
         whole = whole[: min(len(whole) - 1, int(len(whole) * room / (right - left)))]
         artist.set_text(whole.rstrip(" \\(") + "…")
     return artist
-
-
-def separate(wanted: Sequence[float], spacing: float) -> list[float]:
-    """Positions as near to the wanted ones as they can be (least squares), `spacing` apart.
-
-    Neighbours in the wanted order stay neighbours. Subtracting i * spacing turns it into an
-    isotonic regression.
-    """
-    from scipy.optimize import isotonic_regression
-
-    order, steps = np.argsort(wanted, kind="stable"), spacing * np.arange(len(wanted))
-    placed = np.empty(len(order))
-    placed[order] = isotonic_regression(np.asarray(wanted)[order] - steps).x + steps
-    return placed.tolist()
 
 
 def luminance(colour: Colour) -> float:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from tacit.checks.prices import PriceCurve
 from tacit.folders.runs import Run, plain
@@ -39,7 +38,7 @@ from tacit.show.canvas import (
     svg,
 )
 from tacit.show.canvas import plain as plain_text
-from tacit.show.curves import draw_history, draw_level, tidy_values
+from tacit.show.curves import draw_level, tidy_values
 from tacit.show.quantities import NamedRecovery
 from tacit.show.tables import Bar, Cell, Column, Row, Table, scale_of, short
 
@@ -62,7 +61,7 @@ MEANING = {
 BELOW = "log-likelihood below the best"
 EDGE = -1.92  # where a likelihood ratio ends the 95 % set: half of 3.84
 MOST_ROWS, MOST_COLUMNS = 200, 12
-MOST_POINTS = 400  # of a curve that can be told apart under a pointer
+MOST_MARKED, MOST_TOLD = 30, 400  # points of a line that have a mark each, that are told
 
 
 def check_sections(extras: Mapping[str, object]) -> list[Section]:
@@ -214,8 +213,9 @@ def line_picture(
     *,
     level: float | None = None,
     level_name: str = "",
+    logarithmic: bool = False,
 ) -> Picture:
-    """One number [N] against another.
+    """One number [N] against another, each told under the pointer.
 
     Args:
         title: what is drawn.
@@ -224,63 +224,47 @@ def line_picture(
         across_name: what stands under the axis, and before the position of a point.
         level: what it is judged by, a dashed line; None for none.
         level_name: what stands on it.
+        logarithmic: whether the upright axis is, where anything is positive.
     """
-    axes = _small_axes()
-    axes.plot(across, values, color=series_colour(0), marker=series_mark(0), ms=4, lw=1.3)
+    axes = axes_at(new_figure(3.0, 2.3), 0.5, 0.3, 2.35, 1.55)
+    if logarithmic and (values > 0).any():
+        axes.set_yscale("log")
+        values = np.where(values > 0, values, np.nan)
+    mark = series_mark(0) if len(across) <= MOST_MARKED else ""
+    axes.plot(across, values, color=series_colour(0), marker=mark, ms=4, lw=1.3)
+    if logarithmic and axes.get_yscale() == "linear":
+        axes.set_ylim(min(0.0, axes.get_ylim()[0]), axes.get_ylim()[1] if values.any() else 1.0)
     axes.set_xlabel(plain_text(across_name))
+    axes.set_title(plain_text(title), x=-0.17)
     draw_level(axes, level, level_name, INK)
     tidy_values(axes)
     # A lattice is even, and points need not be: every place tells the point nearest to it.
-    places = np.linspace(*axes.get_xlim(), 2 * min(100, 4 * len(across)) + 1)
+    gaps, places_told = np.diff(across), 2 * min(100, 4 * len(across))
+    if len(gaps) and np.ptp(gaps) < 1e-9 * gaps.max():
+        axes.set_xlim(across[0] - gaps[0] / 2, across[-1] + gaps[0] / 2)
+        places_told = min(len(across), MOST_TOLD)
+    ends, (low, high) = axes.get_xlim(), axes.get_ylim()
+    places = np.linspace(*ends, places_told + 1)
     middles = (places[:-1] + places[1:]) / 2
     nearest = np.abs(middles[:, None] - across[None, :]).argmin(axis=1)
+    told = [short(float(value)) for value in values[nearest]]
+    names = [f"{across_name} {short(float(across[i]))}" for i in nearest]
+    cells = Cells(
+        title, box_of(axes, ends, (high, low)), rows=1, columns=len(told), values=told, names=names
+    )
     known = np.where(np.isfinite(values), values, -np.inf)
     alt = (
         f"{title} against {across_name}, from {short(across[0])} to {short(across[-1])}; highest "
         f"at {short(across[int(known.argmax())])}"
     )
-    names = [f"{across_name} {short(float(across[i]))}" for i in nearest]
-    return _told(axes, title, axes.get_xlim(), values[nearest], names, alt)
-
-
-@styled()
-def history_picture(title: str, values: np.ndarray, level: float | None) -> Picture:
-    """One number [N] over the iterations.
-
-    Args:
-        title: what it is.
-        values: [N].
-        level: the sampling noise it is judged by; None where there is none.
-    """
-    axes, count = _small_axes(), len(values)
-    known = level is not None and np.isfinite(level)
-    draw_history(values, axes, levels=level if known else None, level_name="sampling noise")
-    stops = np.unique(np.linspace(0, count - 1, min(count, MOST_POINTS)).round().astype(int))
-    names = [f"iteration {i + 1}" for i in stops]
-    alt = f"{title} over {count} iterations, from {short(values[0])} to {short(values[-1])}"
-    return _told(axes, title, (0.5, count + 0.5), values[stops], names, alt)
-
-
-def _small_axes() -> Axes:
-    """The axes of a small figure of one panel."""
-    return axes_at(new_figure(3.0, 2.3), 0.5, 0.3, 2.35, 1.55)
-
-
-def _told(
-    axes: Axes,
-    title: str,
-    across: tuple[float, float],
-    values: np.ndarray,
-    names: Sequence[str],
-    alt: str,
-) -> Picture:
-    """The picture of small axes; values [N] from left to right are told under the pointer."""
-    axes.set_title(plain_text(title), x=-0.17)
-    low, high = axes.get_ylim()
-    told = [short(float(value)) for value in values]
-    box, count = box_of(axes, across, (high, low)), len(told)
-    cells = Cells(title, box, rows=1, columns=count, values=told, names=names)
     return Picture(svg(figure_of(axes)), alt, cells=[cells], name=anchor(title))
+
+
+def history_picture(title: str, values: np.ndarray, level: float | None = None) -> Picture:
+    """One number [N] over the iterations, beside the sampling noise where it is judged by that."""
+    steps = np.arange(1.0, len(values) + 1)
+    ends = {"level": level, "level_name": "sampling noise"}
+    return line_picture(title, steps, values, "iteration", **ends, logarithmic=True)
 
 
 # --- other budgets ------------------------------------------------------------------------------

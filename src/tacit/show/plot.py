@@ -39,8 +39,7 @@ from tacit.show.canvas import (
     series_colour,
     styled,
 )
-from tacit.show.curves import Interval, draw_intervals, tidy_values
-from tacit.show.figures import MOST_ROWS, draw_beside
+from tacit.show.curves import MOST_ROWS, Interval, draw_beside, draw_intervals, tidy_values
 from tacit.show.grid import draw_values, extent
 from tacit.show.quantities import NamedRecovery
 

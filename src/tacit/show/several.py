@@ -318,5 +318,5 @@ def _guarantees(
     likely = np.asarray(found.history.columns.get("log_likelihood", ()), dtype=float)
     if len(likely) > 2 and np.isfinite(likely).all():
         title = "log-likelihood, less that at the end"
-        blocks.append(Gallery([history_picture(title, likely - likely[-1], None)]))
+        blocks.append(Gallery([history_picture(title, likely - likely[-1])]))
     return Section("Guarantees and findings", blocks, f"Status: {found.status.value}.")

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from tacit import TacitError, pages, progress, runs
+from tacit_lab import figures
 from tacit_lab.studies import Board, read_unit, write_unit
 from tacit_lab.studies.contests import (
     OPTIMUM,
@@ -277,7 +278,7 @@ def _rank_picture(found: dict[str, list[float]], apart: float, metric: str) -> p
     rows = sorted(found.items(), key=lambda one: float(np.mean(one[1])))
     figure = pages.new_figure(4.4, 0.85 + 0.2 * len(rows))
     axes = pages.axes_at(figure, 1.7, 0.25, 2.55, 0.2 * len(rows))
-    pages.draw_spread([pages.Group(_shown(name), places) for name, places in rows], axes)
+    figures.draw_spread([figures.Group(_shown(name), places) for name, places in rows], axes)
     means = [float(np.mean(places)) for _, places in rows]
     axes.axvspan(means[0], means[0] + apart, color=pages.MUTED, alpha=0.12, lw=0)
     axes.plot(means, range(len(rows)), ls="", marker="D", ms=5, color=pages.INK)
@@ -339,7 +340,7 @@ def _picture(world: dict, metric: str) -> pages.Picture:
     rows = [row for row in world["methods"] if metric in row["metrics"]]
     rows.sort(key=lambda row: row["metrics"][metric]["mean"] * (1 if less else -1))
     groups = [
-        pages.Group(
+        figures.Group(
             _shown(row["method"]),
             row["metrics"][metric]["values"],
             row["method"] in (RANDOM, OPTIMUM),
@@ -348,7 +349,7 @@ def _picture(world: dict, metric: str) -> pages.Picture:
     ]
     figure = pages.new_figure(4.4, 0.75 + 0.2 * len(groups))
     axes = pages.axes_at(figure, 1.7, 0.25, 2.55, 0.2 * len(groups))
-    pages.draw_spread(groups, axes)
+    figures.draw_spread(groups, axes)
     axes.set_title(head, x=-0.6)
     axes.set_xlabel(meaning, x=1.0, ha="right")
     means = ", ".join(

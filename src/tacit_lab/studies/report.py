@@ -9,6 +9,7 @@ import numpy as np
 
 import tacit
 from tacit import pages, worlds
+from tacit_lab import figures
 from tacit_lab.studies import (
     BINDING,
     CALIBRATED,
@@ -268,18 +269,18 @@ def comparisons(settings: Settings, draw: Draw) -> dict[str, str]:
     """File name -> SVG of the paper's six panels, one an estimator that is drawn."""
     block = settings.block(draw.block)
     world = world_of(settings, block, draw.seed)
-    true = pages.View.of("True", world.truth, draw.policy, ties=np.array(draw.ties))
-    figures = {}
+    true = figures.View.of("True", world.truth, draw.policy, ties=np.array(draw.ties))
+    drawings = {}
     for score in drawn(draw):
         objective = world.features.objective(
             np.nan_to_num(score.reward_weights), [np.nan_to_num(score.cost_weights)], [1.0]
         )
-        views = [true, pages.View.of("Recovered", objective, score.policy)]
+        views = [true, figures.View.of("Recovered", objective, score.policy)]
         title = f"{score.estimator}; {block.title}"
-        figures[figure_name(draw, score.estimator)] = pages.svg(
-            pages.comparison_figure(world.layout, views, title=title)
+        drawings[figure_name(draw, score.estimator)] = pages.svg(
+            figures.comparison_figure(world.layout, views, title=title)
         )
-    return figures
+    return drawings
 
 
 def published_panels(settings: Settings, draw: Draw) -> str:
@@ -292,8 +293,8 @@ def published_panels(settings: Settings, draw: Draw) -> str:
     policy = np.eye(4)[printed.policy]
     reward = world.features.reward
     views = [
-        pages.View("True", reward @ printed.reward_weights, printed.cost[None] / size, policy),
-        pages.View(
+        figures.View("True", reward @ printed.reward_weights, printed.cost[None] / size, policy),
+        figures.View(
             "Recovered",
             reward @ printed.recovered_reward_weights,
             printed.recovered_cost[None] / size,
@@ -301,7 +302,7 @@ def published_panels(settings: Settings, draw: Draw) -> str:
         ),
     ]
     return pages.svg(
-        pages.comparison_figure(world.layout, views, title="As printed by the authors")
+        figures.comparison_figure(world.layout, views, title="As printed by the authors")
     )
 
 
@@ -322,16 +323,16 @@ def study(sweeps: Sequence[Sweep], *, of: str, expert: str, positions_name: str)
             own = [p for p in points if p.study == of and p.estimator == name]
             positions = sorted({p.position for p in own})
             samples = [[getattr(p, metric) for p in own if p.position == at] for at in positions]
-            curves.append(pages.Curve(LABELS[name], positions, samples))
+            curves.append(figures.Curve(LABELS[name], positions, samples))
         panels.append((title, curves, float(np.median(null)) if null else None))
     title = f"{expert} expert"
-    return pages.svg(pages.study_figure(panels, positions_name=positions_name, title=title))
+    return pages.svg(figures.study_figure(panels, positions_name=positions_name, title=title))
 
 
 def convergence(draw: Draw, score: Score) -> str:
     """SVG of the way of one recovery: feature gap, change of the weights, multiplier."""
     assert score.trace is not None
-    way = pages.Convergence(
+    way = figures.Convergence(
         score.trace.feature_gap,
         score.trace.weight_change,
         np.array(score.trace.multiplier)[:, None],
@@ -339,21 +340,18 @@ def convergence(draw: Draw, score: Score) -> str:
         true_multipliers=[draw.multiplier],
         best=score.trace.best,
     )
-    return pages.svg(pages.convergence_figure(way, title=f"{score.estimator}, seed {draw.seed}"))
+    return pages.svg(figures.convergence_figure(way, title=f"{score.estimator}, seed {draw.seed}"))
 
 
 def spread(run: Run, block: str, measures: Sequence[tuple[str, str]]) -> str:
     """SVG of every draw's number for each measure (its name, its metric) of a block."""
     draws = run.block(block)
     names = [*run.estimators, RANDOM]
-    return pages.svg(
-        pages.spread_figure(
-            [
-                (
-                    title,
-                    [pages.Group(LABELS[n], values(draws, n, of), null=n == RANDOM) for n in names],
-                )
-                for title, of in measures
-            ]
+    panels = [
+        (
+            title,
+            [figures.Group(LABELS[n], values(draws, n, of), null=n == RANDOM) for n in names],
         )
-    )
+        for title, of in measures
+    ]
+    return pages.svg(figures.spread_figure(panels))
