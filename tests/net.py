@@ -27,6 +27,7 @@ import numpy as np
 
 import rooms
 import tacit
+from tacit_lab import guesses, transfers
 from text_form import save_text
 
 REFERENCE = Path(__file__).with_name("net_numbers.npz")
@@ -668,11 +669,11 @@ def compared() -> Any:
     found = recovered(world, tangle_walks(), tacit.Likelihood())
     options: dict[str, Any] = {"features": world.features, "seed": 1}
     asked = (world.mdp, world.truth, found.objective)
-    null = tacit.judge.null_distribution(world.mdp, world.features, world.truth, draws=4, seed=2)
+    null = guesses.null_distribution(world.mdp, world.features, world.truth, draws=4, seed=2)
     return [
         tacit.compare(*asked, demonstrations=tangle_walks(), **options),
         tacit.compare(*asked, solver=tacit.SoftDual(temperature=0.05), **options),
-        tacit.judge.transfer(*asked, budget_factors=1.2, **options),
+        transfers.transfer(*asked, budget_factors=1.2, **options),
         null.values,
     ]
 
@@ -709,7 +710,7 @@ def judged() -> Any:
         "weights": judge.weight_error(world.reward_weights, other.cost_weights[0]),
         "null": [
             draw.reward_weights
-            for draw in judge.null_objectives(world.features, best.visitation, draws=3, seed=4)
+            for draw in guesses.null_objectives(world.features, best.visitation, draws=3, seed=4)
         ],
     }
 

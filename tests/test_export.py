@@ -398,24 +398,3 @@ def test_frames_and_datasets_hold_the_arrays_under_their_names():
     assert row["policy"].item() == found.solution.policy[2, 2]
     assert row["cost_1"].item() == found.objective.tables(WORLD.mdp)[1][1, 2, 2]
     assert "policy" not in export.frame(WORLD.truth).columns
-
-    pytest.importorskip("xarray")
-    data = export.dataset(found, layout)
-    assert data.policy.sel(state="c", action="z").item() == found.solution.policy[2, 2]
-    time = data.visitation.sum("action").sel(state="e").item()
-    assert time == pytest.approx(found.solution.visitation[4].sum(), rel=1e-12)
-    second = data.cost_weight[data.cost_of == 1]
-    np.testing.assert_array_equal(second, found.cost_weights[1])
-    assert [*second.cost_feature.values] == [*found.cost_names[1]]
-    intervals = np.stack([data.reward_weight_lower, data.reward_weight_upper], axis=1)
-    np.testing.assert_array_equal(intervals, found.identification.reward_intervals)
-    np.testing.assert_array_equal(data.price, found.multipliers)
-    assert data.sizes["constraint"] == 2
-    assert data.attrs["status"] == found.status.name
-
-    class Joint:  # what `dataset` asks of several tasks
-        recoveries = (found, found)
-
-    both = export.dataset(Joint, layout)
-    assert both.policy.dims == ("task", "state", "action")
-    np.testing.assert_array_equal(both.policy[1], found.solution.policy)

@@ -11,9 +11,11 @@ import oracles
 import tacit
 from strategies import Problem, examples, problems
 from tacit.errors import Infeasible, InvalidModel
-from tacit.judge import compare, null_distribution, null_objectives, sample_behaviours, transfer
+from tacit.judge import compare, sample_behaviours
 from tacit.judge.outcomes import correlation
 from tacit.worlds import published_figure
+from tacit_lab.guesses import null_distribution, null_objectives
+from tacit_lab.transfers import transfer
 
 # Stay (0) or switch (1) between two states, from state 0. Being in state 1 pays 1, staying there
 # costs 1; the budget of 1/2 mixes staying there and going to and fro, at a price of 1/3.

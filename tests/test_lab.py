@@ -17,7 +17,7 @@ from tacit.cli import offers
 
 LAB = Path(tacit_lab.__file__).parent
 # From the ground up; a module imports only from rooms before its own, and from its own.
-ROOMS = ["worlds", "families", "transfers", "figures", "judge", "studies", "commands"]
+ROOMS = ["worlds", "families", "transfers", "guesses", "figures", "judge", "studies", "commands"]
 MODULES = sorted(LAB.rglob("*.py"))
 
 

@@ -1,8 +1,7 @@
-"""Recoveries and objectives as files, frames and datasets: rows for states and actions."""
+"""Recoveries and objectives as files and frames: rows for states and actions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.checks.reliability import trajectory_fits
-from tacit.errors import InvalidModel, optional
+from tacit.errors import InvalidModel
 from tacit.files.arrays import write_arrays
 from tacit.files.tables import write_columns
 from tacit.inverse.recovery import Recovery
@@ -19,10 +18,8 @@ from tacit.model.transitions import Layout
 
 if TYPE_CHECKING:
     import polars
-    import xarray  # pyright: ignore[reportMissingImports]
 
     from tacit.data.demonstrations import Demonstrations
-    from tacit.inverse.joint.recovery import JointRecovery
     from tacit.inverse.noisy.mixture import MixtureRecovery
 
 
@@ -73,51 +70,6 @@ def frame(given: Objective | Recovery, layout: Layout | None = None) -> polars.D
     return polars.DataFrame(_columns(objective_of(given), recovery, layout or Layout()))
 
 
-def dataset(
-    given: Recovery | JointRecovery | MixtureRecovery, layout: Layout | None = None
-) -> xarray.Dataset:
-    """An xarray dataset of a recovery: its arrays, with named axes and the names on them.
-
-    `policy`, `visitation` and `reward` by state and action, `cost` by constraint too; `budget` and
-    `price` by constraint, `reward_weight` by reward feature and `cost_weight` by cost feature, each
-    with its interval (`budget_lower`, `budget_upper`). Several tasks or types are one axis more.
-    """
-    xarray = optional("xarray", "this needs xarray", "xarray")
-    axis = "type" if hasattr(given, "types") else "task"
-    if (parts := getattr(given, "types", getattr(given, "recoveries", None))) is not None:
-        found = [dataset(one, layout) for one in parts]
-        if any(dict(one.sizes) != dict(found[0].sizes) for one in found):
-            raise InvalidModel("tasks of one dataset must be of one size: make one of each of them")
-        return xarray.concat(found, dim=axis, join="override", combine_attrs="drop_conflicts")
-    assert isinstance(given, Recovery)
-    pair, known, table = ("state", "action"), given.identification, _learnt(given)
-    names = layout or Layout()
-    reward, costs = given.objective.tables_of(*given.solution.policy.shape)
-    arrays: dict[str, tuple[tuple[str, ...], np.ndarray]]
-    arrays = {name: (pair, values) for name, values in (table | {"reward": reward}).items()}
-    arrays["cost"] = (("constraint", *pair), costs)
-    for name, along, values, ends in (
-        ("reward_weight", "reward_feature", given.reward_weights, known.reward_intervals),
-        ("cost_weight", "cost_feature", _joined(given.cost_weights), _joined(known.cost_intervals)),
-        ("budget", "constraint", given.budgets, known.budget_intervals),
-        ("price", "constraint", given.multipliers, known.multiplier_intervals),
-    ):
-        ends = np.asarray(ends).reshape(-1, 2)
-        sides = {"": values, "_lower": ends[:, 0], "_upper": ends[:, 1]}
-        arrays |= {f"{name}{side}": ((along,), numbers) for side, numbers in sides.items()}
-    labels = {
-        "state": [names.state_name(s) for s in range(len(reward))],
-        "action": [names.action_name(a) for a in range(reward.shape[1])],
-        "constraint": np.arange(len(costs)),
-        "reward_feature": [*given.reward_names],
-        "cost_feature": [name for part in given.cost_names for name in part],
-        "cost_of": ("cost_feature", [k for k, part in enumerate(given.cost_names) for _ in part]),
-    }
-    said = {"status": given.status.name, "estimator": given.estimator}
-    said |= {"temperature": given.temperature, "confidence": known.confidence}
-    return xarray.Dataset(arrays, labels, said)
-
-
 def memberships(found: MixtureRecovery, demonstrations: Demonstrations) -> dict[str, np.ndarray]:
     """Name -> [E], one row a trajectory: how likely it is of each type, and how well it fits.
 
@@ -148,12 +100,6 @@ def memberships(found: MixtureRecovery, demonstrations: Demonstrations) -> dict[
     whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     order = np.argsort(np.nan_to_num(whole["z_score"]), kind="stable")
     return {name: column[order] for name, column in whole.items()}
-
-
-def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
-    return (
-        np.concatenate([np.zeros((0, *np.shape(parts[0])[1:])), *parts]) if parts else np.zeros(0)
-    )
 
 
 def shown(name: str) -> str:

@@ -1,4 +1,4 @@
-"""How close a recovery came: metrics against a truth, and what guessing gets."""
+"""How close a recovery came: metrics against a truth."""
 
 from tacit.judge.behaviour import (
     Behaviours,
@@ -16,10 +16,8 @@ from tacit.judge.behaviour import (
     visitation_distance,
     weight_error,
 )
-from tacit.judge.comparison import Comparison, compare, null_distribution, transfer
+from tacit.judge.comparison import Comparison, compare
 from tacit.judge.outcomes import (
-    NullDistribution,
-    NullDraw,
     best_values,
     canonical,
     correlation,
@@ -28,7 +26,6 @@ from tacit.judge.outcomes import (
     lagrangian,
     lagrangian_regret,
     multiplier_errors,
-    null_objectives,
     regret,
     starc,
     violation,
@@ -39,8 +36,6 @@ __all__ = [
     "Comparison",
     "FeasibleAgreement",
     "FeatureGap",
-    "NullDistribution",
-    "NullDraw",
     "SetAgreement",
     "best_values",
     "canonical",
@@ -55,15 +50,12 @@ __all__ = [
     "lagrangian_regret",
     "log_likelihood",
     "multiplier_errors",
-    "null_distribution",
-    "null_objectives",
     "policy_agreement",
     "policy_distance",
     "regret",
     "sample_behaviours",
     "set_agreement",
     "starc",
-    "transfer",
     "violation",
     "visitation_distance",
     "weight_error",

@@ -1,4 +1,4 @@
-"""A recovered objective judged against the true one, and guesses beside it: every metric."""
+"""A recovered objective judged against the true one by every metric."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from tacit.forward.solution import visitation as visitation_of
 from tacit.forward.solve import Solver, solve
 from tacit.judge import behaviour, outcomes
 from tacit.judge.behaviour import Behaviours, FeasibleAgreement, FeatureGap, SetAgreement
-from tacit.judge.outcomes import NullDistribution
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 
@@ -228,96 +227,3 @@ def compare(
 
 def _worst(numbers: np.ndarray, pick: Callable[[np.ndarray], float]) -> float:
     return float(pick(numbers)) if len(numbers) else float("nan")
-
-
-def transfer(
-    mdp: MDP,
-    truth: Objective,
-    recovered: Objective,
-    *,
-    reward: np.ndarray | None = None,
-    budget_factors: np.ndarray | float = 1.0,
-    solver: Solver | None = None,
-    features: Features | None = None,
-    seed: int = 0,
-) -> Comparison:
-    """The `Comparison` in another task than the one the objective was recovered from.
-
-    Both objectives are changed in the same way, solved anew and judged in the new task. What was
-    recovered as an objective must carry over; a policy that was merely copied would not.
-
-    Args:
-        mdp: the new model: other dynamics or another start, with the same states and actions.
-        truth: as of `compare`.
-        recovered: as of `compare`.
-        reward: [S] or [S, A] a new task's reward, put in the place of both rewards: then only the
-            recovered costs and budgets are on trial.
-        budget_factors: scalar or [K], multiplies every budget, true and recovered: a recovered
-            cost has a unit of its own, so a new true budget reaches it as a ratio.
-        solver: as of `compare`.
-        features: as of `compare`.
-        seed: as of `compare`.
-    """
-    moved = [
-        Objective(
-            objective.reward if reward is None else reward,
-            objective.costs,
-            objective.budgets * budget_factors,
-        )
-        for objective in (truth, recovered)
-    ]
-    return compare(mdp, *moved, solver=solver, features=features, seed=seed)
-
-
-def null_distribution(
-    mdp: MDP,
-    features: Features,
-    truth: Objective,
-    *,
-    draws: int = 100,
-    seed: int = 0,
-    solver: Solver | None = None,
-    true_solution: Solution | None = None,
-    reward_weights: np.ndarray | None = None,
-    cost_weights: tuple[np.ndarray, ...] | None = None,
-    demonstrations: Demonstrations | None = None,
-    behaviours: Behaviours | None = None,
-) -> NullDistribution:
-    """The `NullDistribution` of every metric of `compare` over random weights.
-
-    Args:
-        mdp: the model.
-        features: what reward and costs are made of.
-        truth: the true objective.
-        draws: number of guesses.
-        seed: of the guesses, and of the behaviours where none are given.
-        solver: as of `compare`.
-        true_solution: of `truth`, where it is known already.
-        reward_weights: [D] true weights, for the weight errors.
-        cost_weights: one [D_k] per constraint, true weights.
-        demonstrations: as of `compare`.
-        behaviours: as of `compare`; the same for the guesses and for what they stand beside.
-    """
-    expert = true_solution or solve(mdp, truth, solver=solver)
-    if behaviours is None:
-        behaviours = behaviour.sample_behaviours(mdp, features=features, seed=seed)
-    rows, error = [], behaviour.weight_error
-    for guess in outcomes.null_objectives(features, expert.visitation, draws=draws, seed=seed):
-        row = compare(
-            mdp,
-            truth,
-            guess.objective,
-            solver=solver,
-            true_solution=expert,
-            features=features,
-            demonstrations=demonstrations,
-            behaviours=behaviours,
-        ).scalars()
-        if reward_weights is not None:
-            row["reward_weight_error"] = error(reward_weights, guess.reward_weights)
-        if cost_weights:
-            pairs = zip(cost_weights, guess.cost_weights, strict=True)
-            row["cost_weight_error"] = max(error(*pair) for pair in pairs)
-        rows.append(row)
-    values = np.array([list(row.values()) for row in rows])
-    return NullDistribution(tuple(rows[0]), values, seed)

@@ -1,11 +1,9 @@
 """How far apart two tables are, once what no behaviour can tell is taken out of them.
 
-What a behaviour loses and overspends by the true one, and guesses to set a recovery beside.
+What a behaviour loses and overspends by the true one.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +13,8 @@ from tacit.forward.policies import policy_values
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import entropy, priced, sizes_of, spending_scales, stationary_policy
 from tacit.forward.solve import solve
-from tacit.inverse.expectations import pull_back
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features, Objective
+from tacit.model.objective import Objective
 
 # A canonical table this small against what was subtracted to make it is rounding: the linear solve
 # behind it is exact to about 1e-14 of its right side, and its condition is 1 / (1 - discount).
@@ -239,78 +236,3 @@ def multiplier_errors(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     if 0 in (len(first), len(second)):
         return np.abs(first if len(first) else second)
     return np.full(max(len(first), len(second)), np.nan)
-
-
-@dataclass(frozen=True, eq=False)
-class NullDraw:
-    """A guess: weights flat on the simplex.
-
-    Attributes:
-        reward_weights: [D].
-        cost_weights: one [D_k] per constraint.
-        objective: made of them, with budgets that the expert just spends.
-    """
-
-    reward_weights: np.ndarray
-    cost_weights: tuple[np.ndarray, ...]
-    objective: Objective
-
-
-@dataclass(frozen=True, eq=False)
-class NullDistribution:
-    """Every metric of so many guesses.
-
-    Attributes:
-        names: [M] of the metrics: those of `Comparison.scalars`, then "reward_weight_error" and
-            "cost_weight_error" (the worst constraint's) where the true weights were given.
-        values: [draws, M] what each guess gets.
-        seed: of the draws.
-    """
-
-    names: tuple[str, ...]
-    values: np.ndarray
-    seed: int
-
-    def of(self, name: str) -> np.ndarray:
-        """[draws] one metric."""
-        if name not in self.names:
-            raise InvalidModel(f"no metric {name!r}; there are {', '.join(self.names)}")
-        return self.values[:, self.names.index(name)]
-
-    def quantile(self, name: str, share: float = 0.5) -> float:
-        """The quantile of a metric over the guesses it is defined for; NaN if there is none."""
-        known = self.of(name)[~np.isnan(self.of(name))]
-        return float(np.quantile(known, share, method="inverted_cdf")) if len(known) else np.nan
-
-    def share_below(self, name: str, value: float) -> float:
-        """Share of the guesses at most `value`: how often an error this small is luck."""
-        return float((self.of(name) <= value).mean())
-
-
-def null_objectives(
-    features: Features, visitation: np.ndarray, *, draws: int = 100, seed: int = 0
-) -> tuple[NullDraw, ...]:
-    """Guesses that know nothing but the budgets: random weights, calibrated to the expert.
-
-    Weights of the reward and of each cost are Dirichlet(1), flat on the simplex. Each budget is
-    what the behaviour spends under the guessed cost, the calibration that every estimator uses, so
-    that the guess can be met and differs from a recovery in its weights alone. The first guesses
-    do not change when more are asked for.
-
-    Args:
-        features: what reward and costs are made of.
-        visitation: [S, A] of the expert, or of its demonstrations.
-        draws: number of guesses.
-        seed: names the draw.
-    """
-    if draws < 1:
-        raise InvalidModel(f"draws must be at least 1; got {draws}")
-    random = np.random.default_rng(seed)
-    spent = pull_back(features, visitation)[1:]
-    guesses = []
-    for _ in range(draws):
-        wants = random.dirichlet(np.ones(features.reward.shape[-1]))
-        refuses = tuple(random.dirichlet(np.ones(len(part))) for part in spent)
-        budgets = [weights @ part for weights, part in zip(refuses, spent, strict=True)]
-        guesses.append(NullDraw(wants, refuses, features.objective(wants, refuses, budgets)))
-    return tuple(guesses)

@@ -31,6 +31,7 @@ from tacit import (
     solve,
     worlds,
 )
+from tacit_lab.guesses import NullDraw, null_objectives
 from tacit_lab.studies import (
     BINDING,
     CALIBRATED,
@@ -204,7 +205,7 @@ class _Judge:
     def guesses(self, *, seed: int) -> dict[str, list[float]]:
         """Every metric for random weights, one number a guess."""
         rows, visits = [], self.expert.visitation
-        for guess in judge.null_objectives(self.world.features, visits, draws=GUESSES, seed=seed):
+        for guess in null_objectives(self.world.features, visits, draws=GUESSES, seed=seed):
             solution = solve(self.world.mdp, guess.objective, throw=False)
             weights = guess.reward_weights, guess.cost_weights[0]
             rows.append(self.metrics(guess.objective, solution, *weights))
@@ -325,7 +326,7 @@ def run_sweep(settings: Settings, seed: int) -> Sweep:
         # The median errors of random weights, judged by the expert's own kind of behaviour.
         rows = [
             _errors(world, visits, guess, _solved(world, guess.objective, expert, throw=False))
-            for guess in judge.null_objectives(world.features, visits, draws=GUESSES, seed=seed)
+            for guess in null_objectives(world.features, visits, draws=GUESSES, seed=seed)
         ]
         medians = {name: float(np.median([row[name] for row in rows])) for name in rows[0]}
         points.append(Point("both", expert, RANDOM, 0, **medians))
@@ -347,7 +348,7 @@ def _recovered(world: worlds.World, shown: Demonstrations, estimator: Estimator)
 
 
 def _errors(
-    world: worlds.World, visits: np.ndarray, found: Recovery | judge.NullDraw, solution: Solution
+    world: worlds.World, visits: np.ndarray, found: Recovery | NullDraw, solution: Solution
 ) -> dict[str, float]:
     return {
         "reward_error": judge.weight_error(world.reward_weights, found.reward_weights),
