@@ -14,16 +14,15 @@ from kinds import told
 from strategies import draws, examples
 from tacit import Features
 from tacit.engine.backends import Direct
+from tacit.inference import activity as tests_of_activity
+from tacit.inference.activity import Trial, judge, selection_of, small_sample
 from tacit.inference.boundary import activity_p_value
 from tacit.inference.numerics import DRAWS, MORE_DRAWS, at_level, covariance_root, simulated_chance
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy import activity
-from tacit.inverse.noisy.activity import judge, selection_of
 from tacit.inverse.noisy.boltzmann import refit
 from tacit.inverse.noisy.inference import FARTHEST, Chosen
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import small_sample
-from tacit.inverse.sets import Trial
 
 SEEDS = st.integers(0, 2**20)
 
@@ -528,7 +527,8 @@ def test_short_cuts_in_large_models_change_no_answer(monkeypatch):
     assert 0.05 < found.identification.p_values[2] < 1.0  # not clear: its law is asked
 
     plainly = {"refit_moving": lambda mdp, fit, near, **how: refit(mdp, fit, **how)}
-    plainly |= {"completed": lambda mdp, fit: fit, "is_beyond": lambda *_: False}
+    plainly |= {"completed": lambda mdp, fit: fit}
+    monkeypatch.setattr(tests_of_activity, "is_beyond", lambda *_: False)
     for name, one in plainly.items():
         monkeypatch.setattr(activity, name, one)
     again = estimator.fit(mdp, features, seen)

@@ -359,7 +359,7 @@ def test_the_activity_test_is_told_of_every_parameter(monkeypatch):
         told.append((tested, free, held))
         return 1.0
 
-    monkeypatch.setattr("tacit.inverse.noisy.activity.activity_p_value", spy)
+    monkeypatch.setattr("tacit.inference.activity.activity_p_value", spy)
     rng = np.random.default_rng(1)
     fit(pairs(rng.multinomial(400, np.full(4, 0.25), size=25)))
     tested, free, held = told[0]

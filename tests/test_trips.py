@@ -23,9 +23,9 @@ from tacit import (
 from tacit.data.tally import Tally
 from tacit.engine.backends import backend_of
 from tacit.engine.soft_search import point_at
+from tacit.inference.activity import Verdict
 from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.findings import Kind
-from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.boltzmann import loss_of
 from tacit.inverse.noisy.evidence import Evidence
 from tacit.inverse.noisy.likelihood import constraint_findings

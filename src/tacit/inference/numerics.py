@@ -6,7 +6,7 @@ SciPy is imported where it is used: `import tacit` does without it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -234,6 +234,16 @@ def at_level(p_value: npt.ArrayLike, level: npt.ArrayLike, draws: int = MORE_DRA
     """[...] bool, whether a simulated p-value is within three errors of a level."""
     error = np.sqrt(np.multiply(level, np.subtract(1.0, level)) / draws)
     return np.abs(np.subtract(p_value, level)) < 3.0 * error
+
+
+def holm(p_values: Sequence[float]) -> np.ndarray:
+    """[n] p-values adjusted by Holm's method, which needs no independence."""
+    p = np.asarray(p_values, float)
+    order = np.argsort(p, kind="stable")
+    steps = p[order] * (len(p) - np.arange(len(p)))
+    result = np.empty(len(p))
+    result[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return result
 
 
 def simulated_chance(

@@ -24,7 +24,7 @@ from tacit.inference.goodness import (
     fit_tests,
     percentage,
 )
-from tacit.inference.numerics import first_largest
+from tacit.inference.numerics import first_largest, holm
 from tacit.inverse.findings import (
     LEVEL,
     NAMED,
@@ -40,7 +40,7 @@ from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
     from tacit.data.observed import Observed
-    from tacit.inverse.sets import ConstraintSet, Selection
+    from tacit.inference.activity import ConstraintSet, Selection
 
 # Power below which a test that says nothing means nothing.
 LEAST_POWER = 0.2
@@ -330,16 +330,6 @@ def goodness_of(
     tests = fit_tests(demonstrations, fit, states=states, level=usual, seed=seed)
     found = judged(tests, usual)
     return replace(found, unseen=named_directions(fit.names, tests.unseen)) if fit.names else found
-
-
-def holm(p_values: Sequence[float]) -> np.ndarray:
-    """[n] p-values adjusted by Holm's method, which needs no independence."""
-    p = np.asarray(p_values, float)
-    order = np.argsort(p, kind="stable")
-    steps = p[order] * (len(p) - np.arange(len(p)))
-    result = np.empty(len(p))
-    result[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
-    return result
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,13 +1,13 @@
-"""Sets in place of numbers: constraints that stand in for each other, ranges, nothing at all.
+"""Sets in place of numbers: ranges, nothing at all.
 
 What is reported where demonstrations, or an estimator, leave more open than an interval says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -22,46 +22,8 @@ if TYPE_CHECKING:
     from tacit.inverse.recovery import Recovery
     from tacit.model.features import Design
 
-Fitted = TypeVar("Fitted")
-Piece = TypeVar("Piece", bound=Hashable)
-
 # Coefficients up to which matrices over them are kept, even empty ones.
 KEPT = 500
-
-
-@dataclass(frozen=True)
-class ConstraintSet:
-    """Constraints that can stand in for each other: one at least is active, which is not told.
-
-    Attributes:
-        members: their numbers.
-        p_value: of "none of them is active".
-    """
-
-    members: tuple[int, ...]
-    p_value: float
-
-    @property
-    def name(self) -> str:
-        """Its members in words, such as "0 or 1"."""
-        return ", ".join(map(str, self.members[:-1])) + f" or {self.members[-1]}"
-
-
-@dataclass(frozen=True, eq=False)
-class Selection:
-    """How many constraints the data ask for.
-
-    Attributes:
-        count: the number with the least BIC, of as good ones the fewest.
-        members: which constraints those are.
-        criteria: [K + 1] BIC with 0 to K constraints, the least needed left out first.
-        log_likelihoods: [K + 1].
-    """
-
-    count: int
-    members: tuple[int, ...]
-    criteria: np.ndarray
-    log_likelihoods: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,70 +174,6 @@ def coefficients(recovery: Recovery) -> np.ndarray:
     pairs = zip(recovery.multipliers, recovery.cost_weights, strict=True)
     costs = [price * np.nan_to_num(weights) for price, weights in pairs]
     return np.concatenate([np.nan_to_num(recovery.reward_weights), *costs]) / recovery.temperature
-
-
-def constraint_sets(
-    left: Sequence[int], p_of: Callable[[Sequence[int]], float], level: float
-) -> tuple[ConstraintSet, ...]:
-    """The smallest sets among what is left in doubt of which one at least is active."""
-    found, rest = [], list(left)
-    while len(rest) > 1 and p_of(rest) <= level:
-        members = list(rest)
-        while len(members) > 2:
-            smaller = [[j for j in members if j != k] for k in members]
-            best = min(smaller, key=p_of)
-            if p_of(best) > level:
-                break
-            members = best
-        found.append(ConstraintSet(tuple(members), p_of(members)))
-        rest = [k for k in rest if k not in members]
-    return tuple(found)
-
-
-@dataclass(frozen=True, eq=False)
-class Trial(Generic[Fitted]):
-    """A fit without some of the constraints.
-
-    Attributes:
-        fitted: the fit.
-        loss: minus its log-likelihood.
-        degrees: how many of its parameters no bound holds.
-        p_value: () -> chance of what was lost, if the constraints left out were all idle.
-    """
-
-    fitted: Fitted
-    loss: float
-    degrees: int
-    p_value: Callable[[], float]
-
-
-def prune(
-    full: Fitted,
-    parts: Sequence[Piece],
-    test: Callable[[Fitted, Piece], tuple[float, Fitted]],
-    level: float,
-) -> tuple[Fitted, list[Piece], dict[Piece, float]]:
-    """The fit without the parts that were not shown to be needed, the others, and all p-values.
-
-    One at a time, the least needed first: of two constraints that can stand in for each other
-    neither is needed beside the other, but one of them is.
-
-    Args:
-        full: the fit with every part. A search cut short has shown nothing: give no parts then.
-        parts: what may be dropped.
-        test: (fit, part) -> p-value of "the part is not needed", and the fit without it.
-        level: of the tests.
-    """
-    left, p_values, fitted = list(parts), dict.fromkeys(parts, 1.0), full
-    while left:
-        tests = [test(fitted, part) for part in left]
-        p_values.update(zip(left, (p for p, _ in tests), strict=True))
-        least = int(np.argmax([p for p, _ in tests]))
-        if tests[least][0] <= level:
-            break
-        fitted = tests[least][1]
-        left.pop(least)
-    return fitted, left, p_values
 
 
 @dataclass(frozen=True)

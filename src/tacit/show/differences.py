@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import blended_transform_factory
 
-from tacit.inverse.diagnostics import holm
+from tacit.inference.numerics import holm
 from tacit.inverse.findings import LEVEL, chance, listed
 from tacit.inverse.joint.recovery import JointRecovery
 from tacit.inverse.recovery import Recovery

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,23 +13,21 @@ from tacit.engine.progress import pursue
 from tacit.engine.soft_search import REST, SHORTEST, Point, newton_step
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import finite_start
-from tacit.inference.boundary import activity_p_value
+from tacit.inference.activity import BoundedFit, ScoreLaw, Verdict, active_constraints
 from tacit.inference.gauge import Gauge
 from tacit.inference.limits import lower_limits
-from tacit.inference.numerics import DRAWS
 from tacit.inverse.joint.flows import Network, Sums, added, scatter_of
 from tacit.inverse.joint.goals import Worlds
 from tacit.inverse.joint.stack import bent, posed
 from tacit.inverse.joint.trips import Journeys
-from tacit.inverse.noisy.activity import Verdict, holm_levels, judge
+from tacit.inverse.noisy.activity import bounded
 from tacit.inverse.noisy.boltzmann import LARGEST, NOWHERE, RESCUE, Fit
 from tacit.inverse.noisy.evidence import VISIBLE, Evidence
 from tacit.inverse.noisy.inference import STEPS, Errors, undecided
 from tacit.inverse.noisy.known import Bounds
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import of_constraints, priced, small_sample
+from tacit.inverse.noisy.steps import of_constraints, priced
 from tacit.inverse.parameters import inverse_information
-from tacit.inverse.sets import Trial
 
 # Goals of a rough fit from which that of all begins, and its tolerance.
 SOME, ROUGH = 64, 1e-3
@@ -284,44 +282,31 @@ class Likelihoods:
         if not full.fitted.converged:
             return full, Verdict.of(np.ones(space.constraints))
 
-        def drop(members: tuple[int, ...]) -> Trial[Found]:
-            tested = of_constraints(space.blocks, members, space.size)
-            less = self.held(full, tested, 0.0)
-            problem = less.fitted.problem
+        def law_of(less: Found) -> ScoreLaw:
+            if not robust:
+                return ScoreLaw(less.sums.fisher)
+            free = int(less.fitted.free.sum())
+            scatter = scatter_of(self.journeys, less.sums, free, robust=True)[1]
+            return ScoreLaw(less.sums.curvature, scatter)
 
-            def p_value() -> float:
-                if not np.isfinite(less.sums.loss):
-                    return 1.0 / (1 + DRAWS)  # without it nothing has a finite value
-                if not (full.fitted.point.x[tested] > 0).any():
-                    return 1.0
-                held = (problem.upper > problem.lower) & ~less.fitted.free
-                ratio = 2.0 * (less.sums.loss - full.sums.loss)
-                ratio *= small_sample(len(self.journeys.states), full.fitted.free.sum())
-                fisher, free, meat = less.sums.fisher, less.fitted.free, None
-                if robust:
-                    fisher = less.sums.curvature
-                    meat = scatter_of(self.journeys, less.sums, int(free.sum()), robust=True)[1]
-                return activity_p_value(
-                    ratio,
-                    fisher,
-                    tested,
-                    free,
-                    held,
-                    levels=holm_levels(options.level, space.constraints),
-                    seed=options.seed,
-                    scatter=meat,
-                )
+        def as_tested(found: Found) -> BoundedFit[Found]:
+            return bounded(found, found.fitted, lambda: law_of(found))
 
-            return trial(less, p_value)
+        def restricted(members: tuple[int, ...]) -> BoundedFit[Found]:
+            return as_tested(
+                self.held(full, of_constraints(space.blocks, members, space.size), 0.0)
+            )
 
-        def trial(found: Found, p_value: Callable[[], float]) -> Trial[Found]:
-            return Trial(found, float(found.sums.loss), int(found.fitted.free.sum()), p_value)
-
-        steps = float(len(self.journeys.states))
-        whole = trial(full, lambda: 1.0)
-        given = priced(space.blocks, full.fitted.problem.lower)
-        judged = (whole, space.constraints, drop)
-        return judge(*judged, level=options.level, steps=steps, given=given)
+        return active_constraints(
+            as_tested(full),
+            space.constraints,
+            restricted,
+            level=options.level,
+            steps=float(len(self.journeys.states)),
+            seed=options.seed,
+            given=priced(space.blocks, full.fitted.problem.lower),
+            scattered=robust,
+        )
 
 
 def evidence_of(likelihoods: Likelihoods, kept: Found, *, robust: bool = False) -> Evidence:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.forward.solution import visitation
+from tacit.inference.activity import Verdict
 from tacit.inverse.diagnostics import Goodness, Identification
 from tacit.inverse.expectations import Spending, expectations_from_start, pull_back
 from tacit.inverse.findings import (
@@ -31,7 +32,7 @@ from tacit.inverse.joint.inference import (
     together,
 )
 from tacit.inverse.joint.stack import task_goodness
-from tacit.inverse.noisy.activity import Verdict, level_findings, verdict_findings
+from tacit.inverse.noisy.activity import level_findings, verdict_findings
 from tacit.inverse.noisy.boltzmann import RESCUE, expert_of
 from tacit.inverse.noisy.counted import dynamics_findings
 from tacit.inverse.noisy.intervals import Numbers

@@ -17,7 +17,8 @@ from tacit.engine.backends import Stepwise, backend_of
 from tacit.engine.soft_search import REST, SHORTEST, Dual, Point, distance, point_at
 from tacit.inference.counted_rows import CountedRows
 from tacit.inference.goodness import FittedChoices
-from tacit.inverse.diagnostics import Goodness, goodness_of, holm, untested
+from tacit.inference.numerics import holm
+from tacit.inverse.diagnostics import Goodness, goodness_of, untested
 from tacit.inverse.joint import Link
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.counted import policy_noise

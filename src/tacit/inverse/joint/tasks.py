@@ -15,22 +15,22 @@ from scipy.linalg import block_diag
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel, NotConverged
-from tacit.inference.boundary import activity_p_value, ratio_p_value
-from tacit.inference.numerics import DRAWS, largest_first
+from tacit.inference.activity import BoundedFit, ScoreLaw, Verdict, active_constraints
+from tacit.inference.boundary import ratio_p_value
+from tacit.inference.numerics import largest_first
 from tacit.inverse.expectations import check_task
 from tacit.inverse.joint import Link, Tie, link
-from tacit.inverse.joint.counted import tasks_noise
+from tacit.inverse.joint.counted import sources, tasks_noise
 from tacit.inverse.joint.inference import AGREEMENT_LEVEL, directions
 from tacit.inverse.joint.recovery import JointRecovery, report
 from tacit.inverse.joint.stack import Stack, StackFit
-from tacit.inverse.noisy.activity import Verdict, holm_levels, judge
+from tacit.inverse.noisy.activity import bounded
 from tacit.inverse.noisy.boltzmann import rescued
 from tacit.inverse.noisy.evidence import VISIBLE
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import Coordinates, Steps, coordinates, small_sample
+from tacit.inverse.noisy.steps import Coordinates, Steps, coordinates
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import RecoveryStatus
-from tacit.inverse.sets import Trial
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -257,24 +257,30 @@ def _judged(
     """
     if not full.whole.converged or not asked:  # a search cut short has shown nothing
         return [], Verdict.of(np.ones(len(asked)))
-    steps = sum(float(one.counts.sum()) for one in stack.steps)
-    levels = holm_levels(options.level, len(asked))
 
-    def drop(members: tuple[int, ...]) -> Trial[tuple[int, ...]]:
+    def law_of(less: StackFit) -> ScoreLaw:
+        here = directions(less.link, less.z)
+        fisher = here.information(stack.information(less))
+        noise = tasks_noise(stack, less, bread=fisher, free=here.free, seed=options.seed)
+        return ScoreLaw(fisher) if noise is None else ScoreLaw(fisher, noise[0].total(fisher))
+
+    def restricted(members: tuple[int, ...]) -> BoundedFit[tuple[int, ...]]:
         shape = full.link
         for number in members:
             shape = shape.without(1 + asked[number].constraint, asked[number].tasks)
         less = stack.minimise(shape, np.clip(full.z, shape.lower, shape.upper), full.points)
+        return bounded(members, less.whole, lambda: law_of(less))
 
-        def p_value() -> float:
-            return _p_without(stack, full, less, levels=levels, seed=options.seed)
-
-        return Trial(members, less.loss, int(less.whole.free.sum()), p_value)
-
-    whole = Trial[tuple[int, ...]]((), full.loss, int(full.whole.free.sum()), lambda: 1.0)
-    groups = () if alike else (range(len(asked)),)
-    rules = {"level": options.level, "steps": steps, "groups": groups}
-    idle, verdict = judge(whole, len(asked), drop, **rules)
+    idle, verdict = active_constraints(
+        bounded(tuple[int, ...](), full.whole),
+        len(asked),
+        restricted,
+        level=options.level,
+        steps=sum(float(one.counts.sum()) for one in stack.steps),
+        seed=options.seed,
+        groups=() if alike else (range(len(asked)),),
+        scattered=bool(sources([one.mdp for one in stack.steps])),
+    )
     return [asked[number] for number in idle], verdict
 
 
@@ -300,32 +306,6 @@ def _best(stack: Stack, alone: StackFit, shape: Link, order: Sequence[int]) -> S
         starts += [shape.start(shape.pointing(own, e)) for e in order]
     fits = [stack.minimise(shape, z, alone.points) for z in starts]
     return min(fits, key=lambda fitted: fitted.loss)
-
-
-def _p_without(
-    stack: Stack, full: StackFit, less: StackFit, *, levels: np.ndarray, seed: int
-) -> float:
-    """The p-value of "what the fit `less` does without restrains nobody"."""
-    tested = full.link.movable & ~less.link.movable
-    if not np.isfinite(less.loss):
-        return 1.0 / (1 + DRAWS)  # without it nothing has a finite value
-    if not (full.z[tested] > 0).any():
-        return 1.0
-    here = directions(less.link, less.z)
-    fisher = here.information(stack.information(less))
-    steps = sum(float(one.counts.sum()) for one in stack.steps)
-    ratio = 2.0 * (less.loss - full.loss) * small_sample(steps, full.whole.free.sum())
-    noise = tasks_noise(stack, less, bread=fisher, free=here.free, seed=seed)
-    return activity_p_value(
-        ratio,
-        fisher,
-        tested,
-        here.free,
-        here.one_sided,
-        levels=levels,
-        seed=seed,
-        scatter=None if noise is None else noise[0].total(fisher),
-    )
 
 
 def _p_agreement(stack: Stack, narrow: StackFit, wide: Link, seed: int) -> float:

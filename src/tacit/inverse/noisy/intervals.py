@@ -14,11 +14,11 @@ from functools import cached_property
 
 import numpy as np
 
+from tacit.inference.activity import Verdict
 from tacit.inference.gauge import Gauge
 from tacit.inference.intervals import Landscape, ends_of, landscape
 from tacit.inverse.diagnostics import Answer, CountedDynamics, Identification
 from tacit.inverse.findings import Finding
-from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit, silent
 from tacit.inverse.noisy.inference import Chosen, Errors, informed, row_errors
 from tacit.inverse.noisy.steps import Coordinates

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.inference.boundary import activity_p_value
+from tacit.inference.activity import BoundedFit, ScoreLaw, Verdict, active_constraints
 from tacit.inference.counted_rows import CountedRows
 from tacit.inference.goodness import FittedChoices
 from tacit.inference.numerics import TWO_SIDED, chi_square_tail, root_between
 from tacit.inverse.diagnostics import Goodness, goodness_of, untested
 from tacit.inverse.findings import Finding, Kind, chance
-from tacit.inverse.noisy.activity import Verdict, holm_levels, judge
+from tacit.inverse.noisy.activity import bounded
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.counted import policy_noise
 from tacit.inverse.noisy.em import Search
 from tacit.inverse.noisy.evidence import evidence_of
 from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.steps import Steps, of_constraints
-from tacit.inverse.sets import Lapses, Trial
+from tacit.inverse.sets import Lapses
 
 if TYPE_CHECKING:
     from tacit.data.observed import Observed
@@ -320,27 +320,19 @@ def _active(
     if not full.converged:
         return full, Verdict.of(np.ones(space.constraints))
 
-    def drop(members: tuple[int, ...]) -> Trial[Lapsed]:
-        tested = of_constraints(space.blocks, members, space.size)
-        upper = np.where(tested, 0.0, full.fitted.problem.upper)
-        less = climb(steps, how, full.fitted, full.share, given=given, upper=upper)
+    def law_of(less: Lapsed) -> ScoreLaw:
+        scores = advantages(steps.mdp, space, less.fitted)
+        visits = (steps.counts * less.weights).sum(axis=1)
+        complete = information(scores, less.fitted.point.policy, visits)
+        return ScoreLaw(complete - lost_information(steps, less))
 
-        def p_value() -> float:
-            if not (full.fitted.point.x[tested] > 0).any():
-                return 1.0
-            scores = advantages(steps.mdp, space, less.fitted)
-            visits = (steps.counts * less.weights).sum(axis=1)
-            fisher = information(scores, less.fitted.point.policy, visits)
-            fisher = fisher - lost_information(steps, less)
-            held = (upper > less.fitted.problem.lower) & ~less.fitted.free
-            ratio = 2.0 * (full.log_likelihood - less.log_likelihood)
-            free = less.fitted.free
-            tests = holm_levels(options.level, space.constraints)
-            law = (fisher, tested, free, held)
-            return activity_p_value(ratio, *law, levels=tests, seed=options.seed)
+    def as_tested(found: Lapsed) -> BoundedFit[Lapsed]:
+        return bounded(found, found.fitted, lambda: law_of(found), loss=-found.log_likelihood)
 
-        return Trial(less, -less.log_likelihood, int(less.fitted.free.sum()), p_value)
+    def restricted(members: tuple[int, ...]) -> BoundedFit[Lapsed]:
+        out = of_constraints(space.blocks, members, space.size)
+        upper = np.where(out, 0.0, full.fitted.problem.upper)
+        return as_tested(climb(steps, how, full.fitted, full.share, given=given, upper=upper))
 
-    many, free = float(steps.counts.sum()), int(full.fitted.free.sum())
-    whole = Trial(full, -full.log_likelihood, free, lambda: 1.0)
-    return judge(whole, space.constraints, drop, level=options.level, steps=many)
+    about = {"level": options.level, "steps": float(steps.counts.sum()), "seed": options.seed}
+    return active_constraints(as_tested(full), space.constraints, restricted, **about)

@@ -15,6 +15,7 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
+from tacit.inference.activity import ScoreLaw, Verdict
 from tacit.inference.counted_rows import CountedRows
 from tacit.inference.goodness import FittedChoices
 from tacit.inverse.diagnostics import Goodness, goodness_of, untested
@@ -30,7 +31,7 @@ from tacit.inverse.findings import (
     more_data_findings,
 )
 from tacit.inverse.noisy import MANY, check_plain
-from tacit.inverse.noisy.activity import Verdict, active_constraints, verdict_findings
+from tacit.inverse.noisy.activity import verdict_findings, without_idle_constraints
 from tacit.inverse.noisy.boltzmann import Fit, coefficients_of, expert_of, refit, silent
 from tacit.inverse.noisy.counted import dynamics_noise, policy_noise
 from tacit.inverse.noisy.evidence import (
@@ -259,7 +260,7 @@ def constraint_findings(
     findings = verdict_findings(verdict, prices, converged=tested, robust=misfit)
     if tested and chosen is not None:
         findings += found_findings(chosen)
-        findings += doubt_findings(chosen, verdict.unadjusted, verdict.settled)
+        findings += doubt_findings(chosen, verdict.unadjusted, verdict.if_dynamics_known)
     if np.isnan(evidence.gauge.reward_weights).any():
         said = (
             "The reward is not identified: the demonstrations need none. Multipliers are in units "
@@ -369,29 +370,27 @@ def maximise(
     if robust:
         wide = asked(robust=True, rows=rows, seed=options.seed)
 
-    def settled(less: Fit, scores: np.ndarray) -> np.ndarray:
+    def law_of(less: Fit) -> ScoreLaw:
+        scores = advantages(mdp, steps.space, less)
+        bread = scatter = information(scores, less.point.policy, steps.visits)
         if robust:
+            bread = curvature(steps, less, scores)
             squares = steps.counts if steps.squares is None else steps.squares
-            return score_scatter(scores, squares, int(full.free.sum()), demonstrations)[1]
-        return information(scores, less.point.policy, steps.visits)
-
-    def scatter_of(less: Fit, scores: np.ndarray) -> np.ndarray:
-        found = settled(less, scores)
+            scatter = score_scatter(scores, squares, int(full.free.sum()), demonstrations)[1]
+        bread = informed(less, bread)
         if rows is None:
-            return found
-        bread = curvature(steps, less, scores) if robust else settled(less, scores)
-        about = {"scores": scores, "bread": informed(less, bread), "free": less.free}
-        return dynamics_noise(rows, steps, less, **about, seed=options.seed).total(found)
+            return ScoreLaw(bread, scatter if robust else None)
+        about = {"scores": scores, "bread": bread, "free": less.free, "seed": options.seed}
+        return ScoreLaw(bread, dynamics_noise(rows, steps, less, **about).total(scatter), scatter)
 
-    kept, verdict = active_constraints(
+    kept, verdict = without_idle_constraints(
         steps,
         full,
+        law_of,
         level=options.level,
         max_steps=options.max_steps,
         seed=options.seed,
-        scatter=scatter_of if robust or rows is not None else None,
-        settled=settled if rows is not None else None,
-        robust=robust,
+        scattered=robust or rows is not None,
     )
     asked = (options, features, demonstrations, steps)
     if not isinstance(options.prior, Sparse) or not full.converged:

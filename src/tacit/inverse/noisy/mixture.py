@@ -20,10 +20,10 @@ from tacit.data.observed import Observed
 from tacit.data.tally import Tally
 from tacit.engine.progress import unwatched
 from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.inference.activity import Verdict
 from tacit.inverse.diagnostics import Identification, untested
 from tacit.inverse.expectations import check_task, random_loss
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.noisy.activity import Verdict
 from tacit.inverse.noisy.counted import uncounted_findings
 from tacit.inverse.noisy.em import Search, Trajectories, Types, climb, search
 from tacit.inverse.noisy.evidence import evidence_of

@@ -17,8 +17,8 @@ from tacit.data.observed import Observed
 from tacit.data.tally import tally_of
 from tacit.errors import InvalidModel
 from tacit.forward.solution import visitation
+from tacit.inference.activity import Verdict
 from tacit.inference.gauge import Gauge
-from tacit.inference.numerics import at_level
 from tacit.inverse.diagnostics import Goodness
 from tacit.inverse.expectations import (
     action_log_likelihoods,
@@ -27,7 +27,7 @@ from tacit.inverse.expectations import (
     random_loss,
 )
 from tacit.inverse.findings import Finding, Kind, data_findings, guarantee_findings, listed
-from tacit.inverse.noisy.activity import Verdict, verdict_findings
+from tacit.inverse.noisy.activity import verdict_findings
 from tacit.inverse.noisy.adjoint import Loss, Place, begin, curvature, descend
 from tacit.inverse.noisy.boltzmann import RESCUE, Fit, expert_of
 from tacit.inverse.noisy.counted import dynamics_findings
@@ -35,7 +35,7 @@ from tacit.inverse.noisy.inference import described
 from tacit.inverse.noisy.intervals import Numbers
 from tacit.inverse.noisy.known import Bounds
 from tacit.inverse.noisy.posterior import Ended, Posterior, coefficients, minimised
-from tacit.inverse.noisy.verdicts import active_constraints, goodness_of_many
+from tacit.inverse.noisy.verdicts import goodness_of_many, many_without_idle_constraints
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, status_of
 from tacit.inverse.standardised import standard_of
 from tacit.model.ends import uniform_policy
@@ -158,14 +158,11 @@ def maximise_many(
 
     full = minimised(loss, options, near)
     goodness = goodness_of_many(demonstrations, full, options)
-    kept, p_values, cautious = active_constraints(full, options, within)
-    verdict = Verdict(
-        unadjusted=np.full(len(p_values), np.nan),
-        p_values=p_values,
-        at_level=at_level(p_values, options.level) & (not cautious),
-    )
+    robust = not goodness.adequate
+    asked = (demonstrations, full, options, within)
+    kept, verdict = many_without_idle_constraints(*asked, robust=robust)
     prices = [kept.descent.place.x[block].max(initial=0.0) for block in design.blocks[1:]]
-    told = verdict_findings(verdict, np.array(prices), cautious=cautious)
+    told = verdict_findings(verdict, np.array(prices), robust=robust)
     return _recovery(options, features, demonstrations, kept, choice, verdict, told, goodness)
 
 

@@ -40,8 +40,6 @@ MANY_FEATURES = 200
 ROUGH = 1e-4
 # Share of the information below which the loss is too flat to divide by.
 BENT = 0.05
-# Steps a parameter below which likelihood ratios are those of a small sample.
-FEW = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,25 +185,20 @@ def name_coefficients(options: Likelihood | Search) -> bool:
     return any(getattr(options, name, None) for name in ("bounds", "fixed", "start"))
 
 
-def small_sample(steps: float, parameters: float) -> float:
-    """By what a likelihood ratio is multiplied where there are few steps for the free parameters.
-
-    Of n steps and q free parameters it is about n / (n - q) times what its law says, as in a test
-    of means; where there are more parameters than steps it says nothing. From `FEW` steps a
-    parameter on that is less than chance does, and 1.
-    """
-    few = float(steps) < FEW * float(parameters)
-    return max(1.0 - float(parameters) / max(float(steps), 1.0), 0.0) if few else 1.0
-
-
 def curvature(steps: Steps, fitted: Fit, scores: np.ndarray) -> np.ndarray:
     """[D, D] of the loss at a fit; the information of the steps where that is no minimum.
 
     Both agree where the model is right. Elsewhere the loss bends by the visits that the fitted
     policy makes of the start b, not by those that were seen.
     """
-    own = information(scores, fitted.point.policy, fitted.point.visits)
-    fisher = information(scores, fitted.point.policy, steps.visits)
+    return bent(scores, fitted.point.policy, fitted.point.visits, steps.visits)
+
+
+def bent(
+    scores: np.ndarray, policy: np.ndarray, expected: np.ndarray, visits: np.ndarray
+) -> np.ndarray:
+    """[D, D] by the expected visits [S]; by those that were seen where that is no minimum."""
+    own, fisher = information(scores, policy, expected), information(scores, policy, visits)
     inverse = square_roots(fisher)[1]
     least = np.linalg.eigvalsh(inverse @ own @ inverse.T).min(initial=1.0)
     return own if least > BENT else fisher

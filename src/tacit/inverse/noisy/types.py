@@ -5,29 +5,30 @@ Of trajectories of unknown type: their information, free numbers and active cons
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
+from tacit.inference.activity import (
+    BoundedFit,
+    ConstraintSet,
+    ScoreLaw,
+    Trial,
+    Verdict,
+    active_constraints,
+    selection_of,
+)
 from tacit.inference.numerics import TWO_SIDED
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy import table_scores
-from tacit.inverse.noisy.activity import (
-    Verdict,
-    activity_p_value,
-    holm_levels,
-    judge,
-    selection_of,
-)
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.em import Search, Trajectories, Types, climb
 from tacit.inverse.noisy.inference import advantages, information
-from tacit.inverse.noisy.steps import Steps, coordinates, of_constraints, small_sample
+from tacit.inverse.noisy.steps import Steps, coordinates, of_constraints
 from tacit.inverse.parameters import inverse_information
-from tacit.inverse.sets import ConstraintSet, Trial
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.model.transitions import Layout
@@ -78,48 +79,37 @@ def constraint_tests(
     if not full.converged or not count:
         return full, [Verdict.of(np.ones(count)) for _ in full.fits]
 
-    def trial(types: Types, p_value: Callable[[], float]) -> Trial[Types]:
-        free = sum(int(one.free.sum()) for one in types.fits) + many - 1
-        return Trial(types, -types.log_likelihood, free, p_value)
+    def as_tested(types: Types) -> BoundedFit[Types]:
+        shares = np.full(many - 1, np.inf)  # their logits
+        problems = [one.problem for one in types.fits]
+        return BoundedFit(
+            fitted=types,
+            loss=-types.log_likelihood,
+            x=np.concatenate([*(one.point.x for one in types.fits), np.zeros(many - 1)]),
+            lower=np.concatenate([*(one.lower for one in problems), -shares]),
+            upper=np.concatenate([*(one.upper for one in problems), shares]),
+            law=lambda: ScoreLaw(observed_information(seen, types)[0]),
+        )
 
     @cache
-    def drop(members: tuple[int, ...]) -> Trial[Types]:
+    def restricted(members: tuple[int, ...]) -> BoundedFit[Types]:
         own = [[m % count for m in members if m // count == k] for k in range(many)]
-        masks = [of_constraints(space.blocks, part, size) for part in own]
         tops = [
-            np.where(mask, 0.0, one.problem.upper)
-            for mask, one in zip(masks, full.fits, strict=True)
+            np.where(of_constraints(space.blocks, part, size), 0.0, one.problem.upper)
+            for part, one in zip(own, full.fits, strict=True)
         ]
         start = replace(full, trace=())
-        less = climb(seen, how, start, rounds=rounds, tolerance=COMPARED, upper=tops)
+        about = {"rounds": rounds, "tolerance": COMPARED, "upper": tops}
+        return as_tested(climb(seen, how, start, **about))
 
-        def p_value() -> float:
-            pairs = list(zip(full.fits, masks, strict=True))
-            if not any((one.point.x[mask] > 0).any() for one, mask in pairs):
-                return 1.0
-            asked = [k for k in range(many) if own[k]]
-            held = [
-                (one.problem.upper > one.problem.lower) & ~one.free & (k in asked)
-                for k, one in enumerate(less.fits)
-            ]
-            shares = np.zeros(many - 1, bool)
-            fisher, free = observed_information(seen, less)
-            counts = sum(seen.parts(less.membership)[k].counts.sum() for k in asked)
-            ratio = 2.0 * (full.log_likelihood - less.log_likelihood)
-            ratio *= small_sample(counts, sum(full.fits[k].free.sum() for k in asked))
-            tested = np.concatenate([*masks, shares])
-            about = (tested, free, np.concatenate([*held, shares]))
-            tests = holm_levels(level, many * count)
-            return activity_p_value(ratio, fisher, *about, levels=tests, seed=seed)
-
-        return trial(less, p_value)
-
-    whole, steps = trial(full, lambda: 1.0), float(seen.whole.counts.sum())
+    whole, steps = as_tested(full), float(seen.whole.counts.sum())
     groups = [range(k * count, (k + 1) * count) for k in range(many)]
-    kept, verdict = judge(whole, many * count, drop, level=level, steps=steps, groups=groups)
+    rules = {"level": level, "steps": steps, "seed": seed, "groups": groups}
+    kept, verdict = active_constraints(whole, many * count, restricted, **rules)
 
     def without(members: Sequence[int]) -> Trial[Types]:
-        return drop(tuple(sorted(members))) if len(members) else whole
+        less = restricted(tuple(sorted(members))) if len(members) else whole
+        return Trial(less.fitted, less.loss, int(less.free.sum()), lambda: 1.0)
 
     told = []
     for group in groups:

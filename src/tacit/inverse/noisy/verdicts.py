@@ -21,20 +21,18 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.data.tally import tally_of
 from tacit.errors import InvalidModel
-from tacit.inference.boundary import activity_p_value
+from tacit.inference.activity import BoundedFit, ScoreLaw, Verdict, active_constraints
 from tacit.inference.counted_rows import CountedRows
 from tacit.inference.goodness import FittedChoices
-from tacit.inference.numerics import chi_square_tail
-from tacit.inverse.diagnostics import Goodness, goodness_of, holm, untested
+from tacit.inverse.diagnostics import Goodness, goodness_of, untested
 from tacit.inverse.findings import NAMED, Finding, Kind, listed
-from tacit.inverse.noisy.activity import holm_levels
 from tacit.inverse.noisy.adjoint import can_write_out
 from tacit.inverse.noisy.boltzmann import Fit, refit
 from tacit.inverse.noisy.counted import policy_noise
+from tacit.inverse.noisy.inference import score_scatter
 from tacit.inverse.noisy.posterior import Ended, inverse_precision, many_noise, written_law
-from tacit.inverse.noisy.steps import Steps, of_constraints, priced
+from tacit.inverse.noisy.steps import Steps, bent, of_constraints, priced
 from tacit.inverse.parameters import inverse_information
-from tacit.inverse.sets import prune
 from tacit.model.features import Sparse
 
 if TYPE_CHECKING:
@@ -52,62 +50,65 @@ FLIPS = 20
 Minimise = Callable[[Ended, np.ndarray], Ended]
 
 
-def active_constraints(
-    full: Ended, options: Likelihood, minimise: Minimise
-) -> tuple[Ended, np.ndarray, bool]:
-    """The fit with only the constraints shown to be active, [K] p-values, and if they are bounds.
-
-    NaN for a constraint that was not tested: under a prior no law is known, nor where a search did
-    not converge or a price was fixed.
+def many_without_idle_constraints(
+    demonstrations: Observed, full: Ended, options: Likelihood, minimise: Minimise, *, robust: bool
+) -> tuple[Ended, Verdict]:
+    """The fit with only the constraints that the data ask for, and the verdict on all of them.
 
     Args:
+        demonstrations: what was seen.
         full: the fit with every constraint.
         options: level and seed.
         minimise: (fit, upper bounds [D]) -> the fit within them.
+        robust: whether the model does not fit, so that tests are sandwich ones.
     """
     design = full.loss.design
-    given = priced(design.blocks, full.loss.lower)
-    constraints = [k for k in range(design.constraints) if k not in given]
-    p_values, simulated = np.full(design.constraints, np.nan), can_write_out(design)
+    absence = "the search did not converge"
+    if full.loss.penalty is not None:
+        absence = "under a prior no law is known"
     if full.loss.penalty is not None or not full.fit(options.tolerance).converged:
-        return full, p_values, False
+        nothing = np.full(design.constraints, np.nan)
+        return full, Verdict(unadjusted=nothing, p_values=nothing, absence=absence)
 
-    def without(fitted: Ended, members: list[int]) -> Ended:
-        gone = of_constraints(design.blocks, members, design.size)
-        return minimise(fitted, np.where(gone, 0.0, fitted.loss.upper))
+    def law_of(less: Ended) -> ScoreLaw | None:
+        if not can_write_out(design):
+            return None
+        loss, place, free = less.loss, less.descent.place, less.fit(options.tolerance).free
+        scores, fisher = written_law(less)
+        bread = scatter = fisher
+        if robust:
+            bread = bent(scores, place.policy, place.visits, loss.visits)
+            scatter = score_scatter(scores, loss.seen, int(free.sum()), demonstrations)[1]
+        inverse = inverse_information(bread, free)[0]
+        noise = many_noise(less, free, bread, inverse, seed=options.seed)
+        if noise is None:
+            return ScoreLaw(bread, scatter if robust else None)
+        return ScoreLaw(bread, noise.total(scatter), scatter)
 
-    def test(fitted: Ended, k: int) -> tuple[float, Ended]:
-        less = without(fitted, [k])
-        ratio = max(2.0 * (less.descent.place.loss - fitted.descent.place.loss), 0.0)
-        tested = of_constraints(design.blocks, [k], design.size) & (fitted.loss.upper > 0)
-        if simulated:
-            return _simulated(ratio, less, tested, options), less
-        # A chi-square with all tested parameters and all on a bound: at least the true chance.
-        return chi_square_tail(int(tested.sum()) + int(_held(less).sum()), ratio), less
+    def as_tested(ended: Ended) -> BoundedFit[Ended]:
+        return BoundedFit(
+            fitted=ended,
+            loss=float(ended.descent.place.loss),
+            x=ended.descent.place.x,
+            lower=ended.loss.lower,
+            upper=ended.loss.upper,
+            law=lambda: law_of(ended),
+        )
 
-    kept, left, found = prune(full, constraints, test, options.level)
-    if found:  # by Holm's method: any wrong finding at all is as rare as the level says
-        p_values[list(found)] = holm(list(found.values()))
-    lost = [k for k in left if p_values[k] > options.level]
-    return without(kept, lost) if lost else kept, p_values, not simulated
+    def restricted(members: tuple[int, ...]) -> BoundedFit[Ended]:
+        out = of_constraints(design.blocks, members, design.size)
+        return as_tested(minimise(full, np.where(out, 0.0, full.loss.upper)))
 
-
-def _held(less: Ended) -> np.ndarray:
-    """[D] bool, the parameters on a bound that they might leave."""
-    return (less.descent.place.x <= less.loss.lower) & (less.loss.upper > less.loss.lower)
-
-
-def _simulated(ratio: float, less: Ended, tested: np.ndarray, options: Likelihood) -> float:
-    """The chance of a likelihood ratio this large if the tested parameters [D] are all 0."""
-    held, loss = _held(less) & ~tested, less.loss
-    free = ~held & ~tested & (loss.upper > loss.lower)
-    levels = holm_levels(options.level, loss.design.constraints)
-    if ratio == 0.0:
-        return 1.0
-    fisher = written_law(less)[1]
-    noise = many_noise(less, free, fisher, inverse_information(fisher, free)[0], seed=options.seed)
-    about = {"seed": options.seed, "scatter": None if noise is None else noise.total(fisher)}
-    return activity_p_value(ratio, fisher, tested, free, held, levels=levels, **about)
+    return active_constraints(
+        as_tested(full),
+        design.constraints,
+        restricted,
+        level=options.level,
+        steps=float(full.loss.visits.sum()),
+        seed=options.seed,
+        given=priced(design.blocks, full.loss.lower),
+        scattered=robust or full.loss.mdp.evidence is not None,
+    )
 
 
 def goodness_of_many(demonstrations: Observed, ended: Ended, options: Likelihood) -> Goodness:
