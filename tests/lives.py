@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 import tacit
-import tacit.folders.runs as resume
+import tacit.folders.claims as resume
 from tacit.cli import main
 
 PROBLEM, FOLDER, CHOSEN = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]

@@ -16,7 +16,8 @@ import tacit
 import torture
 from tacit.engine.progress import pursue, watching
 from tacit.files.atomic import write_bytes
-from tacit.folders.runs import Run, claimed
+from tacit.folders.claims import claimed
+from tacit.folders.runs import Run
 from walks import problem, seen_by
 
 LIVES = Path(__file__).with_name("lives.py")

@@ -25,7 +25,8 @@ from tacit.engine import is_trusted
 from tacit.files.arrays import write_arrays
 from tacit.files.atomic import BadFile, largest_allowed, locked, read_page, write_bytes, write_page
 from tacit.files.formats import read_arrays
-from tacit.folders.runs import Run, claimed
+from tacit.folders.claims import claimed
+from tacit.folders.runs import Run
 from tacit.model.transitions import Layout
 from tacit.show.page import recovery_document
 from tacit_lab.studies import read_unit, write_unit

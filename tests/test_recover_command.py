@@ -14,7 +14,8 @@ import tacit
 from tacit.cli import main, parse
 from tacit.cli.recover import OPTIONS
 from tacit.cli.terminal import Answer
-from tacit.folders.runs import Run, claimed
+from tacit.folders.claims import claimed
+from tacit.folders.runs import Run
 from tacit_lab import families
 from walks import problem, seen_by
 

@@ -1,5 +1,6 @@
 """A recovery: what it says, that it survives the disk, and that a damaged folder does not load."""
 
+import hashlib
 import json
 import os
 from dataclasses import fields, replace
@@ -11,6 +12,9 @@ import tacit
 import walks
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel, NotConverged
+from tacit.files.arrays import write_arrays
+from tacit.files.atomic import read_page, write_page
+from tacit.files.formats import read_arrays
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.simulation import simulate
 from tacit.forward.soft_dual import SoftDual
@@ -217,12 +221,44 @@ def test_a_full_disk_leaves_the_old_run_and_no_debris(tmp_path, monkeypatch):
     same(old, Recovery.load(tmp_path))
 
 
-def test_another_format_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("version", "mend"),
+    [
+        (None, "saved before there were versions: recover again, tacit recover PROBLEM --out "),
+        ("1", "saved before there were versions: recover again"),
+        (99, "of version 1 of its form or less, which this tacit reads; it is of version 99: up"),
+        (0, "it is of version 0"),
+    ],
+)
+def test_a_run_of_another_form_is_refused_with_what_to_do(tmp_path, version, mend):
     example().save(tmp_path)
-    page = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
-    (tmp_path / "run.json").write_text(json.dumps(page | {"format": 99}))
-    with pytest.raises(OSError, match="format"):
-        Recovery.load(tmp_path)
+    page = read_page(tmp_path / "run.json")
+    assert page["version"] == 1
+    page.pop("version")
+    write_page(tmp_path / "run.json", page if version is None else {**page, "version": version})
+    for load in (Recovery.load, tacit.runs.Run.load):
+        with pytest.raises(tacit.TacitError) as caught:
+            load(tmp_path)
+        assert mend in str(caught.value)
+        assert "\n" not in str(caught.value)
+    example().save(tmp_path)  # who writes over it need not be able to read it
+    same(example(), Recovery.load(tmp_path))
+
+
+def test_a_run_is_read_wherever_its_classes_have_moved_since(tmp_path):
+    example().save(tmp_path)
+    path, page = tmp_path / "recovery.npz", read_page(tmp_path / "run.json")
+    arrays = read_arrays(path)
+    skeleton = str(arrays["skeleton"])
+    for kind in (Recovery, tacit.RecoveryStatus, tacit.Objective):
+        name = f'"{kind.__module__}.{kind.__qualname__}"'
+        assert name in skeleton
+        skeleton = skeleton.replace(name, f'"tacit.inverse.elsewhere.{kind.__qualname__}"')
+    write_arrays(path, {**arrays, "skeleton": np.array(skeleton)})
+    total = hashlib.sha256(path.read_bytes()).hexdigest()
+    page["files"]["recovery.npz"] = total
+    write_page(tmp_path / "run.json", page)
+    same(example(), Recovery.load(tmp_path))
 
 
 # --- words ----------------------------------------------------------------------------------------

@@ -25,7 +25,8 @@ from tacit.checks.reliability import trajectory_fits
 from tacit.cli import main
 from tacit.cli.run import Report
 from tacit.cli.terminal import Terminal
-from tacit.folders.runs import Run, plain
+from tacit.folders.recoveries import plain
+from tacit.folders.runs import Run
 from tacit.forward.solution import Certificate, Solution, Status
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus

@@ -10,7 +10,8 @@ from answers import check_same
 from tacit.cli import main
 from tacit.engine.progress import Event, checkpoint, watching
 from tacit.files.formats import read_arrays
-from tacit.folders.runs import Run, claimed
+from tacit.folders.claims import claimed
+from tacit.folders.runs import Run
 from walks import problem, seen_by
 
 ESTIMATORS = {
@@ -155,7 +156,7 @@ def asked(tmp_path):
 
 
 def test_a_command_goes_on_where_it_was_cut(tmp_path, asked, monkeypatch, capsys):
-    monkeypatch.setattr("tacit.folders.runs.claimed", functools.partial(claimed, every=0.0))
+    monkeypatch.setattr("tacit.folders.claims.claimed", functools.partial(claimed, every=0.0))
     other = [word.replace(str(tmp_path / "run"), str(tmp_path / "whole")) for word in asked]
     events: list[Event] = []
     with watching([events.append]):
@@ -212,7 +213,7 @@ def test_a_run_is_not_lost_by_mistake_and_not_mixed_up(tmp_path, asked, capsys):
     assert "--resume continues it, --overwrite begins again" in refused(code=4)
     assert "setting seed: 0 there, 1 now" in refused("--resume", "--seed", "1")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("tacit.folders.runs.versions", lambda: {"tacit": "0.0.9"})
+        patched.setattr("tacit.folders.claims.versions", lambda: {"tacit": "0.0.9"})
         assert "version tacit: 0.1.0 there, 0.0.9 now" in refused("--resume")
     seen = problem("exact").demonstrations
     (tmp_path / "problem" / "demonstrations.parquet").unlink()

@@ -19,8 +19,8 @@ from tacit.checks.reliability import trajectory_fits
 from tacit.files.arrays import write_arrays
 from tacit.files.atomic import LOCK, locked, read_page, write_page
 from tacit.files.formats import read_arrays
-from tacit.folders import difference
-from tacit.folders.runs import Run, claimed, data_hashes, identity
+from tacit.folders.claims import claimed, difference, identity
+from tacit.folders.runs import Run, data_hashes
 from tacit.inverse.findings import Finding, Kind
 from tacit.model.transitions import Layout
 from tacit.show.summary import data_summary

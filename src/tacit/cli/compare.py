@@ -52,7 +52,7 @@ class Compare:
 
     def run(self, terminal: Terminal, shared: Path | None = None) -> Answer:
         """Reads the folders and says where they agree; `shared` holds a fit of all together."""
-        from tacit.folders import PAGE
+        from tacit.folders.recoveries import PAGE
         from tacit.folders.runs import Run
         from tacit.inverse.standardised import in_one_unit, shown
 
@@ -80,7 +80,7 @@ class Compare:
 
 def shared_fit(folder: Path) -> Path | None:
     """The fit of all groups with the same weights beside their runs, where there is one."""
-    from tacit.folders import PAGE
+    from tacit.folders.recoveries import PAGE
 
     place = folder / SHARED / "shared"
     return place if (place / PAGE).exists() else None
@@ -88,7 +88,7 @@ def shared_fit(folder: Path) -> Path | None:
 
 def runs_in(folder: Path) -> list[Path]:
     """The runs right inside a folder that is none itself; else the folder."""
-    from tacit.folders import PAGE
+    from tacit.folders.recoveries import PAGE
 
     if not folder.is_dir():
         said = "there is no such folder; tacit recover makes one"
@@ -152,7 +152,7 @@ def _with_differences(
     }
     joint = None
     if shared is not None:
-        from tacit.folders import load
+        from tacit.folders.recoveries import load
         from tacit.inverse.standardised import shown as in_units
         from tacit.show.differences import agreements
 

@@ -178,7 +178,7 @@ def further_results(
     """Further results by name, each a stage of its own."""
     from tacit import checks
     from tacit.engine.progress import once, unwatched
-    from tacit.folders.runs import plain
+    from tacit.folders.recoveries import plain
     from tacit.inverse.noisy.likelihood import Likelihood
 
     world, seed = (problem.mdp, problem.features, seen), arguments.seed
@@ -358,7 +358,7 @@ def with_price_curves(problem: Problem, run: Run) -> Run:
 
     from tacit.checks import price_curve
     from tacit.engine.progress import unwatched
-    from tacit.folders.runs import plain
+    from tacit.folders.recoveries import plain
     from tacit.forward.column_generation import ColumnGeneration
     from tacit.forward.soft_dual import SoftDual
 

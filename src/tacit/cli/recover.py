@@ -174,7 +174,8 @@ class Recover:
         from tacit.cli.run import write_report
         from tacit.engine.progress import watching
         from tacit.files.arrays import digest
-        from tacit.folders.runs import Run, claimed, data_hashes, identity
+        from tacit.folders.claims import claimed, identity
+        from tacit.folders.runs import Run, data_hashes
         from tacit.show.summary import run_parts
 
         self.make_estimator()  # what makes no sense is said before anything is read
@@ -334,7 +335,7 @@ def _fit_one(
 ) -> tuple[Recovery, np.ndarray, dict[str, np.ndarray]]:
     """The recovery, the numbers of the trajectories, the worst first, and columns about them."""
     from tacit.checks.reliability import trajectory_fits
-    from tacit.folders import ends_of
+    from tacit.folders.runs import ends_of
     from tacit.inverse.recover import recover
 
     trips = None if problem.trips is None else replace(problem.trips, demonstrations=seen)

@@ -273,8 +273,8 @@ def demonstrations_of(path: Path) -> Path:
 
 def _read(path: Path, run: Run) -> Demonstrations:
     """The demonstrations of a file, with the names of states and actions that the run has."""
-    from tacit.folders.archives import shape_of
     from tacit.folders.reading import read_demonstrations
+    from tacit.folders.recoveries import shape_of
     from tacit.folders.settings import Names, numbers
 
     states, actions = shape_of(run.recovery)
@@ -286,7 +286,7 @@ def _read(path: Path, run: Run) -> Demonstrations:
 
 def _columns(run: Run, seen: Demonstrations, found: Prediction) -> dict[str, np.ndarray]:
     """Name -> [E] the fits of the episodes, with origin and goal where they are trips."""
-    from tacit.folders import ends_of
+    from tacit.folders.runs import ends_of
     from tacit.inverse.joint.traveller import TripsRecovery
 
     columns, episodes = dict(found.fits.columns), found.fits.episode

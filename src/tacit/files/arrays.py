@@ -13,7 +13,8 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
@@ -144,6 +145,23 @@ BROKEN = (
     RecursionError,
     MemoryError,
 )
+
+
+@contextmanager
+def sound(path: Path, wanted: str) -> Iterator[None]:
+    """Inside, what sealed but malformed content raises becomes one line of `BadFile`.
+
+    Args:
+        path: of the file or the folder that it came from.
+        wanted: what it should have held.
+    """
+    try:
+        yield
+    except BROKEN as error:
+        reason = " ".join(str(error).split()) or "nothing"
+        raise BadFile(f"{path} must hold {wanted}; {type(error).__name__}: {reason:.120}") from None
+    except BadFile as error:
+        raise BadFile(f"{path} must hold {wanted}; {error!s:.160}") from None
 
 
 def unpack(

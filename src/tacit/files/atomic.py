@@ -240,8 +240,8 @@ def write_page(path: Path, content: Page, *, strict: bool = True) -> None:
     write_bytes(path, (text[:at] + total + text[at + len(BLANK) :]).encode())
 
 
-def read_page(path: Path, *, form: int | None = None) -> Page:
-    """The content of a page; `OSError` if it is none, of another `form`, or has changed."""
+def read_page(path: Path) -> Page:
+    """The content of a page; `OSError` if it is none, or has changed."""
     check_plain(path)  # a pipe would be waited for, a device be read for ever
     with open(path, "rb") as file:
         raw = file.read(LARGEST_PAGE + 1)
@@ -251,8 +251,8 @@ def read_page(path: Path, *, form: int | None = None) -> Page:
         page = json.loads(raw.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise OSError(f"{path} is no page of a run: {error}") from None
-    if not isinstance(page, dict) or (form is not None and page.get("format") != form):
-        raise OSError(f"{path} is no page of a run in format {form}")
+    if not isinstance(page, dict):
+        raise OSError(f"{path} is no page of a run: it holds no names")
     total = page.pop("checksum", None)
     if not isinstance(total, str) or len(total) != len(BLANK) or raw.count(total.encode()) != 1:
         raise OSError(f"{path} is damaged: it has lost its checksum")

@@ -1,14 +1,8 @@
-"""In and out: a problem's `mdp.npz`, `features.npz`, `truth.npz`, `places.csv`, and sound runs.
-
-A checksum says that nothing changed since somebody wrote it, not that tacit did. So everything that
-a run folder holds is looked at here, once, while it is read. Code that comes afterwards, such as
-that of a report, may rely on it; what goes wrong there is a bug of ours and no bad input.
-"""
+"""The arrays of a problem: `mdp.npz`, `features.npz` and `truth.npz`, read and written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.files.arrays import BROKEN, Tree, write_arrays
-from tacit.files.atomic import BadFile, Page, naming, write_bytes
+from tacit.files.arrays import write_arrays
+from tacit.files.atomic import BadFile, naming, write_bytes
 from tacit.files.columns import did_you_mean
 from tacit.files.formats import read_arrays
 from tacit.files.tables import open_table
@@ -31,9 +25,6 @@ from tacit.model.transitions import Layout
 
 if TYPE_CHECKING:
     from tacit.folders.problem import Problem
-    from tacit.inverse.parameters import Parameters
-    from tacit.inverse.recovery import Recovery
-    from tacit.inverse.standardised import Standard
 
 MODEL = ("successors", "probabilities", "initial", "discount")
 PLACES = ("available", "state_names", "action_names", "rows", "columns", "directions", "notes")
@@ -76,7 +67,7 @@ def read_model(path: Path) -> tuple[MDP, Layout, tuple[str, ...]]:
             directions=_directions(arrays.get("directions", np.zeros((0, 2), int))),
             state_names=_names(arrays, "state_names", mdp.states),
             action_names=_names(arrays, "action_names", mdp.actions),
-            centres=_centres(arrays.get("centres"), mdp.states),
+            centres=centres_of(arrays.get("centres"), mdp.states),
             hexagon=float(_scalar(arrays.get("hexagon", zero), "hexagon")),
         )
     return mdp, layout, tuple(str(note) for note in arrays.get("notes", np.array([])).ravel())
@@ -208,7 +199,8 @@ def _directions(given: np.ndarray) -> tuple[tuple[int, int], ...]:
     return tuple((int(row), int(column)) for row, column in given)
 
 
-def _centres(given: np.ndarray | None, states: int) -> tuple[tuple[float, float], ...]:
+def centres_of(given: np.ndarray | None, states: int) -> tuple[tuple[float, float], ...]:
+    """The middles of the states [S, 2], as a layout has them; none where nothing is given."""
     if given is None:
         return ()
     if given.shape != (states, 2) or given.dtype.kind not in "iuf" or not np.isfinite(given).all():
@@ -226,165 +218,3 @@ def _names(arrays: dict[str, np.ndarray], entry: str, count: int) -> tuple[str, 
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidModel(f"{entry} must be different from each other; {twice!r} stands twice")
     return names
-
-
-# Array and the shape it must have, by what it is called.
-Wanted = dict[str, tuple[np.ndarray, tuple[int, ...]]]
-
-
-@contextmanager
-def sound(path: Path, wanted: str) -> Iterator[None]:
-    """Inside, what sealed but malformed content raises becomes one line of `BadFile`.
-
-    Args:
-        path: of the file or the folder that it came from.
-        wanted: what it should have held.
-    """
-    try:
-        yield
-    except BROKEN as error:
-        reason = " ".join(str(error).split()) or "nothing"
-        raise BadFile(f"{path} must hold {wanted}; {type(error).__name__}: {reason:.120}") from None
-    except BadFile as error:
-        raise BadFile(f"{path} must hold {wanted}; {error!s:.160}") from None
-
-
-def shape_of(found: Recovery) -> tuple[int, int]:
-    """S and A: of the policy, or of the flows of trips; of several, those of the first."""
-    found = getattr(found, "types", getattr(found, "recoveries", (found,)))[0]
-    trips = found.solution is None
-    table = np.asarray(getattr(found, "flows", None) if trips else found.solution.policy)
-    if table.ndim != 2:
-        raise BadFile(f"it must have a table by state and action; got {table.shape}")
-    return table.shape[0], table.shape[1]
-
-
-def check_recovery(found: Recovery) -> None:
-    """Raises `BadFile` where arrays of a recovery do not belong together."""
-    known, solution, objective = found.identification, found.solution, found.objective
-    (states, actions), untold = shape_of(found), np.shape(found.goodness.residuals)
-    costs, rewards = len(found.multipliers), len(found.reward_weights)
-    wanted: Wanted = {
-        "prices": (found.multipliers, (costs,)),
-        "reward": (objective.reward, (states, actions)[: np.ndim(objective.reward)]),
-        "costs": (objective.costs, (costs, states, actions)[: np.ndim(objective.costs)]),
-        "reward weights": (found.reward_weights, (len(found.reward_names),)),
-        "reward intervals": (known.reward_intervals, (rewards, 2)),
-        "budgets": (found.budgets, (costs,)),
-        "names of costs": (np.zeros(len(found.cost_names)), (costs,)),
-        "active": (known.active, (costs,)),
-        "multiplier intervals": (known.multiplier_intervals, (costs, 2)),
-        "budget intervals": (known.budget_intervals, (costs, 2)),
-        "reward errors": (known.reward_standard_errors, (rewards,)),
-        "multiplier errors": (known.multiplier_standard_errors, (costs,)),
-        "budget errors": (known.budget_standard_errors, (costs,)),
-        "residuals": (found.goodness.residuals, untold if 0 in untold else (states, actions)),
-    }
-    if solution is not None:  # trips have one for every goal
-        wanted |= {
-            "policy": (solution.policy, (len(objective.reward), actions)),
-            "visitation": (solution.visitation, (states, actions)),
-            "values": (solution.values, (states,)),
-            "costs spent": (solution.spent, (costs,)),
-            "prices of the solution": (solution.multipliers, (costs,)),
-        }
-    for k, (weights, names) in enumerate(zip(found.cost_weights, found.cost_names, strict=True)):
-        wanted[f"weights of cost {k}"] = (weights, (len(names),))
-        wanted[f"intervals of cost {k}"] = (known.cost_intervals[k], (len(names), 2))
-        wanted[f"errors of cost {k}"] = (known.cost_standard_errors[k], (len(names),))
-    if found.standard is not None:
-        wanted |= _wanted_units(found.standard, [rewards, *map(len, found.cost_names)])
-    for name, column in found.history.columns.items():
-        wanted[f"history of {name}"] = (column, np.shape(column))
-    if np.ndim(objective.costs) not in (2, 3) or np.ndim(objective.reward) not in (1, 2):
-        raise BadFile("its reward must be tables by state, and action; and so its costs")
-    check_shapes(wanted | _wanted_of(found.parameters))
-
-
-def _wanted_units(units: Standard, sizes: list[int]) -> Wanted:
-    """The arrays about standardised features, of so many each, and the shapes they must have."""
-    many = sum(sizes) + 2 * (len(sizes) - 1) if len(units.intervals) else 0
-    deviations = zip(units.deviations, sizes, strict=True)
-    return {
-        "standardised intervals": (units.intervals, (many, 2)),
-        "standardised errors": (units.standard_errors, (many,)),
-        **{f"deviations {k}": (part, (size,)) for k, (part, size) in enumerate(deviations)},
-    }
-
-
-def check_shapes(wanted: Wanted) -> None:
-    """Raises `BadFile` where an array is not of numbers, or of another shape."""
-    for name, (array, shape) in wanted.items():
-        if np.shape(array) != shape or np.asarray(array).dtype.kind not in "biuf":
-            raise BadFile(f"its {name} must be numbers {shape}; got {np.shape(array)}")
-
-
-def _wanted_of(found: Parameters) -> Wanted:
-    """The arrays about the coefficients, and the shapes that they must have."""
-    count, fitted = len(found.names), len(np.ravel(found.gradient))
-    if np.asarray(found.free).dtype != bool:
-        raise BadFile("the freedom of its coefficients must be true or false")
-    wanted: Wanted = {
-        "jacobian": (found.jacobian, (count, fitted)),
-        "gradient": (found.gradient, (fitted,)),
-        "freedom": (found.free, (fitted,)),
-    }
-    for name in ("information", "outer", "scatter", "dynamics"):
-        if name != "dynamics" or found.dynamics is not None:
-            wanted[name] = (getattr(found, name), (fitted, fitted))
-    for name in ("estimates", "lower", "limits", "unrestricted", "upper"):
-        array = getattr(found, name)
-        if array is not None or name not in ("unrestricted", "upper"):
-            wanted[name] = (np.asarray(array), (count,))
-    return wanted
-
-
-def layout_of(page: Page, recovery: Recovery) -> Layout:
-    """The layout on the page of a run; `BadFile` unless it fits the recovery."""
-    layout = dict(page.get("layout", {}))
-    layout["directions"] = tuple(map(tuple, layout.get("directions", ())))
-    for name, count in zip(("state_names", "action_names"), shape_of(recovery), strict=True):
-        layout[name] = tuple(layout.get(name, ()))
-        texts = all(isinstance(one, str) for one in layout[name])
-        if not texts or len(layout[name]) not in (0, count):
-            raise BadFile(f"its {name} must be {count} texts")
-    sides = [layout.get("rows", 0), layout.get("columns", 0)]
-    steps = [step for direction in layout["directions"] for step in direction]
-    if not all(isinstance(one, int) for one in (*sides, *steps)) or min(sides) < 0:
-        raise BadFile("its rows, columns and directions must be whole numbers")
-    if any(len(direction) != 2 for direction in layout["directions"]):
-        raise BadFile("its directions must be pairs of steps")
-    states, actions = shape_of(recovery)
-    try:
-        layout["hexagon"] = float(layout.get("hexagon", 0.0))
-        spots = np.array(layout.get("centres", ()), dtype=float)
-        layout["centres"] = _centres(spots, states) if spots.size else ()
-        leads = np.array(layout.get("leads", ()), dtype=np.int64).reshape(-1, actions)
-        if len(leads) not in (0, states) or not ((leads >= -1) & (leads < states)).all():
-            raise ValueError
-        layout["leads"] = tuple(map(tuple, leads.tolist()))
-    except (ValueError, TypeError, OverflowError):
-        raise BadFile("its centres and leads must be those of its states") from None
-    return Layout(**layout)
-
-
-def check_extras(extras: Tree) -> None:
-    """Raises `BadFile` unless further results are what they must be: parts by name."""
-    if not (isinstance(extras, dict) and all(isinstance(one, dict) for one in extras.values())):
-        raise BadFile("they must have names")
-    for name, curve in extras.get("prices", {}).items():
-        if not (str(name).isdecimal() and isinstance(curve, dict) and _is_price_curve(curve)):
-            raise BadFile(f"the prices of other budgets of constraint {name!r:.20} are odd")
-
-
-def _is_price_curve(curve: Tree) -> bool:
-    """Whether arrays of a price curve at P budgets belong together, and hold numbers."""
-    names, corners = ("budgets", "values", "multipliers", "spent", "noise"), curve.get("corners")
-    arrays = [curve.get(name) for name in names] + ([] if corners is None else [corners])
-    if not all(isinstance(one, np.ndarray) and one.dtype.kind in "fiu" for one in arrays):
-        return False
-    shapes = [one.shape for one in arrays[: len(names)]]
-    paired = corners is None or (corners.ndim == 2 and corners.shape[1] == 2)
-    alike = len(shapes[0]) == 1 and len(shapes[0]) and all(one == shapes[0] for one in shapes)
-    whole = isinstance(curve.get("constraint"), int) and shapes[0] != (0,)
-    return bool(whole and alike and paired and all(np.isfinite(one).all() for one in arrays))

@@ -159,14 +159,14 @@ class Saved:
 
     def save(self, folder: str | Path) -> None:
         """Writes the run folder: `recovery.npz`, `history.parquet` and, last, `run.json`."""
-        from tacit.folders.runs import save
+        from tacit.folders.recoveries import save
 
         save(cast("Recovery", self), Path(folder))
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """What was saved in this folder, every array checked; of several tasks all of them."""
-        from tacit.folders import load
+        from tacit.folders.recoveries import load
 
         return load(Path(folder), None if cls is Recovery else cls.__name__)
 

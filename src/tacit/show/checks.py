@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from tacit.checks.prices import PriceCurve
-from tacit.folders.runs import Run, plain
+from tacit.folders.recoveries import plain
+from tacit.folders.runs import Run
 from tacit.inverse.standardised import Factors, shown
 from tacit.show import (
     Block,

@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from tacit import __version__
-from tacit.folders.runs import Run, plain
+from tacit.folders.recoveries import plain
+from tacit.folders.runs import Run
 from tacit.forward.solution import Certificate
 from tacit.inference.numerics import largest_first
 from tacit.inverse.joint.traveller import TripsRecovery
