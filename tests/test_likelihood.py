@@ -725,7 +725,7 @@ def test_a_feature_that_is_avoided_is_named_by_the_score_at_its_bound():
     # By hand: a step has score 1/2 or -1/2 and information 1/4.
     z = 0.5 * (26 - 14) / np.sqrt(40 / 4)
     assert turned(recovery) == {"pain": pytest.approx(norm.sf(z), rel=1e-9)}
-    assert says(recovery, "away from more of pain", "turn the sign", "--free-reward")
+    assert says(recovery, "negative weight of pain", "turn the sign", "--free-reward")
     assert recovery.identification.findings[0].about.feature == "pain"
     free = Likelihood(free_reward=True).fit(*chosen((14, 26)))
     assert free.reward_weights[0] == -1.0
@@ -741,12 +741,12 @@ def test_command_and_page_say_first_that_a_feature_is_avoided(tmp_path, capsys):
     out = tmp_path / "run"
     assert main(["recover", str(tmp_path / "problem"), "--out", str(out)]) == 0
     first = capsys.readouterr().out.partition("Findings\n")[2]
-    assert first.startswith("The demonstrations move away from more of pain")
+    assert first.startswith("The demonstrations speak for a negative weight of pain")
     run = Run.load(out)
     assert not run.recovery.goodness.adequate  # which is said, and does not hide the sign
     heads = headlines(NamedRecovery(run.recovery, run.layout))
     assert [one.label for one in heads[:3]] == ["Does the model fit?", "Warnings", "What it wants"]
-    assert heads[1].text.startswith("The demonstrations move away from more of pain")
+    assert heads[1].text.startswith("The demonstrations speak for a negative weight of pain")
 
 
 def test_a_feature_that_points_the_right_way_or_tells_nothing_is_not_named():

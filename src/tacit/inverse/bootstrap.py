@@ -166,7 +166,7 @@ def _counted(recovery: Recovery, batch: Batch, units: Units) -> Identification:
         "are the estimator's."
     )
     if (many := len(units)) < FEW:
-        said += f" With {many} {units.called} they are too narrow: resampling cannot invent more."
+        said += f" They are too narrow: {many} {units.called} are too few to resample."
     known = recovery.identification
     if known.dynamics is not None:
         said += " They take the counted dynamics for known, which the estimator's do not."

@@ -190,14 +190,14 @@ def _in_world(
             else:
                 share, best = middle, found
         said = (
-            f"No policy of this world is as cautious as that: {share:.0%} of the doubt about "
-            "weights and spending is met, and the confidence is less than asked for."
+            f"Full caution cannot be kept in this world: {share:.0%} of the margin for uncertain "
+            "weights and spending is kept, so the confidence is less than asked for."
         )
         if excess:
             said = (
                 "No policy of this world keeps even the recovered budgets: they were raised as "
-                f"little as can be, by {excess:.1%} at most. Nothing of the doubt is met, and the "
-                "true budgets are probably broken."
+                f"little as can be, by {excess:.1%} at most. No margin for uncertainty is kept, "
+                "and the true budgets are probably broken."
             )
         findings = [Finding(said, Kind.UNATTAINABLE, number=excess or share), *findings]
     rows, solution = best

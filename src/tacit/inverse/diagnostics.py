@@ -188,7 +188,7 @@ class Goodness:
         if not self.power:
             return ""
         told = "; ".join(one.sentence for one in self.power)
-        return f"With as many steps misfit would have been said in {told}."
+        return f"Power of the test at this sample size: {told}."
 
     @property
     def hidden(self) -> bool:
@@ -212,10 +212,10 @@ class Goodness:
         noisy = np.isnan(self.share)
         if self.hidden:
             return (
-                "Whether the model fits cannot be told: with the dynamics as estimated it does not "
-                f"({chance(self.settled)}), and only the doubt about them leaves it open "
-                f"({chance(self.p_value)}). Another discount, above all, looks like other "
-                "dynamics: more steps to estimate them from would help more than anything else."
+                "Whether the model fits cannot be told. With the dynamics as estimated it does not "
+                f"({chance(self.settled)}); their uncertainty leaves it open "
+                f"({chance(self.p_value)}). A wrong discount looks much like wrong dynamics. More "
+                "steps to estimate the dynamics from would help most."
             )
         if self.adequate:
             return (
@@ -242,11 +242,11 @@ class Goodness:
             who = f"episode {self.farthest}" if self.farthest else f"number {self._farthest}"
             where.append(f"trajectories differ more than chance allows, {who} most")
         if SERIAL in failed:
-            where.append("what it does depends on what it did the step before")
+            where.append("an action depends on the one before it")
         if TIMES in failed and TIME not in failed:
-            where.append("its choices differ between times of its trajectories")
+            where.append("choices depend on the time within a trajectory")
         if TIME in failed:
-            where.append("its choices change on the way from the first to the last steps")
+            where.append("choices drift from the first to the last steps")
         said += ": " + "; ".join(where) if where else ""
         mends = "; ".join(MENDS[name] for name in failed)
         about = " All numbers are about the best approximation within the model." if noisy else ""
@@ -269,8 +269,8 @@ class Goodness:
         named = {one.about.feature for one in others}
         return [
             Finding(
-                f"Nothing that was seen tells {_what(names)}: what is known of it rests on fewer "
-                "than five expected steps.",
+                f"The demonstrations hardly inform about {_what(names)}: fewer than five expected "
+                "steps depend on it.",
                 Kind.NOT_IDENTIFIED,
                 feature=names[0],
             )

@@ -282,9 +282,9 @@ def guarantee_findings(
     parts = ["reward"] + [f"cost {k}" for k in range(len(bounds) - 1)]
     listed = "; ".join(f"{name} {bound:.3g}" for name, bound in zip(parts, bounds, strict=True))
     said = (
-        "For any weights of standardised features, of L1 norm 1, the recovered policy and the "
-        f"demonstrator collect sums that differ, with 95 % confidence, by at most: {listed} "
-        "(discounted; the better of the Hoeffding and the empirical Bernstein bound)."
+        "Guarantee at 95 % confidence, for any weights of standardised features of L1 norm 1: the "
+        "discounted sums of the recovered policy and of the demonstrator differ by at most "
+        f"{listed} (the better of the Hoeffding and the empirical Bernstein bound)."
     )
     return [Finding(said, number=max(bounds))]
 
@@ -358,9 +358,9 @@ def found_findings(chosen: Chosen) -> list[Finding]:
     for k in np.flatnonzero([chosen.barely_found(k) for k in range(len(chosen.kept))]).tolist():
         p = float(chosen.p_values[k])
         said = (
-            f"Constraint {k} was only just found ({chance(p)}, the level is {chosen.level:g}). "
-            "One without any price that is found by chance looks like this: its weights may be "
-            "anything, its price is more likely too high, and the interval holds it less often."
+            f"Constraint {k} is barely significant ({chance(p)} at the level {chosen.level:g}). "
+            "Selection effect: a constraint that is found by chance looks the same, its weights "
+            "are arbitrary, its price is biased upwards and its interval covers less often."
         )
         findings.append(Finding(said, Kind.NOTE, constraint=k, number=p))
     return findings
@@ -381,9 +381,9 @@ def doubt_findings(chosen: Chosen, pooled: np.ndarray, settled: np.ndarray | Non
         if not settled[k] * len(settled) <= chosen.level < pooled[k]:
             continue
         said = (
-            f"What decides about constraint {k} is the doubt about the dynamics, not the behaviour "
-            f"({chance(settled[k])} if the dynamics were as estimated, {chance(pooled[k])} with "
-            "the doubt): more steps to estimate them from would help more than anything else."
+            f"Uncertainty of the dynamics decides about constraint {k}: {chance(settled[k])} with "
+            f"the dynamics as estimated, {chance(pooled[k])} with their uncertainty. More steps to "
+            "estimate the dynamics from would help most."
         )
         findings.append(Finding(said, Kind.NOT_IDENTIFIED, constraint=k, number=float(settled[k])))
     return findings

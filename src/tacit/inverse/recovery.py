@@ -391,9 +391,9 @@ def _sign_findings(recovery: Recovery) -> list[Finding]:
     held, findings = np.flatnonzero(np.isfinite(below[: len(names)])), []
     for j, p in zip(held.tolist(), holm(below[held].tolist()).tolist(), strict=True):
         said = (
-            f"The demonstrations move away from more of {names[j]} ({chance(p)}), whose "
-            "weight may not be negative here: turn the sign of its column, or use "
-            "free_reward=True (--estimator likelihood --free-reward)."
+            f"The demonstrations speak for a negative weight of {names[j]} ({chance(p)}), which is "
+            "not allowed here: turn the sign of its column, or use free_reward=True (--estimator "
+            "likelihood --free-reward)."
         )
         if p <= LEVEL:
             findings.append(Finding(said, Kind.MISFIT, feature=names[j], number=p))

@@ -143,7 +143,7 @@ class Differences:
         """What came out, as findings."""
         found = [_spoken(row) for row in self.rows if row.adjusted <= LEVEL]
         if not self.rows:
-            said = "No number can be compared by itself: none has error bars, in one unit, in two."
+            said = "No single number can be compared: none has errors in one unit in two of them."
             found = [Finding(said)]
         elif not found:
             least = float(self.rows[0].adjusted)

@@ -105,7 +105,7 @@ def verdict_findings(
         if any(k in one.members for one in verdict.sets):
             continue
         if np.isnan(p) and converged:
-            said = f"Constraint {k} has a price by what was fixed beforehand: it was not tested."
+            said = f"Constraint {k} was not tested: its price was fixed beforehand."
             if verdict.absence:
                 said = f"Whether constraint {k} is active was not tested: {verdict.absence}."
             kind = Kind.NOTE if verdict.absence else Kind.ASSUMED
@@ -152,8 +152,8 @@ def level_findings(verdict: Verdict) -> list[Finding]:
     close = () if verdict.at_level is None else np.flatnonzero(verdict.at_level).tolist()
     return [
         Finding(
-            f"The test of constraint {k} is at the level: its p-value is so near to what decides "
-            "that the draws of its law do not tell on which side it is.",
+            f"The test of constraint {k} is at the level: its simulated p-value is within the "
+            "Monte Carlo error of what decides.",
             constraint=k,
             number=float(verdict.p_values[k]),
         )

@@ -238,8 +238,8 @@ def _need_findings(gauge: Gauge) -> list[Finding]:
         findings.append(Finding(said, Kind.INACTIVE, constraint=k))
     if np.isnan(gauge.reward_weights).any():
         said = (
-            "The reward is not identified: the expectations need none. Multipliers are in units "
-            "of the noise."
+            "The reward is not identified: the expectations are explained without it. Prices are "
+            "in units of the temperature."
         )
         findings.append(Finding(said, Kind.NOT_IDENTIFIED))
     return findings

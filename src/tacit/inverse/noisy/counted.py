@@ -34,6 +34,7 @@ MOST = 2.0
 DRAWS, NUMBERS = 100, 20_000_000
 # Share of steps to unseen next states, and bias in standard errors, from which they are findings.
 UNSEEN, BIASED = 0.05, 0.5
+NOTICED = 1.05  # factor of standard errors below which they hardly change
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -232,29 +233,33 @@ def uncounted_findings(mdp: MDP, reason: str) -> list[Finding]:
 
 def dynamics_findings(known: CountedDynamics) -> list[Finding]:
     """That errors count the dynamics, and where these are too little known to be trusted."""
+    larger = f"multiplies standard errors by {known.growth:.2g} (median)"
+    if known.growth < NOTICED:
+        larger = "hardly changes standard errors"
     said = (
-        "The dynamics were counted: what is not known of them is in standard errors, intervals and "
-        f"tests. It makes errors {known.growth:.2g} times as large (median)."
+        "The dynamics were counted. Their sampling error is part of standard errors, intervals and "
+        f"tests; it {larger}."
     )
     if np.isnan(known.growth):
         said = (
-            "The dynamics were counted: what is not known of them is in the answers to questions, "
-            "their attenuation is not; tests take them for known."
+            "The dynamics were counted. Their sampling error is part of the answers to questions, "
+            "without attenuation; tests take the dynamics for known."
         )
     findings = [Finding(said, Kind.ERRORS, number=known.growth)]
     if known.unseen > UNSEEN:
         said = (
-            f"About {known.unseen:.0%} of the steps where the demonstrations are lead to states "
-            "that were never seen to follow there: no interval counts them. Count more steps."
+            f"Unseen successors: about {known.unseen:.0%} of the steps from visited states lead to "
+            "states that were never seen to follow there. No interval counts them; more counted "
+            "steps would."
         )
         findings.append(Finding(said, Kind.NOT_IDENTIFIED, number=known.unseen))
     if known.bias > BIASED:
         small = known.attenuation - 1.0
         said = (
-            "Errors in counted dynamics blur what the expert reacts to: on average they shift "
-            f"coefficients by up to {known.bias:.2g} standard errors"
+            "Attenuation: errors in the counted dynamics shift coefficients on average by up to "
+            f"{known.bias:.2g} standard errors"
         )
         said += f", all of them together to about {small:.0%} too small" if small > 0.005 else ""
-        said += ". Intervals are wide enough for it; ratios of coefficients hardly suffer."
+        said += ". Intervals allow for it; ratios of coefficients are hardly affected."
         findings.append(Finding(said, Kind.ERRORS, number=known.attenuation))
     return findings

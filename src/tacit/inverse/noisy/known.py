@@ -337,9 +337,9 @@ def zero_findings(steps: Steps, evidence: Evidence) -> list[Finding]:
         stable = float(own @ fitted.point.x)
         error = float(np.sqrt(max(own @ evidence.found.covariance @ own, 0.0)))
         said = (
-            f"{zeros} reward weights are at 0. Their noise adds up in the unit of prices, so that "
-            f"the interval of price {k} was simulated. Price {k} over the temperature does not "
-            f"depend on it: {stable:.4g}, standard error {error:.2g}."
+            f"Price {k} divided by the temperature is {stable:.4g} (standard error {error:.2g}). "
+            f"It does not depend on the {zeros} reward weights at 0; the unit of price {k} itself "
+            "does, so its interval was simulated."
         )
         findings.append(Finding(said, Kind.NOTE, constraint=k, number=stable))
     return findings

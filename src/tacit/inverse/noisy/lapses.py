@@ -302,11 +302,11 @@ def _lapses(steps: Steps, how: Search, kept: Lapsed, plain: Fit, given: bool) ->
 
 def _finding(lapses: Lapses) -> Finding:
     if np.isnan(lapses.p_value):
-        said = f"{lapses.share:.1%} of the steps were taken for lapses, as given."
+        said = f"Lapses: {lapses.share:.1%} of the steps, as given."
     else:
         low, high = lapses.interval
         said = (
-            f"{lapses.share:.1%} of the steps are lapses (95 % interval {low:.1%} to {high:.1%}; "
+            f"Lapses: {lapses.share:.1%} of the steps (95 % interval {low:.1%} to {high:.1%}; "
             f"{chance(lapses.p_value)} if there were none)."
         )
     return Finding(said, Kind.ASSUMED, number=lapses.share)

@@ -263,8 +263,8 @@ def constraint_findings(
         findings += doubt_findings(chosen, verdict.unadjusted, verdict.if_dynamics_known)
     if np.isnan(evidence.gauge.reward_weights).any():
         said = (
-            "The reward is not identified: the demonstrations need none. Multipliers are in units "
-            "of the noise."
+            "The reward is not identified: the demonstrations are explained without it. Prices are "
+            "in units of the temperature."
         )
         findings.append(Finding(said, Kind.NOT_IDENTIFIED))
     return findings

@@ -260,8 +260,8 @@ def _prior_findings(prior: Ridge | Smooth | Sparse | None, choice: Choice) -> li
     findings = [Finding(said, Kind.ASSUMED, number=choice.strength)]
     if not best > choice.random:
         said = (
-            "With no strength of the prior are trajectories that were held out likelier than "
-            "random actions are: these demonstrations are too few to tell what is wanted."
+            "No strength of the prior predicts held-out trajectories better than random actions: "
+            "these demonstrations are too few to tell what is wanted."
         )
         findings.append(Finding(said, Kind.NOT_IDENTIFIED, number=best - choice.random))
     return findings

@@ -241,8 +241,8 @@ def type_findings(
         said = "EM stopped before its tolerance was met: raise `max_rounds`."
         findings.append(Finding(said, Kind.NOT_CONVERGED))
     said = (
-        f"The types are the likeliest found from {starts} starts; nothing proves that "
-        "there are no likelier ones."
+        f"EM found these types as the likeliest of {starts} starts: a local optimum, better ones "
+        "are not ruled out."
     )
     return [*findings, Finding(said, Kind.LOCAL_OPTIMUM, number=starts)]
 
