@@ -607,14 +607,14 @@ MUTANTS = (
     mutant(
         "mixture: shares of the types stay as they began",
         "mixture",
-        ("        shares = chances.mean(axis=0)\n        parts", "        parts"),
+        ("shares = _shares(units.repeats @ chances, len(fits))", "shares = shares + 0.0"),
     ),
     mutant(
         "mixture: all types are as frequent",
         "mixture",
         (
-            "seen.sums(log_policies(fits)) + np.log(np.maximum(shares, tiny))",
-            "seen.sums(log_policies(fits))",
+            "units.sums(np.log(np.maximum(policies, tiny))) + np.log(np.maximum(shares, tiny))",
+            "units.sums(np.log(np.maximum(policies, tiny)))",
         ),
     ),
     mutant(

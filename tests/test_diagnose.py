@@ -16,7 +16,7 @@ import tacit
 from kinds import told
 from tacit import Kind, checks
 from tacit.inverse.noisy import lapses
-from tacit.inverse.noisy.em import Search, Trajectories, trajectory_p_value
+from tacit.inverse.noisy.em import Search, Units, lost_information, trajectory_p_value
 from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.steps import Steps, coordinates
 from tacit.inverse.noisy.types import best_mark, missing_marks, with_marks
@@ -85,27 +85,28 @@ def test_a_share_of_lapses_is_estimated_with_its_interval():
 
 def test_the_profile_of_the_share_ends_where_it_fell_by_the_quantile():
     steps, how = steps_of(lapsing()), Search()
-    found = lapses.climb(steps, how, steps.fit(how), 0.1)
+    found = lapses.with_lapses(steps, how, steps.fit(how), 0.1)
     for end in lapses.share_interval(steps, how, found):
-        at = lapses.climb(steps, how, found.fitted, end, given=True)
+        at = lapses.with_lapses(steps, how, found.experts[0], end, given=True)
         assert 2.0 * (found.log_likelihood - at.log_likelihood) == pytest.approx(3.84, abs=0.05)
     assert all(
-        lapses.climb(steps, how, found.fitted, e, given=True).log_likelihood < found.log_likelihood
-        for e in (found.share - 0.02, found.share + 0.02)
+        lapses.with_lapses(steps, how, found.experts[0], e, given=True).log_likelihood
+        < found.log_likelihood
+        for e in (found.shares[-1] - 0.02, found.shares[-1] + 0.02)
     )
 
 
 def test_information_with_lapses_is_that_of_the_scores():
     """Two ways: what is left after the loss is the covariance block of a finite-difference sum."""
     place, steps, how = world(), steps_of(lapsing()), Search()
-    found = lapses.climb(steps, how, steps.fit(how), 0.1, tolerance=1e-9)
+    found = lapses.with_lapses(steps, how, steps.fit(how), 0.1, tolerance=1e-9)
     scales = steps.space.scales
 
     def log_mixed(z):
         soft = experts.policy_of(place.mdp, place.features, [z[:3] / scales])
         return np.log((1 - z[3]) * soft + z[3] / 3)
 
-    at, slopes = np.append(found.fitted.point.x, found.share), []
+    at, slopes = np.append(found.experts[0].point.x, found.shares[-1]), []
     for j in range(4):
         step = np.zeros(4)
         step[j] = 1e-5
@@ -115,12 +116,15 @@ def test_information_with_lapses_is_that_of_the_scores():
     left = np.linalg.inv(np.linalg.inv(full)[:3, :3])
     from tacit.inverse.noisy.inference import advantages, information
 
-    kept = (steps.counts * found.weights).sum(axis=1)
-    scores = advantages(place.mdp, steps.space, found.fitted)
-    complete = information(scores, found.fitted.point.policy, kept)
+    kept = (steps.counts * lapses.meant(steps, found)).sum(axis=1)
+    scores = advantages(place.mdp, steps.space, found.experts[0])
+    complete = information(scores, found.experts[0].point.policy, kept)
     # Finite differences: six digits.
-    ours = complete - lapses.lost_information(steps, found)
+    ours = complete - lost_information(Units.steps(steps), found)[0][0]
     np.testing.assert_allclose(ours, left, rtol=1e-4, atol=1e-3)
+    # A share that is given loses nothing but which steps were lapses.
+    known = complete - lost_information(Units.steps(steps), replace(found, given=True))[0][0]
+    np.testing.assert_allclose(known, full[:3, :3], rtol=1e-4, atol=1e-3)
 
 
 def test_without_lapses_none_are_found_and_a_given_share_stays():
@@ -304,11 +308,11 @@ def test_trajectories_of_one_type_scatter_by_chance_only():
     space = coordinates(place.mdp, place.features)
     p_values = []
     for seed in range(8):
-        rows = Trajectories.of(place.mdp, space, seen(policy(THETA), trajectories=20, seed=seed))
+        rows = Units.trajectories(place.mdp, space, seen(policy(THETA), trajectories=20, seed=seed))
         p_values.append(trajectory_p_value(rows, rows.whole.fit(Search(max_steps=300))))
     assert min(p_values) > 0.005  # the smallest of eight uniform numbers
     assert max(p_values) > 0.3
-    mixed = Trajectories.of(place.mdp, space, seen(policy(THETA), policy(THETA[::-1])))
+    mixed = Units.trajectories(place.mdp, space, seen(policy(THETA), policy(THETA[::-1])))
     assert trajectory_p_value(mixed, mixed.whole.fit(Search(max_steps=300))) == 1 / 200
 
 

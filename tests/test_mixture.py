@@ -17,10 +17,10 @@ from tacit import Kind
 from tacit.cli import main
 from tacit.folders.problem import Problem
 from tacit.folders.runs import Run
-from tacit.inverse.noisy.em import Search, Trajectories, expectation, search
+from tacit.inverse.noisy.em import Search, Units, expectation, lost_information, search
 from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.steps import coordinates
-from tacit.inverse.noisy.types import degrees, lost_information
+from tacit.inverse.noisy.types import degrees
 from tacit.model.transitions import Layout
 from tacit.show import Document
 from tacit.show.html import render
@@ -65,9 +65,9 @@ def fitted() -> object:
     return tacit.Mixture().fit(world().mdp, world().features, two_types()[0])
 
 
-def trajectories_of(seen) -> Trajectories:
+def trajectories_of(seen) -> Units:
     place = world()
-    return Trajectories.of(place.mdp, coordinates(place.mdp, place.features), seen)
+    return Units.trajectories(place.mdp, coordinates(place.mdp, place.features), seen)
 
 
 def agreement(found, truth) -> float:

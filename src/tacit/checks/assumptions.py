@@ -27,12 +27,12 @@ from tacit.inverse.joint.trips import Trips
 from tacit.inverse.noisy import lapses
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.em import (
+    Kinds,
     Search,
-    Trajectories,
-    Types,
+    Units,
     fit_direction,
     search,
-    single_type,
+    single_kind,
     trajectory_p_value,
 )
 from tacit.inverse.noisy.likelihood import Likelihood
@@ -66,7 +66,7 @@ class Setting(NamedTuple):
         seed: of starts and redrawn actions.
     """
 
-    seen: Trajectories
+    seen: Units
     options: Search
     base: Fit
     features: Features
@@ -110,7 +110,7 @@ def diagnose(
     check_task(mdp, features, demonstrations, in_memory=True)
     options = Search((estimator or Likelihood()).free_reward, max_steps=100)
     with unwatched():
-        seen = Trajectories.of(mdp, coordinates(mdp, features), demonstrations)
+        seen = Units.trajectories(mdp, coordinates(mdp, features), demonstrations)
         base = seen.whole.fit(replace(options, max_steps=300))
         at = Setting(seen, options, base, features, demonstrations, layout or Layout(), seed)
         asked = (_lapses, _discount, _marks, _untaken, _groups, _trajectories)
@@ -174,16 +174,18 @@ def _ways(pair: set[str], at: Setting, inside: Mapping[str, Setting | None]) -> 
     ]
     whole = at.seen.whole
     if pair == {LAPSES, DISCOUNT}:
-        near = lapses.climb(whole, at.options, at.base, 0.1, tolerance=COMPARED)
+        near = lapses.with_lapses(whole, at.options, at.base, 0.1, tolerance=COMPARED)
 
         def likely(steps: Steps) -> float:
-            start = near.fitted, max(near.share, 0.01)
-            return lapses.climb(steps, at.options, *start, tolerance=COMPARED).log_likelihood
+            start = near.experts[0], max(near.shares[-1], 0.01)
+            return lapses.with_lapses(steps, at.options, *start, tolerance=COMPARED).log_likelihood
 
         ways.append(lapses.best_discount(whole, likely, near.log_likelihood, 0.01)[1])
     if pair == {LAPSES, BY_GROUP}:
         parts = _by_group(at)[1]
-        apart = [lapses.climb(one, at.options, at.base, 0.1, tolerance=COMPARED) for one in parts]
+        apart = [
+            lapses.with_lapses(one, at.options, at.base, 0.1, tolerance=COMPARED) for one in parts
+        ]
         ways.append(sum(one.log_likelihood for one in apart))
     return ways
 
@@ -211,7 +213,7 @@ def _pair(
 def _likely(alternative: str, at: Setting) -> float:
     """The log-likelihood of an alternative in a world."""
     if alternative == LAPSES:
-        climbed = lapses.climb(at.seen.whole, at.options, at.base, 0.1, tolerance=COMPARED)
+        climbed = lapses.with_lapses(at.seen.whole, at.options, at.base, 0.1, tolerance=COMPARED)
         return climbed.log_likelihood
     asked = {
         DISCOUNT: _discount,
@@ -226,7 +228,7 @@ def _likely(alternative: str, at: Setting) -> float:
 
 def _lapses(at: Setting) -> Iterator[Found]:
     whole = at.seen.whole
-    found = lapses.climb(whole, at.options, at.base, 0.1, tolerance=1e-4)
+    found = lapses.with_lapses(whole, at.options, at.base, 0.1, tolerance=1e-4)
     low, high = lapses.share_interval(whole, at.options, found)
     ratio = max(2.0 * (found.log_likelihood + float(at.base.point.loss)), 0.0)
     yield (
@@ -235,7 +237,7 @@ def _lapses(at: Setting) -> Iterator[Found]:
         1,
         found.log_likelihood,
         0.5 * chi_square_tail(1, ratio) if ratio > 0 else 1.0,  # 0 is a border
-        f"{found.share:.1%} of the steps at random [{low:.1%}, {high:.1%}]",
+        f"{found.shares[-1]:.1%} of the steps at random [{low:.1%}, {high:.1%}]",
         "Recover with Likelihood(lapses=True).",
         None,
     )
@@ -247,7 +249,7 @@ def _discount(at: Setting) -> Iterator[Found]:
         return
     best, interval, likely = lapses.fitted_discount(whole, at.options, at.base)
     there = lapses.steps_at(whole, best)
-    seen, base = Trajectories(at.seen.table, there), there.fit(at.options, near=at.base)
+    seen, base = replace(at.seen, whole=there), there.fit(at.options, near=at.base)
     yield (
         f"the discount is {whole.mdp.discount:g}",
         DISCOUNT,
@@ -269,7 +271,7 @@ def _marks(at: Setting) -> Iterator[Found]:
     each = [f"{one} ({x:+.3g})" for one, x in zip(names, found.coefficients, strict=True)]
     wider, how = marked(whole, at.features, at.options, found.marks)
     world = at._replace(
-        seen=Trajectories(at.seen.table, wider),
+        seen=replace(at.seen, whole=wider),
         options=how,
         base=wider.fit(how),
         features=with_marks(mdp, at.features, found.marks),
@@ -292,7 +294,7 @@ def _untaken(at: Setting) -> Iterator[Found]:
     if not found.pairs.any():
         return
     closed = found.close(whole.mdp)
-    seen = Trajectories.of(closed, coordinates(closed, at.features), at.demonstrations)
+    seen = Units.trajectories(closed, coordinates(closed, at.features), at.demonstrations)
     base = seen.whole.fit(at.options, near=at.base)
     many, gain = int(found.pairs.sum()), float(at.base.point.loss) - float(base.point.loss)
     worth = f"{gain / found.observed_steps:.2g} nats a step"
@@ -362,15 +364,15 @@ def _trajectories(at: Setting) -> Iterator[Found]:
     if many < 4 or many == at.demonstrations.steps:  # loose pairs are nobody's
         return
     p_value = trajectory_p_value(seen, at.base, seed=at.seed)
-    plain = degrees(seen, single_type(seen, at.base))
+    plain = degrees(seen, single_kind(seen, at.base))
 
-    def sought(shared: bool) -> Types:
+    def sought(shared: bool) -> Kinds:
         how = {"rounds": 60, "tolerance": COMPARED, "seed": at.seed, "shared": shared}
         quick, starts = replace(at.options, max_steps=20), 2 if shared else 6
         return search(seen, quick, at.base, 2, starts=starts, **how)
 
     found = sought(True)
-    noises = sorted(_temperature(seen.whole.space, fitted.point.x) for fitted in found.fits)
+    noises = sorted(_temperature(seen.whole.space, fitted.point.x) for fitted in found.experts)
     yield (
         "all trajectories have one noise",
         "two levels of noise",

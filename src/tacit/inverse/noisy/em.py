@@ -1,8 +1,10 @@
-"""EM for trajectories of unknown type: every type a noisy expert, every trajectory of one type.
+"""Demonstrators of several kinds, and nobody knows which unit is of which: EM, and what that costs.
 
-The E-step gives each trajectory its chances of being of each type, from the likelihood of its
-actions. The M-step is the step likelihood on counts weighted by those chances, begun where the last
-one ended: it need not reach the maximum, only rise, so that no round lowers the likelihood.
+A unit is a trajectory, and kinds are types of noisy experts; or it is a single step, and a kind
+without utility is a lapse, which acts at random. The expectation step gives each unit its chances
+of being of each kind, from the likelihood of its actions. The maximisation step is the step
+likelihood on counts weighted by those chances, begun where the last one ended: it need not reach
+the maximum, only rise, so that no round lowers the likelihood.
 """
 
 from __future__ import annotations
@@ -16,9 +18,10 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.engine.backends import backend_of
 from tacit.engine.soft_search import Point, point_at
-from tacit.inference.numerics import covariance_root
+from tacit.inference.numerics import covariance_root, weighted_products
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.inference import advantages, information
+from tacit.inverse.noisy.known import Label, Range
 from tacit.inverse.noisy.steps import Coordinates, Steps
 from tacit.inverse.parameters import inverse_information
 from tacit.model.mdp import MDP
@@ -26,6 +29,8 @@ from tacit.model.mdp import MDP
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
+# Largest share of units of kinds that want nothing.
+MOST = 0.999
 # Rounds from every start before the best goes on, and the gain (nats) that ends those.
 SHORT, ROUGH = 15, 1e-2
 # Iterations of k-means.
@@ -46,76 +51,107 @@ class Search:
         free_reward: let reward weights take either sign.
         tolerance: projected gradient to reach, relative to the number of steps.
         max_steps: most evaluations of the loss.
-        bounds: {number of a coefficient: (least, largest)}, where not the usual ones.
+        bounds: {coefficient: (least, largest)}, where not the usual ones.
     """
 
     free_reward: bool = False
     tolerance: float = 1e-9
     max_steps: int = 20
-    bounds: Mapping[int, tuple[None, None]] = field(default_factory=dict, hash=False)
+    bounds: Mapping[Label, Range] = field(default_factory=dict, hash=False)
 
 
-@dataclass(frozen=True, eq=False)
-class Trajectories:
-    """Trajectories as rows of counts.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Units:
+    """What is of one kind: trajectories, or single steps, which are alike cell by cell.
 
     Attributes:
-        table: sparse [E, S * A] how often each trajectory took each action in each state.
+        table: sparse [U, S * A] how often each unit took each action in each state.
+        repeats: [U] how many units there are like it.
         whole: the likelihood of all steps.
+        cells: whether a unit is a step: the chances of all that could be done are known then.
     """
 
     table: csr_matrix
+    repeats: np.ndarray
     whole: Steps
+    cells: bool = False
 
     @classmethod
-    def of(cls, mdp: MDP, space: Coordinates, seen: Demonstrations) -> Trajectories:
-        """The rows of these demonstrations."""
+    def trajectories(cls, mdp: MDP, space: Coordinates, seen: Demonstrations) -> Units:
+        """The trajectories of these demonstrations."""
         from scipy.sparse import csr_matrix
 
         index = seen.states.astype(np.int64) * mdp.actions + seen.actions
         shape = (seen.episodes, mdp.states * mdp.actions)
         table = csr_matrix((np.ones(seen.steps), index, seen.offsets), shape=shape)
         table.sum_duplicates()
-        return cls(table, Steps.of(mdp, space, seen))
+        return cls(table=table, repeats=np.ones(seen.episodes), whole=Steps.of(mdp, space, seen))
+
+    @classmethod
+    def steps(cls, whole: Steps) -> Units:
+        """Single steps: a unit for every pair of state and action, as often as it was seen."""
+        from scipy.sparse import csr_matrix, eye_array
+
+        table = csr_matrix(eye_array(whole.counts.size))
+        return cls(table=table, repeats=whole.counts.ravel(), whole=whole, cells=True)
 
     def __len__(self) -> int:
-        return len(self.table.indptr) - 1
+        return len(self.repeats)
 
     def parts(self, membership: np.ndarray) -> list[Steps]:
-        """The likelihood of each type, every trajectory weighted by its chances [E, T]."""
-        counts = np.asarray(self.table.T @ membership).T
+        """The likelihood of each kind, every unit weighted by its chances [U, T]."""
+        counts = np.asarray(self.table.T @ (self.repeats[:, None] * membership)).T
         return [self.whole.reweighted(c.reshape(self.whole.counts.shape)) for c in counts]
 
+    def expected(self, kinds: Kinds) -> np.ndarray:
+        """[U] how many single steps of each kind there are on average where these were."""
+        total = np.exp(log_chances(self, kinds.fits, kinds.shares)).sum(axis=1)
+        chosen = total.reshape(self.whole.counts.shape) * self.whole.mdp.choices
+        return (self.whole.visits[:, None] * chosen).ravel()
+
     def sums(self, tables: np.ndarray) -> np.ndarray:
-        """[E, n] sums of tables [n, S, A] over every trajectory."""
+        """[U, n] sums of tables [n, S, A] over every unit."""
         return np.asarray(self.table @ tables.reshape(len(tables), -1).T)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Types:
-    """Where EM stands.
+class Kinds:
+    """Where EM stands: what each kind wants, and which unit is of which.
 
     Attributes:
-        fits: one per type.
-        shares: [T] of the trajectories.
-        membership: [E, T] chances that each trajectory is of each type, under these fits.
-        trace: log-likelihood of all actions, round after round; the last is that of the fits.
+        fits: one per kind; None for a kind that wants nothing and acts at random.
+        shares: [T] of the units.
+        membership: [U, T] chances that each unit is of each kind, under these fits.
+        trace: log-likelihood of all actions less the penalties, round after round; the last is that
+            of the fits.
         converged: whether the gain was down to the tolerance.
+        given: whether the shares are known.
     """
 
-    fits: tuple[Fit, ...]
+    fits: tuple[Fit | None, ...]
     shares: np.ndarray
     membership: np.ndarray
     trace: tuple[float, ...]
     converged: bool
+    given: bool = False
+
+    @property
+    def experts(self) -> tuple[Fit, ...]:
+        """The fits of the kinds that want something, which come first."""
+        return tuple(one for one in self.fits if one is not None)
 
     @property
     def log_likelihood(self) -> float:
         """Of all actions."""
-        return self.trace[-1]
+        return self.trace[-1] + _penalty(self.experts)
 
-    def sorted(self) -> Types:
-        """The same, the most frequent type first."""
+    @property
+    def degrees(self) -> int:
+        """How many shares are free."""
+        return 0 if self.given else len(self.fits) - 1
+
+    def sorted(self) -> Kinds:
+        """The same, the most frequent kind first."""
         order = np.argsort(-self.shares, kind="stable")
         return replace(
             self,
@@ -125,68 +161,77 @@ class Types:
         )
 
 
-def single_type(seen: Trajectories, pooled: Fit) -> Types:
-    """The fit of all trajectories together, as the only type."""
-    return Types(
+def single_kind(units: Units, pooled: Fit) -> Kinds:
+    """The fit of all units together, as the only kind."""
+    return Kinds(
         fits=(pooled,),
         shares=np.ones(1),
-        membership=np.ones((len(seen), 1)),
+        membership=np.ones((len(units), 1)),
         trace=(-float(pooled.point.loss),),
         converged=pooled.converged,
     )
 
 
-def log_policies(fits: Sequence[Fit]) -> np.ndarray:
-    """[T, S, A] logarithms of the policies; what underflowed counts as the smallest number."""
-    policies = np.stack([np.asarray(one.point.policy) for one in fits])
-    return np.log(np.maximum(policies, np.finfo(np.float64).tiny))
+def random_policy(steps: Steps) -> np.ndarray:
+    """[S, A] every available action as likely."""
+    choices = steps.mdp.choices
+    return choices / choices.sum(axis=1, keepdims=True)
+
+
+def log_chances(units: Units, fits: Sequence[Fit | None], shares: np.ndarray) -> np.ndarray:
+    """[U, T] logarithms of the chances of each unit and kind; what underflows is the smallest."""
+    tiny, idle = np.finfo(np.float64).tiny, random_policy(units.whole)
+    policies = np.stack([idle if one is None else one.point.policy for one in fits])
+    return units.sums(np.log(np.maximum(policies, tiny))) + np.log(np.maximum(shares, tiny))
 
 
 def expectation(
-    seen: Trajectories, fits: Sequence[Fit], shares: np.ndarray
+    units: Units, fits: Sequence[Fit | None], shares: np.ndarray
 ) -> tuple[np.ndarray, float]:
-    """[E, T] chances that each trajectory is of each type, and the log-likelihood of all."""
+    """[U, T] chances that each unit is of each kind, and the log-likelihood of all."""
     from scipy.special import logsumexp
 
-    tiny = np.finfo(np.float64).tiny
-    each = seen.sums(log_policies(fits)) + np.log(np.maximum(shares, tiny))
+    each = log_chances(units, fits, shares)
     total = np.asarray(logsumexp(each, axis=1))
-    return np.exp(each - total[:, None]), float(total.sum())
+    return np.exp(each - total[:, None]), float(units.repeats @ total)
 
 
 def climb(
-    seen: Trajectories,
+    units: Units,
     options: Search,
-    begin: Types,
+    begin: Kinds,
     *,
     rounds: int,
     tolerance: float,
     shared: bool = False,
     upper: Sequence[np.ndarray] | None = None,
-) -> Types:
-    """The types after EM from `begin`: at rest, or after so many rounds.
+) -> Kinds:
+    """The kinds after EM from `begin`: at rest, or after so many rounds.
 
     Args:
-        seen: the trajectories.
-        options: of the fit of one type.
-        begin: chances of the trajectories, and fits to search from.
+        units: what is of one kind.
+        options: of the fit of one kind.
+        begin: chances of the units, and fits to search from.
         rounds: most rounds.
         tolerance: gain (nats) still to come, by the rate of the last rounds, that ends the search.
-        shared: whether the types share weights and prices and differ in their noise alone.
-        upper: one [D] per type, the largest parameters allowed; none by default.
+        shared: whether the kinds share weights and prices and differ in their noise alone.
+        upper: one [D] per kind that wants something, the largest parameters allowed; none by
+            default.
     """
-    fits, shares, chances = begin.fits, begin.shares, begin.membership
+    fits, shares, chances = begin.experts, begin.shares, begin.membership
+    idle, tops = (None,) * (len(begin.fits) - len(fits)), upper or (None,) * len(fits)
     trace, before, converged = list(begin.trace), np.inf, False
     for _ in range(rounds):
-        shares = chances.mean(axis=0)
-        parts = seen.parts(chances)
-        tops = [None] * len(fits) if upper is None else list(upper)
+        if not begin.given:
+            shares = _shares(units.repeats @ chances, len(fits))
+        parts = units.parts(chances)[: len(fits)]
         if shared:
             fits = scaled_fits(parts, options, fits)
         else:
             pairs = zip(parts, fits, tops, strict=True)
             fits = tuple(part.fit(options, near=near, upper=top) for part, near, top in pairs)
-        chances, likely = expectation(seen, fits, shares)
+        chances, likely = expectation(units, (*fits, *idle), shares)
+        likely -= _penalty(fits)
         gain = likely - trace[-1] if trace else np.inf
         trace.append(likely)
         rest = gain * gain / (before - gain) if before > gain else np.inf
@@ -194,13 +239,92 @@ def climb(
             converged = True
             break
         before = gain
-    return Types(
-        fits=tuple(fits), shares=shares, membership=chances, trace=tuple(trace), converged=converged
+    return Kinds(
+        fits=(*fits, *idle),
+        shares=shares,
+        membership=chances,
+        trace=tuple(trace),
+        converged=converged,
+        given=begin.given,
     )
 
 
+def _shares(sizes: np.ndarray, experts: int) -> np.ndarray:
+    """[T] shares of kinds of these sizes [T]; those of the first, who want something, are some."""
+    shares = sizes / sizes.sum()
+    least = (1.0 - MOST) * (experts < len(sizes))
+    wanting = max(float(shares[:experts].sum()), 1e-300)
+    if wanting < least:
+        shares[:experts] *= least / wanting
+        shares[experts:] *= (1.0 - least) / shares[experts:].sum()
+    return shares
+
+
+def _penalty(fits: Sequence[Fit]) -> float:
+    """What the ridges of these fits take off the log-likelihood."""
+    return sum(0.5 * float(one.problem.ridge @ one.point.x**2) for one in fits)
+
+
+def observed_information(units: Units, kinds: Kinds) -> tuple[np.ndarray, np.ndarray]:
+    """[n, n] about the parameters of all kinds, then logits of shares, and [n] bool, the free.
+
+    By Louis (1982): the information of the complete data less the covariance, given what was seen,
+    of its scores. Of single steps it is the expected one: what they might have been is known.
+    """
+    mdp, space, experts = units.whole.mdp, units.whole.space, kinds.experts
+    many, first = len(kinds.fits), len(experts) * space.size
+    repeats = units.expected(kinds) if units.cells else units.repeats
+    parts = replace(units, repeats=repeats).parts(kinds.membership)
+    complete = np.zeros((first + many - 1, first + many - 1))
+    shares = np.diag(kinds.shares) - np.outer(kinds.shares, kinds.shares)
+    complete[first:, first:] = repeats.sum() * shares[:-1, :-1]
+    scores = np.zeros((many, len(units), len(complete)))
+    scores[:, :, first:] = (np.eye(many) - kinds.shares)[:, None, :-1]
+    for k, one in enumerate(experts):
+        own, table = slice(k * space.size, (k + 1) * space.size), advantages(mdp, space, one)
+        scores[k, :, own] = units.sums(table)
+        complete[own, own] = information(table, one.point.policy, parts[k].visits)
+        complete[own, own] += np.diag(one.problem.ridge)
+    chances = kinds.membership.T
+    scores -= (chances[:, :, None] * scores).sum(axis=0)
+    for apart, chance in zip(scores, chances, strict=True):
+        complete -= weighted_products(apart.T, repeats * chance)
+    free = [*(one.free for one in experts), np.full(many - 1, not kinds.given)]
+    return complete, np.concatenate(free)
+
+
+def lost_information(units: Units, kinds: Kinds) -> tuple[list[np.ndarray], np.ndarray]:
+    """One [D, D] per kind, information that not knowing the memberships takes, and [T] errors.
+
+    Of the observed information the part is lost that the other kinds and the shares could imitate.
+    The errors are the standard errors of the shares.
+    """
+    mdp, space = units.whole.mdp, units.whole.space
+    full, free = observed_information(units, kinds)
+    size, last = space.size, slice(len(kinds.experts) * space.size, None)
+    lost = []
+    for k, (one, part) in enumerate(
+        zip(kinds.experts, units.parts(kinds.membership), strict=False)
+    ):
+        own = slice(k * size, (k + 1) * size)
+        scores = advantages(mdp, space, one)
+        complete = information(scores, one.point.policy, part.visits) + np.diag(one.problem.ridge)
+        others = free.copy()
+        others[own] = False
+        inverse, _ = inverse_information(full, others)
+        left = full[own, own] - full[own] @ inverse @ full[:, own]
+        lost.append(complete - 0.5 * (left + left.T))
+    inverse, blind = inverse_information(full, free)
+    # The shares move with their logarithms relative to the last one's.
+    slope = (np.diag(kinds.shares) - np.outer(kinds.shares, kinds.shares))[:, :-1]
+    spread = np.sqrt(np.maximum(np.diagonal(slope @ inverse[last, last] @ slope.T), 0.0))
+    if np.abs(blind[:, last]).max(initial=0.0) > 1e-5:
+        spread[:] = np.inf
+    return lost, spread
+
+
 def search(
-    seen: Trajectories,
+    units: Units,
     options: Search,
     pooled: Fit,
     types: int,
@@ -210,14 +334,14 @@ def search(
     tolerance: float,
     seed: int,
     shared: bool = False,
-) -> Types:
+) -> Kinds:
     """The likeliest so many types found from several starts, the most frequent first.
 
     Half of the starts group trajectories by their scores, half deal them out at random; each gets a
     few rounds, and the best goes on.
 
     Args:
-        seen: the trajectories.
+        units: the trajectories.
         options: of the fit of one type.
         pooled: the fit of all trajectories together.
         types: how many.
@@ -228,19 +352,19 @@ def search(
         shared: as in `climb`.
     """
     if types == 1:
-        return single_type(seen, pooled)
+        return single_kind(units, pooled)
     rng = np.random.default_rng(seed)
-    directions = trajectory_directions(seen, pooled)
+    directions = trajectory_directions(units, pooled)
     best = None
     for number in range(starts):
         if number % 2:
-            member = rng.permutation(np.arange(len(seen)) % types)
+            member = rng.permutation(np.arange(len(units)) % types)
         else:
             member = k_means(rng, directions, types)
         # Nobody is certain at the start: a trajectory dealt out wrongly must be able to leave.
-        chances = np.full((len(seen), types), 0.2 / types)
-        chances[np.arange(len(seen)), member] += 0.8
-        begin = Types(
+        chances = np.full((len(units), types), 0.2 / types)
+        chances[np.arange(len(units)), member] += 0.8
+        begin = Kinds(
             fits=(pooled,) * types,
             shares=chances.mean(axis=0),
             membership=chances,
@@ -248,24 +372,24 @@ def search(
             converged=False,
         )
         found = climb(
-            seen, options, begin, rounds=min(SHORT, rounds), tolerance=ROUGH, shared=shared
+            units, options, begin, rounds=min(SHORT, rounds), tolerance=ROUGH, shared=shared
         )
         if best is None or found.log_likelihood > best.log_likelihood:
             best = found
     assert best is not None  # there is a start
     left = max(rounds - len(best.trace), 1)
-    return climb(seen, options, best, rounds=left, tolerance=tolerance, shared=shared).sorted()
+    return climb(units, options, best, rounds=left, tolerance=tolerance, shared=shared).sorted()
 
 
-def trajectory_directions(seen: Trajectories, pooled: Fit) -> np.ndarray:
+def trajectory_directions(units: Units, pooled: Fit) -> np.ndarray:
     """[E, n] scores of the trajectories in the fit of all, in units of their chance variation."""
-    mdp, space = seen.whole.mdp, seen.whole.space
+    mdp, space = units.whole.mdp, units.whole.space
     scores = advantages(mdp, space, pooled)
-    fisher = information(scores, pooled.point.policy, seen.whole.visits)
+    fisher = information(scores, pooled.point.policy, units.whole.visits)
     covariance, _ = inverse_information(fisher, np.ones(space.size, bool))
-    lengths = np.asarray(seen.table.sum(axis=1)).reshape(-1, 1)
+    lengths = np.asarray(units.table.sum(axis=1)).reshape(-1, 1)
     # A score grows like the square root of the length if all is chance: one scale for all lengths.
-    return seen.sums(scores) @ covariance_root(covariance) * np.sqrt(lengths.sum() / lengths)
+    return units.sums(scores) @ covariance_root(covariance) * np.sqrt(lengths.sum() / lengths)
 
 
 def k_means(rng: np.random.Generator, points: np.ndarray, groups: int) -> np.ndarray:
@@ -348,24 +472,24 @@ def fit_direction(
     return total, points
 
 
-def trajectory_p_value(seen: Trajectories, base: Fit, *, seed: int = 0) -> float:
+def trajectory_p_value(units: Units, base: Fit, *, seed: int = 0) -> float:
     """Chance that trajectories of one type scatter as much as these; NaN where they are too many.
 
     The scatter of their scores in units of the information; its law by actions redrawn at the
     visited states, each draw corrected by one score step instead of a refit.
     """
-    whole = seen.whole
+    whole = units.whole
     if whole.counts.sum() > LARGEST:
         return np.nan
     policy, actions = np.asarray(base.point.policy), whole.mdp.actions
     scores = advantages(whole.mdp, whole.space, base)[base.free]
     fisher = information(scores, policy, whole.visits)
     inverse, _ = inverse_information(fisher, np.ones(len(scores), bool))
-    own = seen.table.tocoo()
+    own = units.table.tocoo()
     # One row a step: its trajectory and its state.
     often = own.data.astype(np.int64)
     row, state = np.repeat(own.row, often), np.repeat(own.col // actions, often)
-    visits = np.zeros((len(seen), whole.mdp.states))
+    visits = np.zeros((len(units), whole.mdp.states))
     np.add.at(visits, (row, state), 1.0)
     per_state = np.einsum("dsa,esa,sa->sde", scores, scores, policy)
     each = np.tensordot(visits, per_state, 1)  # [E, D, D] information of every trajectory
@@ -375,10 +499,10 @@ def trajectory_p_value(seen: Trajectories, base: Fit, *, seed: int = 0) -> float
         return float(np.einsum("ed,df,ef->", left, inverse, left))
 
     rng, edges = np.random.default_rng(seed), np.cumsum(policy, axis=1)[state]
-    observed, larger = scatter(seen.sums(scores)), 0
+    observed, larger = scatter(units.sums(scores)), 0
     for _ in range(DRAWS):
         drawn = (rng.random(len(state))[:, None] > edges[:, :-1]).sum(axis=1)
-        sums = np.zeros((len(seen), len(scores)))
+        sums = np.zeros((len(units), len(scores)))
         np.add.at(sums, row, scores[:, state, drawn].T)
         larger += scatter(sums) >= observed
     return (1.0 + larger) / (1.0 + DRAWS)

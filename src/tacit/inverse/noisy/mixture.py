@@ -25,7 +25,7 @@ from tacit.inverse.diagnostics import Identification, untested
 from tacit.inverse.expectations import check_task, random_loss
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.counted import uncounted_findings
-from tacit.inverse.noisy.em import Search, Trajectories, Types, climb, search
+from tacit.inverse.noisy.em import Kinds, Search, Units, climb, lost_information, search
 from tacit.inverse.noisy.evidence import evidence_of
 from tacit.inverse.noisy.likelihood import Likelihood, report
 from tacit.inverse.noisy.steps import Steps, coordinates
@@ -33,7 +33,6 @@ from tacit.inverse.noisy.types import (
     COMPARED,
     constraint_tests,
     degrees,
-    lost_information,
     schwarz,
     share_intervals,
     type_findings,
@@ -202,10 +201,10 @@ class Mixture:
                 f"a mixture of {self.types or 'several'} types needs at least {max(wanted, 2)} "
                 f"trajectories; got {demonstrations.episodes}"
             )
-        seen = Trajectories.of(mdp, coordinates(mdp, features), demonstrations)
+        units = Units.trajectories(mdp, coordinates(mdp, features), demonstrations)
         with unwatched():  # hundreds of small fits: none is a stage of its own
-            tried, criteria, found = self._search(seen)
-            recovery = _report(self, features, demonstrations, seen, found, tried, criteria)
+            tried, criteria, found = self._search(units)
+            recovery = _report(self, features, demonstrations, units, found, tried, criteria)
         return delivered(recovery, throw)
 
     @staticmethod
@@ -213,22 +212,22 @@ class Mixture:
         """The `MixtureRecovery` saved in this folder."""
         return MixtureRecovery.load(folder)
 
-    def _search(self, seen: Trajectories) -> tuple[np.ndarray, np.ndarray, Types]:
+    def _search(self, units: Units) -> tuple[np.ndarray, np.ndarray, Kinds]:
         """[M] numbers of types tried, [M] their BIC, and the types of the smallest, at rest."""
         options = Search(self.free_reward)
-        pooled = seen.whole.fit(replace(options, max_steps=300))
-        most = min(self.most, len(seen))
+        pooled = units.whole.fit(replace(options, max_steps=300))
+        most = min(self.most, len(units))
         numbers = sorted({1, self.types}) if self.types else list(range(1, most + 1))
         enough = max(COMPARED, self.tolerance)
-        sought = partial(search, seen, options, pooled, starts=self.starts, seed=self.seed)
+        sought = partial(search, units, options, pooled, starts=self.starts, seed=self.seed)
         found = [sought(n, rounds=self.max_rounds, tolerance=enough) for n in numbers]
-        steps = int(seen.whole.counts.sum())
-        criteria = np.array([schwarz(degrees(seen, t), t.log_likelihood, steps) for t in found])
+        steps = int(units.whole.counts.sum())
+        criteria = np.array([schwarz(degrees(units, t), t.log_likelihood, steps) for t in found])
         at = numbers.index(self.types) if self.types else int(np.argmin(criteria))
         best = found[at]
         if len(best.fits) > 1:
             left = max(self.max_rounds - len(best.trace), 1)
-            best = climb(seen, options, best, rounds=left, tolerance=self.tolerance).sorted()
+            best = climb(units, options, best, rounds=left, tolerance=self.tolerance).sorted()
         return np.array(numbers), criteria, best
 
 
@@ -236,34 +235,34 @@ def _report(
     options: Mixture,
     features: Features,
     demonstrations: Demonstrations,
-    seen: Trajectories,
-    full: Types,
+    units: Units,
+    full: Kinds,
     tried: np.ndarray,
     criteria: np.ndarray,
 ) -> MixtureRecovery:
     """The `MixtureRecovery` of these types."""
-    whole, how = seen.whole, Search(options.free_reward, max_steps=300)
+    whole, how = units.whole, Search(options.free_reward, max_steps=300)
     inner = Likelihood(options.free_reward, options.level, seed=options.seed)
-    many = len(full.fits)
+    many = len(full.experts)
     if many == 1:
         kept, errors = full, np.zeros(1)
         recoveries = [inner.fit(whole.mdp, features, demonstrations, throw=False)]
     else:
         kept, verdicts = constraint_tests(
-            seen,
+            units,
             full,
             Search(options.free_reward),
             level=options.level,
             rounds=options.max_rounds,
             seed=options.seed,
         )
-        tops = [one.problem.upper for one in kept.fits]
-        kept = climb(seen, how, kept, rounds=2, tolerance=options.tolerance, upper=tops)
+        tops = [one.problem.upper for one in kept.experts]
+        kept = climb(units, how, kept, rounds=2, tolerance=options.tolerance, upper=tops)
         kept = replace(kept, converged=full.converged)
-        lost, errors = lost_information(seen, kept)
+        lost, errors = lost_information(units, kept)
         parts = [
             replace(part, lost=less)
-            for part, less in zip(seen.parts(kept.membership), lost, strict=True)
+            for part, less in zip(units.parts(kept.membership), lost, strict=True)
         ]
         recoveries = [
             _type_recovery(options, inner, features, demonstrations, kept, full, parts, verdicts, k)
@@ -271,7 +270,7 @@ def _report(
         ]
     slopes = [
         part.fit(replace(how, max_steps=1), near=one, upper=one.problem.upper).projected_gradient
-        for part, one in zip(seen.parts(kept.membership), kept.fits, strict=True)
+        for part, one in zip(units.parts(kept.membership), kept.experts, strict=True)
     ]
     gaps = [one.certificate.feature_gap for one in recoveries]
     status = status_of(converged=kept.converged, proven=many == 1)
@@ -291,7 +290,7 @@ def _report(
         log_likelihood=kept.log_likelihood,
         null_log_likelihood=-random_loss(whole.counts, whole.mdp.choices),
         observed_steps=int(whole.counts.sum()),
-        degrees=degrees(seen, kept),
+        degrees=degrees(units, kept),
         tried=tried,
         criteria=criteria,
         status=worst_of([status, *(one.status for one in recoveries)]),
@@ -311,8 +310,8 @@ def _type_recovery(
     inner: Likelihood,
     features: Features,
     demonstrations: Demonstrations,
-    kept: Types,
-    full: Types,
+    kept: Kinds,
+    full: Kinds,
     parts: Sequence[Steps],
     verdicts: Sequence[Verdict],
     k: int,
@@ -329,8 +328,8 @@ def _type_recovery(
         features,
         tally,
         steps,
-        wide=evidence_of(tally, steps, full.fits[k], inner.max_steps),
-        kept=kept.fits[k],
+        wide=evidence_of(tally, steps, full.experts[k], inner.max_steps),
+        kept=kept.experts[k],
         verdict=verdicts[k],
         goodness=untested("which trajectories are of this type is not known for certain"),
     )

@@ -25,9 +25,9 @@ from tacit.inference.numerics import TWO_SIDED
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy import table_scores
 from tacit.inverse.noisy.boltzmann import Fit
-from tacit.inverse.noisy.em import Search, Trajectories, Types, climb
+from tacit.inverse.noisy.em import Kinds, Search, Units, climb, observed_information
 from tacit.inverse.noisy.inference import advantages, information
-from tacit.inverse.noisy.steps import Steps, coordinates, of_constraints
+from tacit.inverse.noisy.steps import Steps, coordinates, of_constraints, priced
 from tacit.inverse.parameters import inverse_information
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -46,10 +46,10 @@ def schwarz(degrees: int, log_likelihood: float, steps: int) -> float:
     return degrees * float(np.log(max(steps, 1))) - 2.0 * log_likelihood
 
 
-def degrees(seen: Trajectories, types: Types) -> int:
+def degrees(units: Units, kinds: Kinds) -> int:
     """How many numbers were fitted: coefficients off their bounds that show, and free shares."""
-    total = len(types.fits) - 1
-    for one, part in zip(types.fits, seen.parts(types.membership), strict=True):
+    total, parts = kinds.degrees, units.parts(kinds.membership)
+    for one, part in zip(kinds.experts, parts, strict=False):
         scores = advantages(part.mdp, part.space, one)
         fisher = information(scores, one.point.policy, part.visits)
         _, blind = inverse_information(fisher, one.free)
@@ -58,68 +58,82 @@ def degrees(seen: Trajectories, types: Types) -> int:
 
 
 def constraint_tests(
-    seen: Trajectories, full: Types, how: Search, *, level: float, rounds: int, seed: int
-) -> tuple[Types, list[Verdict]]:
-    """The types with only the constraints that they are shown to need, and a verdict on each type.
+    units: Units,
+    full: Kinds,
+    how: Search,
+    *,
+    level: float,
+    rounds: int,
+    seed: int,
+    tolerance: float = COMPARED,
+) -> tuple[Kinds, list[Verdict]]:
+    """The kinds with only the constraints that they are shown to need, and a verdict on each kind.
 
-    Each test is a likelihood ratio: EM is run again without the constraints in that type. They are
-    adjusted by Holm's method over all types and constraints; those of one type that can stand in
+    Each test is a likelihood ratio: EM is run again without the constraints in that kind. They are
+    adjusted by Holm's method over all kinds and constraints; those of one kind that can stand in
     for each other are tested as a set.
 
     Args:
-        seen: the trajectories.
-        full: the types with every constraint.
-        how: an M-step searches.
+        units: what is of one kind.
+        full: the kinds with every constraint.
+        how: a maximisation step searches.
         level: of the tests.
         rounds: most rounds of EM, each test.
         seed: of the simulated laws.
+        tolerance: gain (nats) still to come that ends EM, each test.
     """
-    space, many = seen.whole.space, len(full.fits)
-    count, size = space.constraints, space.size
+    space, experts = units.whole.space, full.experts
+    many, count, size = len(experts), space.constraints, space.size
     if not full.converged or not count:
-        return full, [Verdict.of(np.ones(count)) for _ in full.fits]
+        return full, [Verdict.of(np.ones(count)) for _ in experts]
 
-    def as_tested(types: Types) -> BoundedFit[Types]:
-        shares = np.full(many - 1, np.inf)  # their logits
-        problems = [one.problem for one in types.fits]
+    def as_tested(kinds: Kinds) -> BoundedFit[Kinds]:
+        problems = [one.problem for one in kinds.experts]
+        logits = np.full(full.degrees, np.inf)
         return BoundedFit(
-            fitted=types,
-            loss=-types.log_likelihood,
-            x=np.concatenate([*(one.point.x for one in types.fits), np.zeros(many - 1)]),
-            lower=np.concatenate([*(one.lower for one in problems), -shares]),
-            upper=np.concatenate([*(one.upper for one in problems), shares]),
-            law=lambda: ScoreLaw(observed_information(seen, types)[0]),
+            fitted=kinds,
+            loss=-kinds.log_likelihood,
+            x=np.concatenate([*(one.point.x for one in kinds.experts), np.zeros(full.degrees)]),
+            lower=np.concatenate([*(one.lower for one in problems), -logits]),
+            upper=np.concatenate([*(one.upper for one in problems), logits]),
+            law=lambda: law_of(kinds),
         )
 
+    def law_of(kinds: Kinds) -> ScoreLaw:
+        moving = slice(many * size + full.degrees)
+        return ScoreLaw(observed_information(units, kinds)[0][moving, moving])
+
     @cache
-    def restricted(members: tuple[int, ...]) -> BoundedFit[Types]:
+    def restricted(members: tuple[int, ...]) -> BoundedFit[Kinds]:
         own = [[m % count for m in members if m // count == k] for k in range(many)]
         tops = [
             np.where(of_constraints(space.blocks, part, size), 0.0, one.problem.upper)
-            for part, one in zip(own, full.fits, strict=True)
+            for part, one in zip(own, experts, strict=True)
         ]
-        start = replace(full, trace=())
-        about = {"rounds": rounds, "tolerance": COMPARED, "upper": tops}
-        return as_tested(climb(seen, how, start, **about))
+        about = {"rounds": rounds, "tolerance": tolerance, "upper": tops}
+        return as_tested(climb(units, how, replace(full, trace=()), **about))
 
-    whole, steps = as_tested(full), float(seen.whole.counts.sum())
+    whole, steps = as_tested(full), float(units.whole.counts.sum())
     groups = [range(k * count, (k + 1) * count) for k in range(many)]
-    rules = {"level": level, "steps": steps, "seed": seed, "groups": groups}
+    known = [priced(space.blocks, one.problem.lower) for one in experts]
+    given = [k * count + g for k, one in enumerate(known) for g in one]
+    rules = {"level": level, "steps": steps, "seed": seed, "groups": groups, "given": given}
     kept, verdict = active_constraints(whole, many * count, restricted, **rules)
 
-    def without(members: Sequence[int]) -> Trial[Types]:
+    def without(members: Sequence[int]) -> Trial[Kinds]:
         less = restricted(tuple(sorted(members))) if len(members) else whole
         return Trial(less.fitted, less.loss, int(less.free.sum()), lambda: 1.0)
 
     told = []
-    for group in groups:
+    for group, own in zip(groups, known, strict=True):
         mine, first = slice(group.start, group.stop), group.start
         sets = [
             ConstraintSet(tuple(m - first for m in one.members), one.p_value)
             for one in verdict.sets
             if one.members[0] in group
         ]
-        chosen = selection_of(group, without, steps)
+        fixed = [first + g for g in own]
+        chosen = selection_of([m for m in group if m not in fixed], without, steps, fixed)
         chosen = replace(chosen, members=tuple(m - first for m in chosen.members))
         told.append(
             Verdict(
@@ -134,64 +148,6 @@ def constraint_tests(
     return kept, told
 
 
-def observed_information(seen: Trajectories, types: Types) -> tuple[np.ndarray, np.ndarray]:
-    """[T D + T - 1, same] of all types and the logits of their shares, and [same] bool, the free.
-
-    By Louis (1982): the information of the complete data less the covariance, given what was seen,
-    of its scores.
-    """
-    mdp, space = seen.whole.mdp, seen.whole.space
-    chances, many, size = types.membership, len(types.fits), space.size
-    tables = [advantages(mdp, space, one) for one in types.fits]
-    scores = np.stack([seen.sums(table) for table in tables])  # [T, E, D]
-    parts = seen.parts(chances)
-    rows = [slice(k * size, (k + 1) * size) for k in range(many)]
-    last = slice(many * size, many * size + many - 1)
-    full = np.zeros((last.stop, last.stop))
-    for k in range(many):
-        full[rows[k], rows[k]] = information(tables[k], types.fits[k].point.policy, parts[k].visits)
-        for j in range(many):
-            # Covariance of "is of type k" and "is of type j", trajectory by trajectory.
-            both = chances[:, k] * ((k == j) - chances[:, j])
-            full[rows[k], rows[j]] -= (scores[k] * both[:, None]).T @ scores[j]
-            if j < many - 1:
-                column = (scores[k] * both[:, None]).sum(axis=0)
-                full[rows[k], last.start + j] -= column
-                full[last.start + j, rows[k]] -= column
-            if max(j, k) < many - 1:
-                shares = types.shares[k] * ((k == j) - types.shares[j]) * len(chances)
-                full[last.start + k, last.start + j] = shares - both.sum()
-    return full, np.concatenate([*(one.free for one in types.fits), np.ones(many - 1, bool)])
-
-
-def lost_information(seen: Trajectories, types: Types) -> tuple[list[np.ndarray], np.ndarray]:
-    """One [D, D] per type, information that not knowing the memberships takes, and [T] errors.
-
-    Of the observed information the part is lost that the other types and the shares could imitate.
-    The errors are the standard errors of the shares.
-    """
-    mdp, space = seen.whole.mdp, seen.whole.space
-    full, free = observed_information(seen, types)
-    size, last = space.size, slice(len(types.fits) * space.size, None)
-    lost = []
-    for k, (one, part) in enumerate(zip(types.fits, seen.parts(types.membership), strict=True)):
-        own = slice(k * size, (k + 1) * size)
-        scores = advantages(mdp, space, one)
-        complete = information(scores, one.point.policy, part.visits)
-        others = free.copy()
-        others[own] = False
-        inverse, _ = inverse_information(full, others)
-        left = full[own, own] - full[own] @ inverse @ full[:, own]
-        lost.append(complete - 0.5 * (left + left.T))
-    inverse, blind = inverse_information(full, free)
-    # The shares move with their logarithms relative to the last one's.
-    slope = (np.diag(types.shares) - np.outer(types.shares, types.shares))[:, :-1]
-    spread = np.sqrt(np.maximum(np.diagonal(slope @ inverse[last, last] @ slope.T), 0.0))
-    if np.abs(blind[:, last]).max(initial=0.0) > 1e-5:
-        spread[:] = np.inf
-    return lost, spread
-
-
 def share_intervals(shares: np.ndarray, errors: np.ndarray) -> np.ndarray:
     """[T, 2] 95 % intervals of shares with these standard errors, on the logit scale."""
     if len(shares) == 1:
@@ -204,7 +160,7 @@ def share_intervals(shares: np.ndarray, errors: np.ndarray) -> np.ndarray:
 
 
 def type_findings(
-    types: Types, tried: np.ndarray, criteria: np.ndarray, *, given: bool, starts: int
+    types: Kinds, tried: np.ndarray, criteria: np.ndarray, *, given: bool, starts: int
 ) -> list[Finding]:
     """How many types there are, and how well trajectories can be told apart.
 
