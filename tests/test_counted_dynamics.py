@@ -1,8 +1,10 @@
 """Counted dynamics: intervals that hold although the world itself was estimated from steps."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
+import polars
 import pytest
 
 import oracles
@@ -250,3 +252,50 @@ def test_the_variance_of_a_row_is_that_of_its_steps_its_pool_and_its_pull():
     slopes[0, 0, :, 0] = f[rows.states[0]]
     found = rows.covariance(lambda part: slopes[part])
     np.testing.assert_allclose(found, [[wanted]], rtol=1e-12)
+
+
+def test_a_log_gives_the_same_numbers_in_a_folder_and_in_python(tmp_path, capsys):
+    """Without transitions.csv: both count where actions lead by one constructor."""
+    place = tmp_path / "p"
+    place.mkdir()
+    mdp, features, policy = world(np.random.default_rng(8), states=8)
+    states = tuple(f"place {s}" for s in range(8))
+    layout = tacit.worlds.Layout(state_names=states, action_names=("left", "right", "wait"))
+    seen = tacit.simulate(mdp, policy, trajectories=40, steps=30, seed=1)
+    polars.DataFrame(seen.columns(states, layout.action_names)).write_csv(
+        place / "demonstrations.csv"
+    )
+    table = {name: features.reward[..., d].mean(axis=1) for d, name in enumerate("ab")}
+    table["c"] = features.costs[0][..., 0].mean(axis=1)
+    polars.DataFrame({"state": states, **table}).write_csv(place / "features.csv")
+    (place / "problem.toml").write_text(
+        'discount = 0.9\n[features]\nreward = ["a", "b"]\ncosts = [["c"]]\n'
+        f"[names]\nactions = {list(layout.action_names)}\n[transitions]\nprior = 0.5\n"
+    )
+    words = ["recover", str(place), "--out", str(tmp_path / "run"), "--no-report"]
+    assert main([*words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    frame = polars.read_csv(place / "demonstrations.csv")
+    log = tacit.Demonstrations.from_frame(frame, layout)
+    maps = polars.read_csv(place / "features.csv")
+    ours = tacit.recover(
+        MDP.from_transitions(log, discount=0.9, n_states=8, n_actions=3, prior=0.5),
+        Features(
+            maps.select("a", "b").to_numpy(), [maps.select("c").to_numpy()], ["a", "b"], ["c"]
+        ),
+        log,
+    )
+    theirs = tacit.Recovery.load(tmp_path / "run")
+    assert theirs.identification.dynamics is not None
+    for one, other in ((ours, theirs), (ours.parameters, theirs.parameters)):
+        for name in ("reward_weights", "multipliers", "budgets", "estimates", "standard_errors"):
+            if hasattr(one, name):
+                np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    np.testing.assert_array_equal(ours.parameters.intervals, theirs.parameters.intervals)
+    np.testing.assert_array_equal(ours.parameters.p_values, theirs.parameters.p_values)
+    assert ours.identification.p_values.tolist() == theirs.identification.p_values.tolist()
+    assert told["parameters"]["standard_errors"] == ours.parameters.standard_errors.tolist()
+    own = {line for line in ours.summary().splitlines() if any(map(str.isdigit, line))}
+    shown = theirs.summary()
+    assert own
+    assert all(line in shown for line in own)  # to the last digit shown

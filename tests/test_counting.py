@@ -9,8 +9,9 @@ import tacit
 from tacit import MDP, Demonstrations, InvalidDemonstrations, InvalidModel
 from tacit.files.arrays import write_arrays
 from tacit.files.formats import read_arrays
-from tacit.model.counts import CHUNK, Over, Prior, Unvisited, count_transitions
+from tacit.model.counts import CHUNK, count_transitions
 from tacit.model.evidence import Evidence
+from tacit.model.prior import Over, Prior, Unvisited
 from tacit.model.transitions import Layout
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1), st.integers(0, 3)), min_size=1)

@@ -16,10 +16,9 @@ import tacit
 from experts import hill_expert
 from strategies import examples, problems
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.tally import Moves, Scatter, Spread, Tally, counts_of, tally_of
+from tacit.data.tally import Moves, Scatter, Spread, Tally, counts_of, group_sums, tally_of
 from tacit.errors import InvalidDemonstrations
 from tacit.inverse.expectations import moves_of
-from tacit.model.counts import group_sums
 
 # Of sums of some hundred numbers, each rounded to about 1e-16 of the largest.
 ROUNDING = 1e-12
@@ -133,7 +132,7 @@ def test_spread_and_scatter_are_those_of_sums_taken_one_by_one(problem, seed):
 
 @pytest.mark.parametrize("limit", [0, 10**6], ids=["sparse", "dense"])
 def test_sums_by_group_are_those_of_the_rows_one_by_one(limit, monkeypatch):
-    monkeypatch.setattr("tacit.model.counts.DENSE_GROUPS", limit)
+    monkeypatch.setattr("tacit.data.tally.DENSE_GROUPS", limit)
     rng = np.random.default_rng(0)
     offsets = np.array([0, 1, 4, 5, 12])
     places, weights = rng.integers(0, 6, size=12), rng.random(12)

@@ -1,7 +1,6 @@
 """Sampling weights of rows: read, kept, counted in the likelihood, and refused elsewhere."""
 
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 import pytest
@@ -9,12 +8,11 @@ from scipy.optimize import minimize
 
 import tacit
 from tacit.data.tally import Tally
-from tacit.folders.problem import first_states
 from tacit.folders.runs import Run, data_hashes
-from tacit.folders.settings import Settings
 from tacit.inverse.findings import Kind
 from tacit.show.page import recovery_document
 from tacit.show.tables import by_state
+from text_form import save_text
 
 # Three states, two actions: 0 stays, 1 goes on.
 MOVES = np.zeros((3, 2, 3))
@@ -254,8 +252,8 @@ def test_the_unit_of_weights_may_be_as_large_as_numbers_are(world, weighted):
     np.testing.assert_allclose(large.shares, seen.shares, rtol=1e-14)
 
 
-def test_first_states_that_are_counted_are_weighted(world):
-    plain = world[2]
+def test_first_states_that_are_counted_are_weighted(world, tmp_path):
+    mdp, features, plain = world
     partial = np.arange(plain.episodes) % 5 == 0
     weights = np.random.default_rng(5).uniform(0.1, 4.0, plain.steps)
     seen = replace(plain, weights=weights, partial=partial)
@@ -263,8 +261,15 @@ def test_first_states_that_are_counted_are_weighted(world):
     total = np.array([weights[begun][seen.states[begun] == s].sum() for s in range(3)])
     counted = tacit.MDP.from_transitions(seen, discount=0.7)
     np.testing.assert_allclose(counted.initial, total / total.sum(), rtol=1e-12)
-    shares, _ = first_states(cast(Settings, None), seen, 3)
-    np.testing.assert_allclose(shares, total / total.sum(), rtol=1e-12)
+    place = save_text(tacit.runs.Problem(mdp, features, seen), tmp_path / "problem")
+    settings = (place / "problem.toml").read_text().splitlines()
+    kept = [line for line in settings if not line.startswith("initial")]
+    (place / "problem.toml").write_text("\n".join(kept))
+    for name in ("transitions.csv", None):  # known, and counted
+        start = tacit.runs.Problem.load(place).mdp.initial
+        np.testing.assert_allclose(start, total / total.sum(), rtol=1e-12)
+        if name:
+            (place / name).unlink()
 
 
 def test_a_posterior_takes_no_weights_for_counts(weighted):

@@ -15,8 +15,8 @@ from tacit.inverse.joint.goals import planned
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.joint.trips import between
 from tacit.inverse.recovery import Recovery
-from tacit.model import found as numbered
 from tacit.model.mdp import MDP
+from tacit.model.names import number_of
 from tacit.model.objective import Features, Objective
 
 # Relative change by which elasticities are taken: its square is far below what anybody prints.
@@ -96,7 +96,7 @@ def elasticities(
     """
     network, own = _task(recovery, mdp, features)
     names = recovery.parameters.names
-    place = numbered(feature, len(names), names, "coefficient")
+    place = number_of(feature, len(names), names, "coefficient")
     mask = np.ones((network.states, 1)) if where is None else np.asarray(where, float)
     mask = mask.reshape(network.states, -1)
 

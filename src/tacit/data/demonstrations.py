@@ -18,7 +18,7 @@ from tacit.files.arrays import write_arrays
 from tacit.files.atomic import LARGEST, naming
 from tacit.files.columns import flags, integers, texts
 from tacit.files.tables import Progress, write_columns
-from tacit.model import first_unavailable
+from tacit.model.available import first_unavailable
 from tacit.model.transitions import Layout, read_only
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ the data. The sums of parts add up to those of the whole: `a + b`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, TypeVar, cast
 from weakref import WeakKeyDictionary, ref
@@ -16,20 +16,24 @@ import numpy as np
 from tacit.data import Horizons
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations
-from tacit.model import first_unavailable, sparse_moments
-from tacit.model.counts import group_sums
+from tacit.model.available import first_unavailable
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, is_sparse, known_rest
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
     from tacit.data.observed import Observed
+    from tacit.model.objective import FeatureTable
 
 Sums = TypeVar("Sums")  # over episodes, which can be added up
 # Model entries up to which sums over demonstrations are kept until they are asked for again: one
 # fit asks for the same sums several times, for the search, the tests and the findings.
 KEPT = 100_000
 _kept: WeakKeyDictionary[Demonstrations, tuple[ref[MDP], dict]] = WeakKeyDictionary()
+# Entries of a table of groups that is kept dense.
+DENSE_GROUPS = 1_000_000
 # Steps looked at in one go: the successor lists of all would not fit for millions.
 AT_ONCE = 1_000_000
 
@@ -387,3 +391,56 @@ def impossible_rows(mdp: MDP, seen: Demonstrations) -> tuple[np.ndarray, np.ndar
         met = (likely & (mdp.transitions.states[at] == where[:, None])).any(axis=1)
         found.append(rows[np.isin(moves, kinds[~met])] if not met.all() else rows[:0])
     return np.concatenate(found), after
+
+
+def group_sums(
+    weights: np.ndarray | None, places: np.ndarray, offsets: np.ndarray, size: int
+) -> np.ndarray | csr_matrix:
+    """[G, n] sums of the rows' weights [N] at their places [N], by group; sparse if large.
+
+    Args:
+        weights: of the rows; None where each counts 1.
+        places: from 0 to n - 1.
+        offsets: [G + 1] group g holds the rows offsets[g] to offsets[g + 1], at least one.
+        size: n.
+    """
+    many = len(offsets) - 1
+    if many * size > DENSE_GROUPS:
+        from scipy.sparse import csr_matrix
+
+        weights = np.ones(len(places)) if weights is None else weights
+        return csr_matrix((weights, places, offsets), shape=(many, size))
+    index = np.zeros(len(places), np.int64)
+    index[offsets[1:-1]] = size
+    np.cumsum(index, out=index)
+    index += places
+    sums = np.bincount(index, weights, minlength=many * size)
+    return sums.reshape(many, size).astype(np.float64, copy=False)
+
+
+def sparse_moments(
+    maps: Sequence[FeatureTable],
+    groups: np.ndarray,
+    weights: np.ndarray,
+    states: np.ndarray,
+    last: tuple[np.ndarray, np.ndarray],
+) -> tuple[np.ndarray, np.ndarray]:
+    """([D], [D]) means over groups of sums of state features, and squared distances from them.
+
+    Args:
+        maps: [S, D_k] each.
+        groups: [N] the group of each visit, 0 to G - 1.
+        weights: [N] of each visit.
+        states: [N] where it was.
+        last: ([G], [G]) one more state of each group, and its weight.
+    """
+    from scipy.sparse import csr_array, hstack
+
+    number = len(last[0])
+    shape, places = (number, maps[0].shape[0]), (np.arange(number), last[0])
+    visits = csr_array((weights, (groups, states)), shape=shape)
+    visits = visits + csr_array((last[1], places), shape=shape)
+    sums = csr_array(hstack([csr_array(visits @ csr_array(table)) for table in maps]))
+    means = np.asarray(sums.sum(axis=0)).ravel() / number
+    squares = np.asarray((sums * sums).sum(axis=0)).ravel() - number * means**2
+    return means, np.maximum(squares, 0.0)

@@ -6,8 +6,9 @@ Each part comes from arrays or from a text table. It is saved as arrays.
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,6 @@ from tacit.folders.reading import (
     SEEN,
     FeatureTable,
     bad_line,
-    naming_states,
     one_of,
     read_demonstrations,
     read_feature_table,
@@ -51,11 +51,12 @@ from tacit.inverse.joint.goals import link_size
 from tacit.inverse.joint.trips import BadTrip, Trips
 from tacit.inverse.noisy.known import Bounds
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.model.ends import steps_to_end
+from tacit.model.counts import start_shares
+from tacit.model.ends import EndUnreached
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
-from tacit.model.transitions import Layout, Transitions, with_directions
+from tacit.model.transitions import Layout, with_directions
 
 NEEDED = "a problem needs features.csv or features.npz, or features of the states in problem.toml"
 
@@ -280,24 +281,73 @@ def _from_text(
         known, names = names.actions, replace(names, actions=actions)
         if table and not known:  # what a state alone says needs no names of actions
             there = table.available(names, settings)
-    layout = names.layout(settings)
-    start = given_start(settings, names.states, table)
+    start, said = _start(settings, names, table, demonstrations)
     if lists is None:
         assert demonstrations is not None
-        return _estimated(settings, names, layout, demonstrations, start, there)
-    notes = told_to_stay(settings)
-    if start is None and settings.goal and demonstrations is None:
-        start = np.full(len(names.states), 1.0 / len(names.states))  # of no account
-    if start is None:
-        start, said = first_states(settings, demonstrations, len(names.states))
-        notes += () if settings.goal else said  # trips start where they do
-    assert there is not None
-    with naming_states(settings, lists, start, there, names):
-        mdp = MDP(lists, start, network_discount(settings, lists, there), available=there)
-    if demonstrations is not None and seen is not None:
+        make = partial(
+            MDP.from_transitions,
+            demonstrations,
+            n_states=len(names.states),
+            n_actions=len(names.actions),
+            initial=start,
+            prior=settings.prior,
+            unvisited=settings.unvisited,
+            absorbing=np.flatnonzero(absorbing_states(settings, names.states)),
+            available=there,
+        )
+    else:
+        if start is None:
+            start = start_shares(demonstrations, len(names.states))
+        make = partial(MDP, lists, start, available=there)
+    mdp, layout = _model(make, settings, names), names.layout(settings)
+    if mdp.evidence is not None:
+        said = mdp.evidence.sentences(layout, ends=mdp.ends)
+    elif demonstrations is not None and seen is not None:
         with naming(seen, InvalidDemonstrations):
             demonstrations.check(mdp)
-    return {"mdp": mdp, "layout": layout, "demonstrations": demonstrations, "notes": notes}
+    return {"mdp": mdp, "layout": layout, "demonstrations": demonstrations, "notes": said}
+
+
+def _model(make: Callable[..., MDP], settings: Settings, names: Names) -> MDP:
+    """What `make` makes at the discount of the settings, or at 0 where only its trips end."""
+    try:
+        return make(discount=settings.discount)
+    except EndUnreached as error:
+        if settings.goal:
+            return make(discount=0.0)
+        lost = listed([repr(names.states[s]) for s in error.states], NAMED)
+        raise InvalidModel(
+            f"{settings.path}: discount = 1 needs an end, a state without transitions, that every "
+            f"state can reach; got {lost}, from where none is reached: correct the transitions, "
+            "or take a discount below 1"
+        ) from None
+    except InvalidModel as error:
+        raise InvalidModel(f"{settings.path.parent}: {error}") from None
+
+
+def _start(
+    settings: Settings,
+    names: Names,
+    table: FeatureTable | None,
+    demonstrations: Demonstrations | None,
+) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    """[S] the distribution of the first state, None where it is counted; sentences about that."""
+    notes = told_to_stay(settings)
+    if (start := given_start(settings, names.states, table)) is not None:
+        return start, notes
+    whole = 0 if demonstrations is None else int((~demonstrations.partial).sum())
+    if settings.goal and not whole:  # of no account: trips start where they do
+        return np.full(len(names.states), 1.0 / len(names.states)), notes
+    if not whole:
+        raise InvalidModel(
+            f'{settings.path} must give initial, such as initial = "name of a state": there are no '
+            "demonstrations seen from their start to take it from"
+        )
+    said = (
+        f"Where episodes start was not given: the shares of the first states of {whole} "
+        "episodes were taken."
+    )
+    return None, notes if settings.goal else (*notes, said)
 
 
 def from_archive(
@@ -327,15 +377,6 @@ def from_archive(
     return {"mdp": mdp, "layout": layout, "demonstrations": demonstrations, "notes": notes}
 
 
-def network_discount(settings: Settings, moves: Transitions, there: np.ndarray) -> float:
-    """The discount of the model: that of the file, or 0 where only its trips end."""
-    assert settings.discount is not None
-    if not settings.goal or settings.discount < 1.0:
-        return settings.discount
-    model = MDP(moves, np.eye(len(there))[0], 0.0, available=there)
-    return 1.0 if np.isfinite(steps_to_end(model)).all() else 0.0
-
-
 def told_to_stay(settings: Settings) -> tuple[str, ...]:
     """The sentence on states in which time goes on though nothing leaves them."""
     if not settings.absorbing:
@@ -345,60 +386,6 @@ def told_to_stay(settings: Settings) -> tuple[str, ...]:
         "[transitions] names them absorbing."
     )
     return (Finding(said, Kind.ASSUMED, number=len(settings.absorbing)),)
-
-
-def first_states(
-    settings: Settings, demonstrations: Demonstrations | None, states: int
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    """[S] the shares of the first states that were seen, and the sentence that says so."""
-    whole = None if demonstrations is None else np.flatnonzero(~demonstrations.partial)
-    if demonstrations is None or whole is None or not len(whole):
-        raise InvalidModel(
-            f'{settings.path} must give initial, such as initial = "name of a state": there are no '
-            "demonstrations seen from their start to take it from"
-        )
-    rows, begins = demonstrations.offsets[:-1][whole], demonstrations.states
-    rows = rows[(begins[rows] >= 0) & (begins[rows] < states)]
-    total = np.bincount(begins[rows], demonstrations.shares[rows], states)
-    note = (
-        f"Where episodes start was not given: the shares of the first states of {len(whole)} "
-        "episodes were taken."
-    )
-    return total / (total.sum() or 1.0), (note,)
-
-
-def _estimated(
-    settings: Settings,
-    names: Names,
-    layout: Layout,
-    demonstrations: Demonstrations,
-    start: np.ndarray | None,
-    there: np.ndarray | None,
-) -> dict[str, Any]:
-    discount = settings.discount or 0.0
-    mdp = MDP.from_transitions(
-        demonstrations,
-        discount=min(discount, 0.5),
-        n_states=len(names.states),
-        n_actions=len(names.actions),
-        initial=start,
-        prior=settings.prior,
-        unvisited=settings.unvisited,
-        absorbing=np.flatnonzero(absorbing_states(settings, names.states)),
-        available=there,
-    )
-    if discount == 1.0:
-        discount = network_discount(settings, mdp.transitions, mdp.available)
-    with naming_states(settings, mdp.transitions, mdp.initial, mdp.available, names):
-        mdp = replace(mdp, discount=discount)
-    evidence = mdp.evidence
-    assert evidence is not None
-    return {
-        "mdp": mdp,
-        "layout": layout,
-        "demonstrations": demonstrations,
-        "notes": evidence.sentences(layout, ends=mdp.ends),
-    }
 
 
 def _truth(folder: Path, settings: Settings, features: Features) -> Objective | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,10 +17,9 @@ from tacit.files.tables import Progress, Table, open_table
 from tacit.folders.settings import Names, Settings, looks_numeric, numbered, numbers
 from tacit.inverse.findings import Finding, Kind, listed
 from tacit.inverse.joint.trips import BadTrip
-from tacit.model.ends import steps_to_end
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.model.transitions import Layout, Transitions
+from tacit.model.transitions import Layout
 
 if TYPE_CHECKING:
     from tacit.model.objective import GivenTable
@@ -319,32 +317,6 @@ def bad_line(path: Path, error: BadTrip, layout: Layout, seen: Demonstrations) -
     place = error.row - int(seen.offsets[error.trajectory])
     row = int(np.flatnonzero(first)[error.trajectory]) + place
     return table.fault(row if order is None else int(order[row]), said)
-
-
-@contextmanager
-def naming_states(
-    settings: Settings,
-    transitions: Transitions,
-    initial: np.ndarray,
-    available: np.ndarray | None,
-    names: Names,
-) -> Iterator[None]:
-    """Inside, an `InvalidModel` is told with the file, and by name which state reaches no end."""
-    try:
-        yield
-    except InvalidModel as error:
-        if settings.discount != 1.0:
-            raise InvalidModel(f"{settings.path.parent}: {error}") from None
-        model = MDP(transitions, initial, 0.0, available=available)
-        lost = np.flatnonzero(~np.isfinite(steps_to_end(model)))
-        if not len(lost):
-            raise InvalidModel(f"{settings.path.parent}: {error}") from None
-        shown = listed([repr(names.states[s]) for s in lost], NAMED)
-        raise InvalidModel(
-            f"{settings.path}: discount = 1 needs an end, a state without transitions, that every "
-            f"state can reach; got {shown}, from where none is reached: correct the transitions, "
-            "or take a discount below 1"
-        ) from None
 
 
 def availability(mdp: MDP, layout: Layout, folder: Path | None) -> tuple[Finding, ...]:

@@ -16,7 +16,7 @@ from tacit.errors import InvalidModel
 from tacit.files.atomic import check_text, naming
 from tacit.files.columns import did_you_mean
 from tacit.inverse.joint.trips import UNENDED
-from tacit.model.counts import Prior
+from tacit.model.prior import Prior
 from tacit.model.transitions import Layout
 
 if TYPE_CHECKING:

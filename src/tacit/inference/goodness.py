@@ -16,6 +16,7 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, PartitionedDemonstrations
+from tacit.data.tally import group_sums
 from tacit.inference.numerics import (
     first_largest,
     gamma_tails,
@@ -25,7 +26,6 @@ from tacit.inference.numerics import (
     weighted_products,
 )
 from tacit.inference.sequence import BINS, EVENTS, SequenceSums
-from tacit.model.counts import group_sums
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

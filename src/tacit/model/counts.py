@@ -1,38 +1,29 @@
-"""Observed transitions become counts, and counts with a prior become estimated dynamics.
+"""Observed transitions become counts.
 
 Counts are sparse and mergeable: parts of a stream are counted one by one and added up, so that
-millions of rows need little more memory than the distinct transitions among them. Rows of any kind
-are summed by group and place in the same way.
+millions of rows need little more memory than the distinct transitions among them.
 """
 
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from enum import Enum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.columns import integers
-from tacit.model import ObservedSteps, guessed_rows
-from tacit.model.transitions import Transitions, read_only
+from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array, csr_matrix
+    from scipy.sparse import csr_array
 
     from tacit.data.demonstrations import Demonstrations
 
-# Entries of a table of groups that is kept dense.
-DENSE_GROUPS = 1_000_000
-
-Choice = TypeVar("Choice", bound=Enum)
-
 # Rows counted at once: their keys fit in a few dozen MiB.
 CHUNK = 2_000_000
-# Most entries [S, A, S] of a prior that reaches all states: 400 MB of probabilities and numbers.
-LARGEST = 30_000_000
+NONE = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +124,17 @@ def count_transitions(
     return total
 
 
+class ObservedSteps(NamedTuple):
+    """Transitions that were observed, and what is known of where episodes ended."""
+
+    states: ArrayLike  # [N] where each step with a known outcome began
+    actions: ArrayLike  # [N] what was done there
+    next_states: ArrayLike  # [N] where it led
+    ends: np.ndarray = NONE  # distinct states in which an episode ended, and nothing was done
+    stays: np.ndarray = NONE  # distinct states in which one ended and all that was done stayed
+    uncounted: int = 0  # number of last steps whose outcome was not recorded
+
+
 def observed_steps(demonstrations: Demonstrations) -> ObservedSteps:
     """The steps of `Demonstrations` whose outcome is known: all but some last ones.
 
@@ -158,16 +160,27 @@ def observed_steps(demonstrations: Demonstrations) -> ObservedSteps:
             "clear `ended`, or let it lead to a state of its own (rollouts: ends=np.full(S, S))"
         )
     acted = np.isin(ends, demonstrations.states)
-    whole = ~demonstrations.partial
     return ObservedSteps(
         states=states,
         actions=demonstrations.actions[known],
         next_states=following,
-        starts=demonstrations.states[demonstrations.offsets[:-1][whole]],
         ends=ends[~acted],
         stays=ends[acted],
         uncounted=int(demonstrations.steps - known.sum()),
     )
+
+
+def start_shares(demonstrations: Demonstrations | None, states: int) -> np.ndarray:
+    """[S] the shares of the first states of the episodes that were seen from their start."""
+    whole = None if demonstrations is None else ~demonstrations.partial
+    if demonstrations is None or whole is None or not whole.any():
+        raise InvalidModel(
+            "initial must be given, a distribution [S] or the number of a state: no episode was "
+            "seen from its start"
+        )
+    rows = demonstrations.offsets[:-1][whole]
+    total = np.bincount(demonstrations.states[rows], demonstrations.shares[rows], states)
+    return total / total.sum()
 
 
 def _column(values: ArrayLike, name: str) -> np.ndarray:
@@ -194,184 +207,3 @@ def _size(given: int | None, seen: int, name: str) -> int:
     if not whole or given < 1:
         raise InvalidDemonstrations(f"{name} must be a positive integer; got {given!r:.60}")
     return int(given)
-
-
-class Over(Enum):
-    """Where the pseudo-counts of a row go."""
-
-    SUCCESSORS = "successors"
-    ALL = "all"
-    STAY = "stay"
-    GIVEN = "given"
-
-
-class Unvisited(Enum):
-    """What happens to a pair of state and action that was never seen."""
-
-    PRIOR = "prior"
-    STAY = "stay"
-    REFUSE = "refuse"
-
-
-@dataclass(frozen=True, eq=False)
-class Prior:
-    """Pseudo-counts added to the observed steps, as many in every row (state, action).
-
-    Attributes:
-        strength: pseudo-count of a row; 0 takes the observed shares as they are.
-        over: where it goes, in equal parts: the `SUCCESSORS` of the state that were seen under
-            any action (of a state that was never left, itself), `ALL` states, or the state itself,
-            `STAY`. Or a guess of the transitions, in any form that `MDP` takes: the pseudo-count
-            then follows it (read back from a file, only that it was `GIVEN` is known).
-    """
-
-    strength: float = 1.0
-    over: Transitions = Over.SUCCESSORS
-
-    def __post_init__(self) -> None:
-        try:
-            strength = float(self.strength)
-        except (TypeError, ValueError):
-            strength = np.nan
-        if not 0.0 <= strength < np.inf:
-            raise InvalidModel(
-                f"a prior's strength must be a number of steps, 0 or more; got {self.strength!r}"
-            )
-        object.__setattr__(self, "strength", strength)
-        if isinstance(self.over, str):
-            object.__setattr__(self, "over", _one_of(Over, self.over, "a prior's `over`"))
-
-    @property
-    def kind(self) -> Over:
-        """Where the pseudo-count goes; `GIVEN` for a guess of the transitions."""
-        return self.over if isinstance(self.over, Over) else Over.GIVEN
-
-    @property
-    def sentence(self) -> str:
-        """What was assumed, for people."""
-        if self.strength == 0:
-            return "No pseudo-count was added: every observed share was taken as it is."
-        places = {
-            Over.SUCCESSORS: "spread evenly over the successors seen from that state",
-            Over.ALL: "spread evenly over all states",
-            Over.STAY: "all of it on the state itself",
-            Over.GIVEN: "divided as in a given guess of the transitions",
-        }
-        return (
-            f"A pseudo-count of {self.strength:g} was added to each pair of state and action, "
-            f"{places[self.kind]}."
-        )
-
-    def means(self, counts: TransitionCounts) -> csr_array:
-        """[S * A, S] shares of the pseudo-count, as a scipy.sparse CSR array of distributions."""
-        from scipy.sparse import csr_array, eye_array
-
-        size, actions = counts.states, counts.actions
-        each = np.repeat(np.arange(size), actions)
-        if not isinstance(self.over, Over):
-            return guessed_rows(self.over, size, actions)
-        if self.over is Over.GIVEN:
-            raise InvalidModel("a prior that follows a guess needs the guess: over=transitions")
-        if self.over is Over.ALL:
-            if size * actions * size > LARGEST:
-                raise InvalidModel(
-                    "a prior over all states needs S * A * S entries, at most "
-                    f"{LARGEST}; got {size * actions * size}: choose Over.SUCCESSORS"
-                )
-            return csr_array(np.full((size * actions, size), 1.0 / size))
-        stay = csr_array(eye_array(size))
-        if self.over is Over.STAY:
-            return stay[each]
-        # Distinct (state, next state), whatever the action.
-        pairs = np.unique((counts.rows // actions) * size + counts.next_states)
-        own, following = np.divmod(pairs, size)
-        many = np.bincount(own, minlength=size)
-        seen = csr_array((1.0 / many[own], (own, following)), shape=(size, size))
-        lost = csr_array(stay.multiply((many == 0)[:, None]))
-        return csr_array(seen + lost)[each]
-
-
-def posterior(
-    counts: TransitionCounts,
-    prior: Prior,
-    unvisited: Unvisited,
-    absorbing: np.ndarray,
-    available: np.ndarray | None = None,
-) -> tuple[csr_array, np.ndarray]:
-    """([S * A, S] estimated transitions as CSR, [S, A] observed steps and pseudo-count of a row).
-
-    Args:
-        counts: what was seen.
-        prior: the pseudo-counts.
-        unvisited: how rows that were never seen are filled.
-        absorbing: [S] bool, states known to be left by nothing. Their rows stay for certain, with
-            infinitely many steps behind them.
-        available: [S, A] bool, which pairs there are; rows of others are empty, for certain. None:
-            all of them.
-    """
-    from scipy.sparse import csr_array, diags_array, eye_array
-
-    size, actions = counts.states, counts.actions
-    visits = counts.visits.ravel()
-    lost = np.zeros(size * actions, bool) if available is None else ~available.ravel()
-    certain = np.repeat(absorbing, actions) | lost
-    empty = (visits == 0) & ~certain
-    if unvisited is Unvisited.REFUSE and empty.any():
-        state, action = divmod(int(np.argmax(empty)), actions)
-        raise InvalidModel(
-            f"every action must have been seen in every state; {int(empty.sum())} of "
-            f"{size * actions} pairs were not, the first (state {state}, action {action})"
-        )
-    means = prior.means(counts)
-    stay = csr_array(eye_array(size))[np.repeat(np.arange(size), actions)]
-    still = certain | (empty if unvisited is Unvisited.STAY else np.zeros_like(empty))
-    # A row without data and without a pseudo-count still needs a mean: where a step would lead.
-    weight = np.where(empty & (prior.strength == 0), 1.0, prior.strength)
-    total = np.where(still, 1.0, np.where(empty, weight, visits + prior.strength))
-    mixed = diags_array(1.0 / total) @ (
-        diags_array(np.where(still, 0.0, 1.0)) @ counts.matrix
-        + diags_array(np.where(still, 0.0, weight)) @ means
-        + diags_array(still.astype(np.float64)) @ stay
-    )
-    mixed = csr_array(mixed if available is None else diags_array(1.0 - lost) @ mixed)
-    mixed.eliminate_zeros()
-    behind = np.where(certain, np.inf, visits + prior.strength)
-    return mixed, behind.reshape(size, actions)
-
-
-def _one_of(kind: type[Choice], given: object, name: str) -> Choice:
-    try:
-        return kind(given)
-    except ValueError:
-        words = ", ".join(repr(member.value) for member in kind if member is not Over.GIVEN)
-        raise InvalidModel(f"{name} must be one of {words}; got {given!r:.60}") from None
-
-
-def unvisited_rule(given: Unvisited | str) -> Unvisited:
-    """The rule of that name, or as it is given."""
-    return _one_of(Unvisited, given, "unvisited")
-
-
-def group_sums(
-    weights: np.ndarray | None, places: np.ndarray, offsets: np.ndarray, size: int
-) -> np.ndarray | csr_matrix:
-    """[G, n] sums of the rows' weights [N] at their places [N], by group; sparse if large.
-
-    Args:
-        weights: of the rows; None where each counts 1.
-        places: from 0 to n - 1.
-        offsets: [G + 1] group g holds the rows offsets[g] to offsets[g + 1], at least one.
-        size: n.
-    """
-    many = len(offsets) - 1
-    if many * size > DENSE_GROUPS:
-        from scipy.sparse import csr_matrix
-
-        weights = np.ones(len(places)) if weights is None else weights
-        return csr_matrix((weights, places, offsets), shape=(many, size))
-    index = np.zeros(len(places), np.int64)
-    index[offsets[1:-1]] = size
-    np.cumsum(index, out=index)
-    index += places
-    sums = np.bincount(index, weights, minlength=many * size)
-    return sums.reshape(many, size).astype(np.float64, copy=False)

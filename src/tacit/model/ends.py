@@ -38,20 +38,34 @@ LAST_DIGITS = 16.0 * np.finfo(np.float64).eps
 ROUNDING = 1e-10
 
 
+class EndUnreached(InvalidModel):
+    """At discount 1 there are states from which no end can be reached: no sum there is finite.
+
+    Attributes:
+        states: [M] those states.
+    """
+
+    def __init__(self, message: str, states: Sequence[int] | np.ndarray = ()) -> None:
+        super().__init__(message)
+        self.states = states
+
+
 def check_ends_are_reached(mdp: MDP) -> None:
-    """`InvalidModel` unless every state can reach an end: without a discount all sums need one."""
+    """`EndUnreached` unless every state can reach an end."""
     if not mdp.ends.any():
-        raise InvalidModel(
+        raise EndUnreached(
             "discount must be in [0, 1), or 1 where every state can reach an end; got 1, and no "
-            "state is an end: an end has no available action (all of available[s] false)"
+            "state is an end: an end has no available action (all of available[s] false)",
+            np.arange(mdp.states),
         )
     lost = np.flatnonzero(~np.isfinite(steps_to_end(mdp)))
     if len(lost):
         more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
-        raise InvalidModel(
+        raise EndUnreached(
             f"discount 1 needs an end that every state can reach; state {lost[0]}{more} reaches "
             "none: leave it out, make an action that leads on available, make it an end itself "
-            "(all of available[s] false), or take a discount in [0, 1)"
+            "(all of available[s] false), or take a discount in [0, 1)",
+            lost,
         )
 
 

@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from numbers import Real
-from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.model import first_unavailable
-from tacit.model.counts import (
-    Over,
-    Prior,
-    TransitionCounts,
-    Unvisited,
-    count_transitions,
-    observed_steps,
-    posterior,
-    unvisited_rule,
-)
+from tacit.errors import InvalidModel
+from tacit.files.wording import listed
+from tacit.model.prior import Over, Prior, Unvisited, unvisited_rule
 from tacit.model.transitions import Layout, Successors, numbers, read_only
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-    from tacit.data.demonstrations import Demonstrations
 
 # A row seen fewer times than this is thin: its largest share has a standard error above 0.2.
 THIN = 5
@@ -245,139 +229,3 @@ class Evidence:
 
 def _many(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def listed(items: Sequence[str], most: int | None = None) -> str:
-    """The items as one phrase: a, b and c; beyond `most` of them, how many more there are."""
-    shown = list(items)
-    if most is not None and len(shown) > most:
-        shown = [*shown[:most], f"{len(shown) - most} more"]
-    return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1]
-
-
-def estimated(
-    states: ArrayLike | Demonstrations,
-    actions: ArrayLike | None,
-    next_states: ArrayLike | None,
-    *,
-    n_states: int | None,
-    n_actions: int | None,
-    initial: ArrayLike | None,
-    prior: Prior | float | None,
-    unvisited: Unvisited | str,
-    absorbing: ArrayLike,
-    available: ArrayLike | None,
-) -> tuple[csr_array, ArrayLike, Evidence, np.ndarray | None]:
-    """([S * A, S] transitions, [S] initial distribution, what they rest on, [S, A] available).
-
-    The arguments are those of `MDP.from_transitions`.
-    """
-    prior, rule = _prior(prior), unvisited_rule(unvisited)
-    starts = ends = stays = np.zeros(0, np.int64)
-    uncounted, shares = 0, None
-    if hasattr(states, "offsets"):
-        if actions is not None or next_states is not None:
-            raise InvalidDemonstrations("demonstrations hold their own actions and next states")
-        whole = cast("Demonstrations", states)
-        seen = observed_steps(whole)
-        # Steps with an unknown outcome are not counted, but their states and actions exist.
-        if n_states is None:
-            n_states = max(int(whole.states.max()), int(whole.final_states.max())) + 1
-        if n_actions is None:
-            n_actions = int(whole.actions.max()) + 1
-        starts, ends, stays, uncounted = seen.starts, seen.ends, seen.stays, seen.uncounted
-        shares = whole.shares[whole.offsets[:-1][~whole.partial]]
-        states, actions, next_states = seen.states, seen.actions, seen.next_states
-    columns = cast("tuple[ArrayLike, ArrayLike, ArrayLike]", (states, actions, next_states))
-    counts = count_transitions(*columns, n_states=n_states, n_actions=n_actions)
-    known = _absorbing(absorbing, stays, counts.states)
-    choices = _available(available, ends[~known[ends]], counts)
-    transitions, behind = posterior(counts, prior, rule, known, choices)
-    counted = len(starts) if initial is None else 0
-    visits = counts.visits
-    ways = np.bincount(counts.rows, minlength=visits.size).reshape(visits.shape)
-    sure = bool((visits >= 2).any() and (ways[visits >= 2] == 1).all())
-    evidence = Evidence(
-        visits,
-        behind,
-        prior,
-        unvisited=rule,
-        uncounted=uncounted,
-        episodes=counted,
-        deterministic=sure,
-    )
-    return transitions, _start(initial, starts, shares, counts.states), evidence, choices
-
-
-def _prior(given: Prior | float | None) -> Prior:
-    """The prior; a number is its strength."""
-    if given is None or isinstance(given, Prior):
-        return given or Prior()
-    if isinstance(given, bool) or not isinstance(given, Real):
-        raise InvalidModel(
-            f"prior must be a Prior, or the pseudo-count of a row; got {given!r:.60}"
-        )
-    return Prior(float(given))
-
-
-def _absorbing(given: ArrayLike, ends: np.ndarray, states: int) -> np.ndarray:
-    """[S] bool, the states that are said to be left by nothing."""
-    listed = np.concatenate([np.atleast_1d(numbers(given, "absorbing", None)), ends])
-    if not np.isin(listed, np.arange(states)).all():
-        raise InvalidModel(f"absorbing must list states in 0..{states - 1}; got {given!r:.60}")
-    return np.isin(np.arange(states), listed)
-
-
-def _available(
-    given: ArrayLike | None, ends: np.ndarray, counts: TransitionCounts
-) -> np.ndarray | None:
-    """[S, A] bool, as given, with nothing to do where episodes end; None where all is available.
-
-    A pair that was never seen is unknown, not unavailable: only a mask can tell.
-    """
-    shape = (counts.states, counts.actions)
-    if given is None and not len(ends):
-        return None
-    mask = available_pairs(given, shape)
-    seen = np.divmod(counts.rows, counts.actions)
-    if (odd := first_unavailable(mask, *seen)) is not None:
-        raise InvalidDemonstrations(f"{odd.sentence()}, seen {counts.counts[odd.row]:g} times")
-    mask[ends] = False
-    return mask
-
-
-def _start(
-    given: ArrayLike | None, starts: np.ndarray, shares: np.ndarray | None, states: int
-) -> ArrayLike:
-    """[S] the initial distribution: as given, a single state, or counted from first states."""
-    if given is None:
-        if not len(starts):
-            raise InvalidModel(
-                "initial must be given, a distribution [S] or the number of a state: no episode "
-                "was seen from its start"
-            )
-        total = np.bincount(starts, shares, states)
-        return total / total.sum()
-    if isinstance(given, int | np.integer) and not isinstance(given, bool):
-        if not 0 <= given < states:
-            raise InvalidModel(f"initial must be a state in 0..{states - 1}; got {given}")
-        return np.arange(states) == given
-    return given
-
-
-def available_pairs(given: ArrayLike | None, shape: tuple[int, int]) -> np.ndarray:
-    """[S, A] bool, which actions there are; all where nothing is given."""
-    if given is None:
-        return np.ones(shape, bool)
-    try:
-        table = np.array(given)
-    except ValueError:
-        table = np.array(None)
-    if table.shape != shape:
-        raise InvalidModel(
-            f"available must have shape [S, A] = {shape}, true where the action is there; "
-            f"got {table.shape}"
-        )
-    if table.dtype != bool and not (table.dtype.kind in "iuf" and np.isin(table, (0, 1)).all()):
-        raise InvalidModel(f"available must hold true or false (1 or 0); got {table.dtype}")
-    return table.astype(bool)

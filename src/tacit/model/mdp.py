@@ -17,9 +17,11 @@ from numpy.typing import ArrayLike
 
 from tacit.engine.backends import row_blocks, side_by_side
 from tacit.errors import InvalidModel
-from tacit.model.counts import Prior, Unvisited
+from tacit.model.available import available_pairs
 from tacit.model.ends import check_ends_are_reached, shortest_walk
-from tacit.model.evidence import Evidence, available_pairs, estimated
+from tacit.model.estimation import estimated
+from tacit.model.evidence import Evidence
+from tacit.model.prior import Prior, Unvisited
 from tacit.model.transitions import (
     ROW_SUM_TOLERANCE,
     Successors,

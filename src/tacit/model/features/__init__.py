@@ -20,7 +20,6 @@ import numpy.typing as npt
 from tacit.errors import InvalidModel
 from tacit.files.columns import Column, did_you_mean
 from tacit.files.tables import PARQUET, TEXT, Table, open_table
-from tacit.model import state_names
 from tacit.model.features.maps import (
     Map,
     action_one_hot,
@@ -34,6 +33,7 @@ from tacit.model.features.maps import (
 )
 from tacit.model.features.priors import Ridge, Smooth, Sparse
 from tacit.model.mdp import MDP
+from tacit.model.names import state_names
 from tacit.model.objective import Features, is_sparse
 from tacit.model.transitions import Layout
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacit.errors import InvalidModel
-from tacit.model import several, state_names
 from tacit.model.mdp import MDP
+from tacit.model.names import numbers_of, state_names
 from tacit.model.objective import Features
 from tacit.model.transitions import Layout, numbers, read_only
 
@@ -199,7 +199,7 @@ def one_hot(
     count, layout = known_states(world, layout)
     chosen = list(range(count))
     if only is not None:
-        chosen = several(only, count, state_names(layout, count), "state")
+        chosen = numbers_of(only, count, state_names(layout, count), "state")
     return Map(np.eye(count)[:, chosen], [layout.state_name(s) for s in chosen])
 
 
@@ -214,7 +214,7 @@ def action_one_hot(mdp: MDP, layout: Layout | None = None, *, only: Names | None
     layout = layout or Layout()
     chosen = list(range(mdp.actions))
     if only is not None:
-        chosen = several(only, mdp.actions, layout.action_names, "action")
+        chosen = numbers_of(only, mdp.actions, layout.action_names, "action")
     table = np.broadcast_to(np.eye(mdp.actions)[:, chosen], (mdp.states, mdp.actions, len(chosen)))
     return Map(table, [layout.action_name(a) for a in chosen])
 
@@ -314,13 +314,13 @@ def distance_to(
     """
     if isinstance(world, MDP | Layout):
         count, layout = known_states(world, layout)
-        chosen = several(targets, count, state_names(layout, count), "state")
+        chosen = numbers_of(targets, count, state_names(layout, count), "state")
         found = moves(world) if isinstance(world, Layout) else ways(world, likely)
         table = _fewest_steps(*found, chosen, count)
     else:
         points = points_of(world)
         count, layout = known_states(len(points), layout)
-        chosen = several(targets, count, state_names(layout, count), "state")
+        chosen = numbers_of(targets, count, state_names(layout, count), "state")
         table = np.linalg.norm(points[:, None, :] - points[None, chosen, :], axis=2)
     names = [f"distance to {layout.state_name(s)}" for s in chosen]
     if nearest:

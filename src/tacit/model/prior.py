@@ -1,0 +1,190 @@
+"""Pseudo-counts: with observed transitions they make estimated ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from tacit.errors import InvalidModel
+from tacit.model.counts import TransitionCounts
+from tacit.model.transitions import Transitions, successor_lists
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Choice = TypeVar("Choice", bound=Enum)
+
+# Most entries [S, A, S] of a prior that reaches all states: 400 MB of probabilities and numbers.
+LARGEST = 30_000_000
+
+
+class Over(Enum):
+    """Where the pseudo-counts of a row go."""
+
+    SUCCESSORS = "successors"
+    ALL = "all"
+    STAY = "stay"
+    GIVEN = "given"
+
+
+class Unvisited(Enum):
+    """What happens to a pair of state and action that was never seen."""
+
+    PRIOR = "prior"
+    STAY = "stay"
+    REFUSE = "refuse"
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """Pseudo-counts added to the observed steps, as many in every row (state, action).
+
+    Attributes:
+        strength: pseudo-count of a row; 0 takes the observed shares as they are.
+        over: where it goes, in equal parts: the `SUCCESSORS` of the state that were seen under
+            any action (of a state that was never left, itself), `ALL` states, or the state itself,
+            `STAY`. Or a guess of the transitions, in any form that `MDP` takes: the pseudo-count
+            then follows it (read back from a file, only that it was `GIVEN` is known).
+    """
+
+    strength: float = 1.0
+    over: Transitions = Over.SUCCESSORS
+
+    def __post_init__(self) -> None:
+        try:
+            strength = float(self.strength)
+        except (TypeError, ValueError):
+            strength = np.nan
+        if not 0.0 <= strength < np.inf:
+            raise InvalidModel(
+                f"a prior's strength must be a number of steps, 0 or more; got {self.strength!r}"
+            )
+        object.__setattr__(self, "strength", strength)
+        if isinstance(self.over, str):
+            object.__setattr__(self, "over", _one_of(Over, self.over, "a prior's `over`"))
+
+    @property
+    def kind(self) -> Over:
+        """Where the pseudo-count goes; `GIVEN` for a guess of the transitions."""
+        return self.over if isinstance(self.over, Over) else Over.GIVEN
+
+    @property
+    def sentence(self) -> str:
+        """What was assumed, for people."""
+        if self.strength == 0:
+            return "No pseudo-count was added: every observed share was taken as it is."
+        places = {
+            Over.SUCCESSORS: "spread evenly over the successors seen from that state",
+            Over.ALL: "spread evenly over all states",
+            Over.STAY: "all of it on the state itself",
+            Over.GIVEN: "divided as in a given guess of the transitions",
+        }
+        return (
+            f"A pseudo-count of {self.strength:g} was added to each pair of state and action, "
+            f"{places[self.kind]}."
+        )
+
+    def means(self, counts: TransitionCounts) -> csr_array:
+        """[S * A, S] shares of the pseudo-count, as a scipy.sparse CSR array of distributions."""
+        from scipy.sparse import csr_array, eye_array
+
+        size, actions = counts.states, counts.actions
+        each = np.repeat(np.arange(size), actions)
+        if not isinstance(self.over, Over):
+            return guessed_rows(self.over, size, actions)
+        if self.over is Over.GIVEN:
+            raise InvalidModel("a prior that follows a guess needs the guess: over=transitions")
+        if self.over is Over.ALL:
+            if size * actions * size > LARGEST:
+                raise InvalidModel(
+                    "a prior over all states needs S * A * S entries, at most "
+                    f"{LARGEST}; got {size * actions * size}: choose Over.SUCCESSORS"
+                )
+            return csr_array(np.full((size * actions, size), 1.0 / size))
+        stay = csr_array(eye_array(size))
+        if self.over is Over.STAY:
+            return stay[each]
+        # Distinct (state, next state), whatever the action.
+        pairs = np.unique((counts.rows // actions) * size + counts.next_states)
+        own, following = np.divmod(pairs, size)
+        many = np.bincount(own, minlength=size)
+        seen = csr_array((1.0 / many[own], (own, following)), shape=(size, size))
+        lost = csr_array(stay.multiply((many == 0)[:, None]))
+        return csr_array(seen + lost)[each]
+
+
+def posterior(
+    counts: TransitionCounts,
+    prior: Prior,
+    unvisited: Unvisited,
+    absorbing: np.ndarray,
+    available: np.ndarray | None = None,
+) -> tuple[csr_array, np.ndarray]:
+    """([S * A, S] estimated transitions as CSR, [S, A] observed steps and pseudo-count of a row).
+
+    Args:
+        counts: what was seen.
+        prior: the pseudo-counts.
+        unvisited: how rows that were never seen are filled.
+        absorbing: [S] bool, states known to be left by nothing. Their rows stay for certain, with
+            infinitely many steps behind them.
+        available: [S, A] bool, which pairs there are; rows of others are empty, for certain. None:
+            all of them.
+    """
+    from scipy.sparse import csr_array, diags_array, eye_array
+
+    size, actions = counts.states, counts.actions
+    visits = counts.visits.ravel()
+    lost = np.zeros(size * actions, bool) if available is None else ~available.ravel()
+    certain = np.repeat(absorbing, actions) | lost
+    empty = (visits == 0) & ~certain
+    if unvisited is Unvisited.REFUSE and empty.any():
+        state, action = divmod(int(np.argmax(empty)), actions)
+        raise InvalidModel(
+            f"every action must have been seen in every state; {int(empty.sum())} of "
+            f"{size * actions} pairs were not, the first (state {state}, action {action})"
+        )
+    means = prior.means(counts)
+    stay = csr_array(eye_array(size))[np.repeat(np.arange(size), actions)]
+    still = certain | (empty if unvisited is Unvisited.STAY else np.zeros_like(empty))
+    # A row without data and without a pseudo-count still needs a mean: where a step would lead.
+    weight = np.where(empty & (prior.strength == 0), 1.0, prior.strength)
+    total = np.where(still, 1.0, np.where(empty, weight, visits + prior.strength))
+    mixed = diags_array(1.0 / total) @ (
+        diags_array(np.where(still, 0.0, 1.0)) @ counts.matrix
+        + diags_array(np.where(still, 0.0, weight)) @ means
+        + diags_array(still.astype(np.float64)) @ stay
+    )
+    mixed = csr_array(mixed if available is None else diags_array(1.0 - lost) @ mixed)
+    mixed.eliminate_zeros()
+    behind = np.where(certain, np.inf, visits + prior.strength)
+    return mixed, behind.reshape(size, actions)
+
+
+def _one_of(kind: type[Choice], given: object, name: str) -> Choice:
+    try:
+        return kind(given)
+    except ValueError:
+        words = ", ".join(repr(member.value) for member in kind if member is not Over.GIVEN)
+        raise InvalidModel(f"{name} must be one of {words}; got {given!r:.60}") from None
+
+
+def unvisited_rule(given: Unvisited | str) -> Unvisited:
+    """The rule of that name, or as it is given."""
+    return _one_of(Unvisited, given, "unvisited")
+
+
+def guessed_rows(transitions: Transitions, states: int, actions: int) -> csr_array:
+    """[S * A, S] the rows of a guess, from any form of transitions or something that has them."""
+    from scipy.sparse import csr_array
+
+    lists = successor_lists(getattr(transitions, "transitions", transitions))
+    shape = lists.states.shape
+    if shape[:2] != (states, actions):
+        raise InvalidModel(f"a prior's guess must have S, A = {(states, actions)}; got {shape[:2]}")
+    rows = np.repeat(np.arange(states * actions), shape[2])
+    entries = (rows, lists.states.ravel())
+    return csr_array((lists.probabilities.ravel(), entries), shape=(states * actions, states))
