@@ -1,14 +1,13 @@
 """Very many features: adjoint gradients, products with the curvature, priors, and what is said."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import tacit
-from tacit.cli.recover import Recover
+from tacit.cli import BadArguments, parse
 from tacit.data.tally import tally_of
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy import adjoint, likelihood, penalised, verdicts
@@ -19,6 +18,7 @@ from tacit.inverse.noisy.penalised import STRENGTHS, penalty_of
 from tacit.inverse.noisy.posterior import Posterior, minimised
 from tacit.inverse.noisy.steps import coordinates
 from tacit.model.features import Design, Ridge, Smooth
+from walks import problem
 
 SIDE = 6
 FREE = {"free_reward": True}
@@ -430,16 +430,19 @@ def test_bad_input(world):
 
 
 def test_a_prior_by_the_command_line():
-    asked = {"problem": Path("somewhere"), "estimator": "likelihood"}
-    assert Recover(prior="ridge:0.5", **asked).make_estimator() == tacit.Likelihood(
-        prior=Ridge(0.5)
-    )
-    assert Recover(prior="smooth", **asked).make_estimator().prior == Smooth()
+    def made(word: str):
+        asked = parse(["recover", "somewhere", "--estimator", "likelihood", "--prior", word])
+        return asked.options.make(problem("noisy"), seed=0)[0]
+
+    assert made("ridge:0.5") == tacit.Likelihood(prior=Ridge(0.5))
+    assert made("smooth").prior == Smooth()
+    assert made("sparse").prior == tacit.features.Sparse()
+    assert made("sparse:0.5").prior == tacit.features.Sparse(0.5)
     for word in ("lasso", "ridge:much", "ridge:-1"):
-        with pytest.raises(tacit.InvalidModel, match="prior"):
-            Recover(prior=word, **asked).make_estimator()
-    with pytest.raises(tacit.InvalidModel, match="--prior is an option of likelihood"):
-        Recover(problem=Path("somewhere"), prior="ridge").make_estimator()
+        with pytest.raises(tacit.InvalidModel, match=r"prior.*ridge|strength"):
+            made(word)
+    with pytest.raises(BadArguments, match="--prior is an option of likelihood"):
+        parse(["recover", "somewhere", "--prior", "ridge"])
 
 
 # What is tested -----------------------------------------------------------------------------------

@@ -6,13 +6,14 @@ import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 
 import tacit
 from tacit.cli import main, parse
-from tacit.cli.recover import OPTIONS
+from tacit.cli.options import estimator_kind, methods, options_of
 from tacit.cli.terminal import Answer
 from tacit.folders.claims import claimed
 from tacit.folders.runs import Run
@@ -42,10 +43,13 @@ ESTIMATORS = {
         [1.0, 2.0], seed=3
     ),
     "likelihood --temperature 0.5": tacit.Likelihood(temperature=0.5),
-    "forbidden --reward-weights 1 2 --temperature 3 --candidates states pairs": tacit.Forbidden(
+    "forbidden --reward 1 2 --temperature 3 --candidates states pairs": tacit.Forbidden(
         [1.0, 2.0], 3.0, candidates=("states", "pairs")
     ),
-    "soft-constraint --reward-weights 1 2 --budgets 0.5": families.SoftConstraint([1.0, 2.0], 0.5),
+    "soft-constraint --reward-weights 1 2 --budget 0.5": families.SoftConstraint([1.0, 2.0], 0.5),
+    "mixture --types auto --max-rounds 7": tacit.Mixture(types=None, max_rounds=7),
+    "causal-entropy --no-free-reward": families.CausalEntropy(free_reward=False),
+    "likelihood --prior ridge:0.5": tacit.Likelihood(prior=tacit.features.Ridge(0.5)),
     "constraint-only --reward-weights 1 2 --temperature 0.5": tacit.ConstraintOnly(
         [1.0, 2.0], temperature=0.5
     ),
@@ -58,43 +62,47 @@ def folder(tmp_path) -> Path:
     return tmp_path / "problem"
 
 
+def estimator_of(words: str, known=None):
+    """The estimator that a command line makes for a problem."""
+    asked = parse(["recover", "a problem", *words.split()])
+    return asked.options.make(known or problem("noisy"), seed=asked.running.seed)[0]
+
+
 @pytest.mark.parametrize("words", ESTIMATORS)
 def test_options_make_the_estimator(words):
+    made = estimator_of(f"--estimator {words}")
+    assert repr(made) == repr(ESTIMATORS[words])
+    if made is not None:
+        assert made == ESTIMATORS[words] or isinstance(made, tacit.Forbidden)
     asked = parse(["recover", "a problem", "--estimator", *words.split()])
-    assert repr(asked.make_estimator()) == repr(ESTIMATORS[words])
-    again = parse(shlex.split(asked.command)[1:])
+    again = parse(shlex.split(asked.origin["command"])[1:])
     assert again == asked  # the command that a run remembers asks for the same
 
 
-def test_what_a_problem_must_be_known_for_is_made_with_it(folder):
-    from tacit.folders.problem import Problem
+def test_several_types_are_a_mixture():
+    assert repr(estimator_of("--types 3")) == repr(tacit.Mixture(types=3))
+    asked = parse(["recover", "a problem", "--types", "2"])
+    assert parse(shlex.split(asked.origin["command"])[1:]) == asked
 
+
+def test_what_is_about_a_problem_is_read_with_it():
     words = "--estimator known-constraints --cost-weights 1 2 3 4 --budgets 0.5"
-    asked = parse(["recover", str(folder), *words.split()])
-    assert asked.make_estimator() is None
-    known = Problem.load(folder)
-    made = asked.make_estimator(known)
-    assert made == families.KnownConstraints([[1.0, 2.0, 3.0, 4.0]], [0.5])
+    assert estimator_of(words) == families.KnownConstraints([[1.0, 2.0, 3.0, 4.0]], [0.5])
     words = "--estimator likeliest-constraints --reward-weights 1 2 --sets a=1,2 b=3"
-    asked = parse(["recover", str(folder), *words.split()])
-    assert dict(asked.make_estimator(known).groups) == {"a": (1, 2), "b": (3,)}
+    assert dict(estimator_of(words).groups) == {"a": (1, 2), "b": (3,)}
 
 
 def test_what_the_folder_knows_need_not_be_said(folder, tmp_path, capsys):
     from tacit.folders.problem import Problem
 
     known = Problem.load(folder)
-    words = "--estimator known-constraints"
-    asked = parse(["recover", str(folder), *words.split()])
-    assert asked.make_estimator() is None  # the folder may say it
     costs, weights = np.array([0.1, 0.2, 0.3, 0.4]), np.array([1.0, 2.5])
     truth = known.features.objective(weights, [costs], [0.75])
     full = replace(known, truth=truth)
-    made = asked.make_estimator(full)
-    assert made == families.KnownConstraints([costs.tolist()], [0.75])
+    words = "--estimator known-constraints"
+    assert estimator_of(words, full) == families.KnownConstraints([costs.tolist()], (0.75,))
     # What is said counts before what the folder holds, and nothing is taken that is not needed.
-    asked = parse(["recover", str(folder), *words.split(), "--budgets", "0.5"])
-    assert asked.make_estimator(full).budgets == (0.5,)
+    assert estimator_of(f"{words} --budgets 0.5", full).budgets == (0.5,)
     for word, made in (
         ("safe-set", families.SafeSet(weights)),
         ("soft-constraint", families.SoftConstraint(weights, 0.75)),
@@ -102,14 +110,13 @@ def test_what_the_folder_knows_need_not_be_said(folder, tmp_path, capsys):
     ):
         words = f"--estimator {word}"
         words += " --candidates states actions" if word == "forbidden" else ""
-        asked = parse(["recover", str(folder), *words.split()])
-        assert repr(asked.make_estimator(full)) == repr(made)
+        assert repr(estimator_of(words, full)) == repr(made)
     # A truth that is not made of the features says nothing; nor does a folder without one.
     table = np.random.default_rng(0).random((known.mdp.states, known.mdp.actions))
     other = replace(known, truth=tacit.Objective(table, [table], [1.0]))
     for one in (other, replace(known, truth=None)):
         with pytest.raises(tacit.InvalidModel, match=r"--reward-weights must be given.*truth of"):
-            parse(["recover", str(folder), "--estimator", "safe-set"]).make_estimator(one)
+            estimator_of("--estimator safe-set", one)
     # The whole way: the truth of a folder is used, and an estimator that asks more says so.
     full.save(tmp_path / "full")
     out = ["--out", str(tmp_path / "run"), "--no-report"]
@@ -122,29 +129,35 @@ def test_what_the_folder_knows_need_not_be_said(folder, tmp_path, capsys):
     assert "--temperature must be given" in capsys.readouterr().err
 
 
-KINDS = {
-    "likelihood": tacit.Likelihood,
-    "convex": tacit.Convex,
-    "alternating": tacit.Alternating,
-    "explanation": tacit.Explanation,
-    "reward-only": tacit.RewardOnly,
-    "constraint-only": tacit.ConstraintOnly,
-}
+def helping(capsys, *words: str) -> str:
+    """The help of `recover` in one line, without its frames."""
+    assert main(["recover", *words, "--help"]) == 0
+    return " ".join(re.sub("[│─╭╮╰╯]", " ", capsys.readouterr().out).split())
 
 
-def test_help_names_the_estimators_of_an_option_and_their_defaults(capsys):
-    assert main(["recover", "--help"]) == 0
-    shown = " ".join(re.sub("[│─╭╮╰╯]", " ", capsys.readouterr().out).split())
-    for name in OPTIONS:
-        fields = {word: kind.__dataclass_fields__ for word, kind in KINDS.items()}
-        has = {word: known[name] for word, known in fields.items() if name in known}
-        text = re.search(rf"--{name.replace('_', '-')} .*?\(default: [^)]*\)", shown)[0]
-        if "alternating:" not in text.partition("(default")[2] and name != "max_steps":
-            owners = text.partition(":")[0]
-            assert all(word in owners for word in has), text
-        for field in has.values():
-            if isinstance(field.default, int | float):
-                assert str(field.default) in text, text
+@pytest.mark.parametrize("word", [word for word in get_args(methods()) if word != "auto"])
+def test_help_of_an_estimator_names_its_options_with_their_defaults(capsys, word):
+    shown = helping(capsys, "--estimator", word).partition(f"{word} options ")[2]
+    for option in options_of(estimator_kind(word)):
+        name = "no-" + option.word if option.default is True else option.word
+        text = re.search(rf"--{name.replace('_', '-')} .*?\((default|required).*?\)", shown)[0]
+        value = option.default
+        if isinstance(value, int | float | str):
+            assert f"(default: {value})" in text
+        elif isinstance(value, tuple):
+            assert f"(default: {' '.join(map(str, value))})" in text
+        else:
+            assert ("(required" if option.required else "(default: none)") in text
+        assert len(text.split()) > 5  # the dataclass documents it, and that is shown
+
+
+def test_help_says_first_what_one_needs_first_and_shows_how(capsys):
+    shown = helping(capsys)
+    first = shown.partition("question options")[0]
+    for name in ("out", "estimator", "resume", "overwrite", "by", "raw-units"):
+        assert f"--{name} " in first
+    assert shown.count("tacit recover mouse") + shown.count("tacit recover foxes") == 3
+    assert "--level FLOAT" not in shown
 
 
 @pytest.mark.parametrize(
@@ -166,11 +179,12 @@ def test_help_names_the_estimators_of_an_option_and_their_defaults(capsys):
         ("--estimator forbiden", "got 'forbiden', did you mean forbidden?"),
         ("--estimator known-constraints --budgets 1", "--cost-weights must be given"),
         ("--estimator known-constraints --cost-weights 1 --budgets 1", "must be 4 numbers, one a"),
-        ("--estimator soft-constraint --reward-weights 1 1 --budgets 1 2", "must be one number"),
+        ("--estimator soft-constraint --reward-weights 1 1 --budgets 1", "--budgets is an option"),
+        ("--estimator soft-constraint --reward-weights 1 1 --budget 1 2", "unknown option or word"),
         ("--estimator convex --sets a=1", "--sets is an option of forbidden"),
         (
             "--estimator forbidden --candidates state",
-            "one of actions, features, pairs, states;",
+            "candidates must be of states, actions, features, pairs; got 'state'",
         ),
         ("--estimator forbidden --sets a", "--sets must be words like NAME=STATE,STATE"),
         ("--estimator forbidden --sets a=1,99", "a names no state '99'"),
@@ -358,7 +372,7 @@ def test_the_answer_is_told_before_anything_is_drawn(folder, tmp_path, capsys, m
         told.append(capsys.readouterr().out)
         return Answer(["page"], {"report": "page"})
 
-    monkeypatch.setattr("tacit.cli.run.write_report", drawn)
+    monkeypatch.setattr("tacit.cli.report.write_report", drawn)
     run = str(tmp_path / "run")
     assert main(["recover", str(folder), "--out", run]) == 0
     rest = capsys.readouterr().out
@@ -368,5 +382,4 @@ def test_the_answer_is_told_before_anything_is_drawn(folder, tmp_path, capsys, m
     assert told[1] == ""  # for machines all is one answer, at the end
     json.loads(capsys.readouterr().out)
     assert main(["recover", str(folder), "--out", run, "--resume"]) == 0
-    assert told[2] == ""
-    assert "Status:" in capsys.readouterr().out
+    assert "Status:" in told[2]

@@ -23,7 +23,7 @@ from tacit.checks.discounts import discount_profile
 from tacit.checks.held_out import holdout
 from tacit.checks.reliability import trajectory_fits
 from tacit.cli import main
-from tacit.cli.run import Report
+from tacit.cli.report import Report
 from tacit.cli.terminal import Terminal
 from tacit.folders.recoveries import plain
 from tacit.folders.runs import Run

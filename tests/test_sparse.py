@@ -5,7 +5,6 @@ import pytest
 
 import tacit
 from kinds import told
-from tacit.cli.solve import prior_of
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy.boltzmann import loss_of
 from tacit.inverse.noisy.steps import Steps, coordinates
@@ -98,10 +97,3 @@ def test_what_does_not_go_together_is_refused(estimator, word):
         estimator.fit(mdp, features, seen)
     with pytest.raises(tacit.InvalidModel, match="strength"):
         tacit.features.Sparse(-1.0)
-
-
-def test_the_command_line_knows_it():
-    assert prior_of("sparse") == tacit.features.Sparse()
-    assert prior_of("sparse:0.5") == tacit.features.Sparse(0.5)
-    with pytest.raises(tacit.InvalidModel, match="sparse"):
-        prior_of("lasso")

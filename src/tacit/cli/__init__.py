@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, Field, field, fields, make_dataclass
+from dataclasses import MISSING, Field, field, make_dataclass
 from types import UnionType
 from typing import Annotated, ClassVar, Literal, Protocol, Union, get_args, get_origin
 
@@ -22,19 +22,31 @@ import tyro
 from tyro import _errors as refusals
 
 from tacit import __version__
+from tacit.cli.check import Check
 from tacit.cli.compare import Compare
 from tacit.cli.demo import Demo
+from tacit.cli.figures import Figures
 from tacit.cli.ingest import Ingest
 from tacit.cli.offers import COMMANDS as OFFERED
 from tacit.cli.offers import loaded, offered
-from tacit.cli.problem import Check, Simulate
+from tacit.cli.options import option_of_others
 from tacit.cli.recover import Recover
-from tacit.cli.run import Figures, Report, Score
+from tacit.cli.report import Report
+from tacit.cli.score import Score
+from tacit.cli.simulate import Simulate
 from tacit.cli.solve import Solve
-from tacit.cli.terminal import CODES, Answer, Part, Terminal, Terminated, error_line, to_json
+from tacit.cli.terminal import (
+    CODES,
+    Answer,
+    Terminal,
+    Terminated,
+    error_line,
+    flat_fields,
+    print_safely,
+    to_json,
+)
 from tacit.engine import keep_compiled_code
 from tacit.errors import Infeasible, NotConverged, TacitError
-from tacit.files.atomic import harmless
 
 DONE, OUR_BUG, BAD_INPUT, NOT_SOLVED, NO_FILE, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
 KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
@@ -110,21 +122,20 @@ def _run(words: list[str], commands: Mapping[str, type[Command]] | None) -> int:
     """The exit code, after doing what is asked and printing what came out."""
     # Known before parsing: a refusal is told in the same way.
     machine, quiet = "--json" in words, "--quiet" in words
-    terminal = Terminal(quiet=quiet, show=None if machine or quiet else _show)
+    terminal = Terminal(quiet=quiet, machine=machine)
 
     try:
         with terminal.signals.watched():
             if words == ["--version"]:
-                _print(f"tacit {__version__}")
+                print_safely(f"tacit {__version__}")
                 return DONE
             command = parse(words, commands)
             answer = Answer() if command is None else command.run(terminal)
             terminal.signals.check()
             if machine and answer.data:
                 failed = {"error": answer.errors[0], "code": answer.code} if answer.errors else {}
-                _print(json.dumps(to_json({**failed, **answer.data}), ensure_ascii=False))
-            elif not terminal.quiet:
-                _show(answer.parts)
+                print_safely(json.dumps(to_json({**failed, **answer.data}), ensure_ascii=False))
+            terminal.tell(answer.parts)
             for line in answer.errors:
                 print(error_line(line), file=sys.stderr)
         return answer.code
@@ -143,7 +154,7 @@ def _run(words: list[str], commands: Mapping[str, type[Command]] | None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return code
         if machine:
-            _print(json.dumps({"error": message, "code": code}, ensure_ascii=False))
+            print_safely(json.dumps({"error": message, "code": code}, ensure_ascii=False))
         print(error_line(message), file=sys.stderr)
         return code
 
@@ -168,6 +179,8 @@ def parse(
             )
         words = ["--tyro-write-completion", words[1], "-"]
     name = next((word for word in words if word in commands), None)
+    if name is not None and issubclass(kind := commands[name], Recover):
+        commands = {**commands, name: kind.taking(words)}
 
     def refuse(event: refusals.ParseErrorEvent) -> None:
         program = "tacit" if name is None else f"tacit {name}"
@@ -223,7 +236,9 @@ def _refusal(
     event: refusals.ParseErrorEvent, name: str | None, commands: Mapping[str, type[Command]]
 ) -> str:
     """What is wrong with the command line, in words about its options."""
-    options = {} if name is None else {one.name: _spelling(one) for one in fields(commands[name])}
+    options = (
+        {} if name is None else {one.name: _spelling(one) for one in flat_fields(commands[name])}
+    )
     known = [*commands] if name is None else [*options.values(), *(f"--{flag}" for flag in FLAGS)]
     match event:
         case refusals.MissingArgs():
@@ -239,6 +254,10 @@ def _refusal(
         case refusals.BadValue():
             return f"{options[event.argument.field.intern_name]} needs a value"
         case refusals.UnrecognizedArgs():
+            kind = None if name is None else commands[name]
+            chosen = kind.estimator if kind is not None and issubclass(kind, Recover) else None
+            if chosen and (hint := option_of_others(event.tokens[0], chosen)):
+                return hint
             what = "command" if name is None else "option or word"
             return f"unknown {what} {event.tokens[0]!r}{_nearest(event.tokens[0], known)}"
         case refusals.InstantiationFailure(argument=None):
@@ -277,23 +296,6 @@ def _noun(kind: object) -> str:
         return f"{_noun(get_args(kind)[0])} or several"
     names = {int: "a whole number", float: "a number"}
     return names.get(kind, "something else")  # pyright: ignore[reportArgumentType, reportCallIssue]
-
-
-def _show(parts: Sequence[Part]) -> None:
-    """Prints text and tables: drawn on a terminal, plain anywhere else."""
-    for part in parts:
-        if isinstance(part, str) or not sys.stdout.isatty():
-            _print(str(part))
-        else:
-            from rich.console import Console
-
-            Console(file=sys.stdout).print(part)
-
-
-def _print(text: str) -> None:
-    """Prints what the encoding can say and a terminal shows, and escapes the rest."""
-    encoding = sys.stdout.encoding or "utf-8"
-    print(harmless(text).encode(encoding, "backslashreplace").decode(encoding), flush=True)
 
 
 def _verdict(error: BaseException) -> tuple[int, str]:

@@ -51,7 +51,7 @@ class Demo:
 
     def run(self, terminal: Terminal) -> Answer:
         """Writes the problem, recovers, writes the report, and says what to do next."""
-        from tacit.cli.problem import Check
+        from tacit.cli.check import Check
         from tacit.cli.recover import Recover
         from tacit.files.atomic import refuse_taken, write_folder
         from tacit.folders.runs import Run

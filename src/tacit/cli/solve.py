@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import MISSING, asdict, dataclass, fields, replace
-from itertools import accumulate
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Optional
 
@@ -13,13 +11,10 @@ from tacit.errors import Infeasible, InvalidModel
 
 if TYPE_CHECKING:
     from tacit.checks.prices import PriceCurve
-    from tacit.cli.recover import Recover
     from tacit.folders.problem import Problem
     from tacit.forward.solution import Solution
     from tacit.forward.solve import Solver
     from tacit.inverse.findings import Finding
-    from tacit.inverse.recover import Estimator
-    from tacit.model.features import Ridge, Smooth, Sparse
     from tacit.model.objective import Objective
 
 
@@ -264,81 +259,3 @@ def _write(folder: Path, problem: Problem, solution: Solution, curve: PriceCurve
         columns = np.stack([curve.budgets, curve.values, curve.multipliers, curve.spent], axis=1)
         heads = ["budget", "value", "price", "spent"]
         write_csv(folder / "price_curve.csv", heads, columns.astype(float).tolist())
-
-
-# --- words about a problem ------------------------------------------------------------------------
-
-
-# Options that the truth of a folder, where it has one, says as well.
-KNOWN = ("reward_weights", "cost_weights", "budgets")
-
-
-def known_numbers(problem: Problem) -> dict[str, tuple[float, ...]]:
-    """Weights of the features and budgets of a folder's own truth, as far as it is made of them."""
-    from tacit.cli.compare import true_weights
-
-    found: dict[str, list[float]] = {}
-    known = {k: weights.tolist() for k, _, weights in true_weights(problem)}
-    if -1 in known:
-        found["reward_weights"] = known.pop(-1)
-    if problem.truth is not None and len(known) == problem.truth.constraints > 0:
-        found["cost_weights"] = [one for weights in known.values() for one in weights]
-        found["budgets"] = problem.truth.budgets.tolist()
-    # Without rounding's tail.
-    return {name: tuple(float(f"{one:.12g}") for one in row) for name, row in found.items()}
-
-
-def taken_notes(arguments: Recover, estimator: Estimator) -> list[str]:
-    """What the estimator took from the truth of the folder, since no option said it."""
-    parts = fields(estimator)  # pyright: ignore[reportArgumentType]
-    needed = [one.name for one in parts if one.default is one.default_factory is MISSING]
-    names = [name for name in KNOWN if {name, name.removesuffix("s")} & {*needed}]
-    taken = [name.replace("_", " ") for name in names if getattr(arguments, name) is None]
-    return [f"Taken from the truth of the folder: {', '.join(taken)}."] if taken else []
-
-
-def split_weights(problem: Problem, weights: Sequence[float]) -> list[Sequence[float]]:
-    """One [D_k] a constraint, of the weights of all cost features."""
-    sizes = [len(names) for names in problem.features.cost_names]
-    if len(weights) != sum(sizes):
-        raise InvalidModel(
-            f"--cost-weights must be {sum(sizes)} numbers, one a cost feature; got {len(weights)}"
-        )
-    ends = list(accumulate(sizes))
-    return [weights[end - size : end] for size, end in zip(sizes, ends, strict=True)]
-
-
-def named_sets(problem: Problem, words: Sequence[str]) -> dict[str, list[int]]:
-    """Name -> states, of words like blue=4,13,22."""
-    from tacit.files.columns import did_you_mean
-    from tacit.folders.settings import lookup
-
-    names = [problem.layout.state_name(s) for s in range(problem.mdp.states)]
-    known, found = lookup(names), {}
-    for word in words:
-        name, _, held = word.partition("=")
-        if not name or not held or name in found:
-            raise InvalidModel(
-                f"--sets must be words like NAME=STATE,STATE with different names; got {word!r:.60}"
-            )
-        for state in held.split(","):
-            if state not in known:
-                hint = did_you_mean(state, known)
-                raise InvalidModel(f"--sets: {name} names no state {state!r:.60}{hint}")
-        found[name] = [known[state] for state in held.split(",")]
-    return found
-
-
-def prior_of(word: object) -> Ridge | Smooth | Sparse:
-    """The prior on weights that "ridge", "smooth" or "sparse" names, its strength after a colon."""
-    from tacit.model.features import Ridge, Smooth, Sparse
-
-    name, _, strength = str(word).partition(":")
-    kinds = {"ridge": Ridge, "smooth": Smooth, "sparse": Sparse}
-    try:
-        return kinds[name](float(strength) if strength else None)
-    except (KeyError, ValueError):
-        raise InvalidModel(
-            "prior must be ridge, smooth or sparse, with a strength as in ridge:0.3; got "
-            f"{str(word)!r:.60}"
-        ) from None

@@ -14,9 +14,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import Field, asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, TextIO, TypeAlias
@@ -134,6 +134,12 @@ def _cell_text(cell: Cell) -> str:
 LONGEST = 300
 
 
+def print_safely(text: str) -> None:
+    """Prints what the encoding can say and a terminal shows, and escapes the rest."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(harmless(text).encode(encoding, "backslashreplace").decode(encoding), flush=True)
+
+
 def error_line(text: str) -> str:
     """One harmless line for standard error, of at most 300 characters."""
     line = f"tacit: {harmless(' '.join(text.split()))}"
@@ -147,12 +153,37 @@ def shown_default(text: str) -> object:
     return arg(help_behavior_hint=f"(default: {text})")
 
 
+def flat_fields(command: type) -> Iterator[Field[object]]:
+    """The arguments of a command, those of its groups of options in their place.
+
+    A group is a field whose default is a dataclass.
+    """
+    for one in fields(command):
+        if is_dataclass(one.default):
+            yield from flat_fields(type(one.default))
+        else:
+            yield one
+
+
+def flat_values(command: object) -> dict[str, object]:
+    """Argument -> value of a command, those of its groups of options in their place."""
+    values = {}
+    for one in fields(command):  # pyright: ignore[reportArgumentType]
+        value = getattr(command, one.name)
+        values |= flat_values(value) if is_dataclass(value) else {one.name: value}
+    return values
+
+
 def command_line(command: str, about: object, options: Mapping[str, object]) -> str:
     """What one types to ask for a command about something, with these options."""
     words = ["tacit", command, str(about)]
     for name, value in options.items():
-        several = [*value] if isinstance(value, list | tuple) else [value]
-        words += [f"--{name.replace('_', '-')}", *([] if value is True else map(str, several))]
+        option = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{option}" if value else f"--no-{option}")
+        else:
+            several = value if isinstance(value, list | tuple) else [value]
+            words += [f"--{option}", *map(str, several)]
     return shlex.join(words)
 
 
@@ -234,17 +265,27 @@ class Signals:
 
 @dataclass(frozen=True)
 class Terminal:
-    """Where a command tells how far it is: standard error.
+    """Where a command tells what it found, on standard output, and how far it is, beside that.
 
     Attributes:
         quiet: whether `--quiet` was given, so that nothing is told.
         signals: what this process was asked meanwhile.
-        show: prints what a command found before it is done; None where all is told at the end.
+        machine: whether one object for programs is all that is printed, at the end.
     """
 
     quiet: bool = False
     signals: Signals = field(default_factory=Signals)
-    show: Callable[[Sequence[Part]], None] | None = None
+    machine: bool = False
+
+    def tell(self, parts: Iterable[Part]) -> None:
+        """Prints what a command found, now: drawn on a terminal, plain text anywhere else."""
+        for part in () if self.quiet or self.machine else parts:
+            if isinstance(part, str) or not sys.stdout.isatty():
+                print_safely(str(part))
+            else:
+                from rich.console import Console
+
+                Console(file=sys.stdout).print(part)
 
     @contextmanager
     def progress(self) -> Iterator[Callback]:

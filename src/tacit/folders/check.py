@@ -168,13 +168,15 @@ def misspelt_actions(counts: np.ndarray, layout: Layout) -> list[str]:
     return found
 
 
-def impossible_sentence(problem: Problem, seen: Demonstrations) -> str:
+def impossible_sentence(problem: Problem) -> str:
     """What is wrong where known dynamics never make a move that was observed; "" where nothing is.
 
     Estimated dynamics may well be wrong there: that is a warning only.
     """
-    known = problem.mdp.evidence is None
-    moves = impossible_moves(problem.mdp, seen, problem.layout) if known else []
+    seen, is_known = problem.demonstrations, problem.mdp.evidence is None
+    if seen is None or not is_known:
+        return ""
+    moves = impossible_moves(problem.mdp, seen, problem.layout)
     if not moves:
         return ""
     worst, total = _worst(moves)

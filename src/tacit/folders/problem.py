@@ -129,6 +129,16 @@ class Problem:
         if self.trips is not None:
             self.trips.journeys()  # raises where one is no trip
 
+    @property
+    def seen(self) -> Demonstrations:
+        """The demonstrations; `InvalidDemonstrations` where there are none."""
+        if self.demonstrations is None:
+            raise InvalidDemonstrations(
+                "the folder must hold demonstrations to recover from: demonstrations.parquet, .csv "
+                "or .npz; it holds none"
+            )
+        return self.demonstrations
+
     @cached_property
     def trips(self) -> Trips | None:
         """The trajectories as trips, each to its last state; None where they are not, or none."""
@@ -141,6 +151,19 @@ class Problem:
             discount=self.discount,
             unended=self.unended,
         )
+
+    def true_weights(self) -> dict[int, np.ndarray]:
+        """Cost -> [D_k] its true weights, and -1 -> those of the reward, as features make them."""
+        if self.truth is None:
+            return {}
+        reward, costs = self.truth.tables(self.mdp)
+        tables = {-1: (self.features.reward, reward)}
+        if self.truth.constraints == self.features.constraints:
+            tables |= dict(enumerate(zip(self.features.costs, costs, strict=True)))
+        found = {
+            k: weights_that_make(table, of=features) for k, (features, table) in tables.items()
+        }
+        return {k: weights for k, weights in found.items() if weights is not None}
 
     @classmethod
     def load(cls, folder: str | Path, *, progress: Progress | None = None) -> Problem:
@@ -185,6 +208,16 @@ class Problem:
             f"Problem(states={self.mdp.states}, actions={self.mdp.actions}, "
             f"constraints={self.features.constraints}, episodes={seen})"
         )
+
+
+def weights_that_make(table: np.ndarray, *, of: np.ndarray) -> np.ndarray | None:
+    """[D] weights with which features [S, D] or [S, A, D] sum to a table [S, A]; None if none."""
+    features = np.repeat(of[:, None, :], table.shape[1], axis=1) if of.ndim == 2 else of
+    columns = features.reshape(-1, features.shape[-1])
+    weights, _, rank, _ = np.linalg.lstsq(columns, table.ravel(), rcond=None)
+    rest = np.abs(columns @ weights - table.ravel()).max()
+    exact = rest <= 1e-9 * max(1.0, float(np.abs(table).max())) and rank == columns.shape[1]
+    return weights if exact else None
 
 
 def read_problem(folder: Path, progress: Progress | None = None) -> dict[str, Any]:

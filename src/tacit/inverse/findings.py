@@ -183,8 +183,12 @@ def _called(demonstrations: Observed, episode: int) -> str:
     return str(episode if names is None else names[episode])
 
 
+class ImpossibleMoves(InvalidDemonstrations):
+    """Somebody moved as a known world never does."""
+
+
 def check_possible(mdp: MDP, demonstrations: Observed, where: str = "") -> None:
-    """Raises `InvalidDemonstrations` where somebody moved as a known world never does.
+    """Raises `ImpossibleMoves` where somebody moved as a known world never does.
 
     Estimated dynamics may well be wrong there: then it stays a finding.
 
@@ -197,7 +201,7 @@ def check_possible(mdp: MDP, demonstrations: Observed, where: str = "") -> None:
     if found is not None and found.move is not None:
         episode, step, state, action, after = found.move
         have = "1 has" if found.impossible == 1 else f"{found.impossible} have"
-        raise InvalidDemonstrations(
+        raise ImpossibleMoves(
             f"{where}every observed move must have a probability above 0 in this world; {have} "
             f"none, the first in episode {_called(demonstrations, episode)}, step {step}: from "
             f"state {state} by action {action} to state {after}. Correct the transitions or the "

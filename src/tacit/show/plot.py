@@ -32,6 +32,7 @@ from tacit.show.canvas import (
     ROW,
     VISIT_MAP,
     axes_at,
+    figure_of,
     legend_above,
     new_figure,
     plain,
@@ -45,6 +46,7 @@ from tacit.show.quantities import NamedRecovery
 
 if TYPE_CHECKING:
     from tacit.checks.prices import PriceCurve
+    from tacit.folders.runs import Run
     from tacit.inverse.recovery import Recovery
 from tacit.inverse.standardised import in_one_unit, shown
 
@@ -386,3 +388,31 @@ def _bars(named: NamedRecovery, values: np.ndarray, axes: Axes | None, title: st
     axes.barh(range(len(order)), values[order], color=series_colour(0), height=0.7)
     axes.set_xlabel(plain(title))
     return axes
+
+
+def every_figure(run: Run) -> dict[str, Figure]:
+    """Name -> figure, every picture that a run has numbers for."""
+    from tacit.show.checks import price_curves
+    from tacit.show.summary import holds_several
+
+    recovery, layout = run.recovery, run.layout
+    if holds_several(run):
+        return {"beside": recovery.plot()}
+    known = [bool(np.isfinite(costs).all()) for costs in recovery.cost_weights]
+    drawn: dict[str, Axes] = {}
+    if any(known) or np.isfinite(recovery.reward_weights).all():
+        drawn["weights"] = weights(recovery)
+    if known:
+        drawn["prices"] = prices(recovery)
+    drawn["reward"] = map(recovery, layout=layout)
+    for k in np.flatnonzero(known).tolist():
+        drawn[f"cost-{k}"] = map(recovery, k, layout=layout)
+    drawn["policy"] = policy(recovery, layout=layout)
+    drawn["visits"] = map(recovery, "visits", layout=layout)
+    if layout.is_grid and layout.directions:
+        drawn["flows"] = flows(recovery, layout=layout)
+    if np.isfinite(recovery.goodness.residuals).any():
+        drawn["residuals"] = residuals(recovery, layout=layout)
+    for curve in price_curves(run.extras):
+        drawn[f"price-{curve.constraint}"] = price_curve(curve)
+    return {name: figure_of(axes) for name, axes in drawn.items()}

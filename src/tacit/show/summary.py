@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -397,10 +397,10 @@ def data_summary(mdp: MDP, demonstrations: Demonstrations) -> Page:
     return found
 
 
-def summary_of(problem: Problem, seen: Demonstrations) -> Page:
+def summary_of(problem: Problem) -> Page:
     """What the demonstrations are, in numbers; of trips the goals, too."""
-    found = data_summary(problem.mdp, seen)
+    found = data_summary(problem.mdp, problem.seen)
     if problem.trips is not None:
-        goals = replace(problem.trips, demonstrations=seen).goals
+        goals = problem.trips.goals
         found |= {"goals": len(set(goals[goals >= 0].tolist())), "discount": problem.discount}
     return found

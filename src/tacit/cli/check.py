@@ -1,0 +1,127 @@
+"""`tacit check`: a problem folder looked through before a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tacit.cli.terminal import Answer, Cell, Part, Table, Terminal, finding_data
+from tacit.errors import TacitError
+
+if TYPE_CHECKING:
+    from tacit.folders.problem import Problem
+
+# Impossible moves that are listed for people.
+LISTED = 10
+# Names of actions, features and groups that are shown.
+SHOWN = 24
+
+
+@dataclass(frozen=True)
+class Check:
+    """Check a problem folder: what is wrong with it, where, and how to repair it.
+
+    Warns of what is only odd. Exit code 0 if the problem can be used, 2 if it cannot.
+    """
+
+    problem: Path
+    """folder of the problem"""
+    allow_impossible: bool = False
+    """take observed moves of probability 0 for a warning, as tacit recover then does"""
+
+    def run(self, terminal: Terminal) -> Answer:
+        """Reads the folder and says everything that there is to say about it."""
+        try:
+            problem = terminal.load_problem(self.problem)
+        except TacitError as error:
+            from tacit.folders.check import faults
+
+            found = faults(self.problem, error)
+            return Answer((), {"problem": self.problem, "ok": False, "errors": found}, 2, found)
+        from tacit.folders.check import (
+            check_problem,
+            estimate,
+            impossible_moves,
+            impossible_sentence,
+        )
+        from tacit.folders.reading import availability
+
+        notes = (*problem.notes, *availability(problem.mdp, problem.layout, self.problem))
+        warnings, cost, seen = check_problem(problem), estimate(problem), problem.demonstrations
+        moves = [] if seen is None else impossible_moves(problem.mdp, seen, problem.layout)
+        said = "" if self.allow_impossible else impossible_sentence(problem)
+        refused = [f"{self.problem}: {said}"] if said else []
+        heads = ("state", "action", "next_state", "count")
+        data: dict[str, object] = {
+            "problem": self.problem,
+            "ok": not refused,
+            "errors": refused,
+            "warnings": warnings,
+            "notes": notes,
+            "findings": [finding_data(note) for note in (*notes, *warnings)],
+            "summary": dict(_summary(problem)),
+            "impossible_moves": [dict(zip(heads, move, strict=True)) for move in moves],
+        }
+        parts: list[Part] = [Table(["what", "value"], _summary(problem), str(self.problem))]
+        parts += [f"note: {note}" for note in notes]
+        parts += [f"warning: {warning}" for warning in warnings]
+        if moves:
+            title = "observed moves of probability 0, the most frequent first"
+            heads = [head.replace("_", " ") for head in heads]
+            parts.append(Table(heads, [list(move) for move in moves[:LISTED]], title))
+        if cost is not None:
+            data["estimate"] = {
+                "estimator": cost.estimator,
+                "reason": cost.reason,
+                "seconds": cost.seconds,
+                "memory_bytes": cost.memory,
+            }
+            parts.append(cost.sentence)
+        count = f"{len(warnings)} warning{'' if len(warnings) == 1 else 's'}"
+        if refused:
+            return Answer(parts, data, 2, refused)
+        parts.append(f"ok: the problem can be used ({count if warnings else 'no warnings'})")
+        return Answer(parts, data)
+
+
+def _summary(problem: Problem) -> list[tuple[str, Cell]]:
+    import numpy as np
+
+    from tacit.model.objective import is_sparse
+    from tacit.show.summary import data_summary
+
+    mdp, features, seen = problem.mdp, problem.features, problem.demonstrations
+    named = bool(problem.layout.action_names)
+    rows: list[tuple[str, Cell]] = [
+        ("states", mdp.states),
+        ("actions", mdp.actions),
+        *([("action names", _some(problem.layout.action_names))] if named else []),
+        ("discount", problem.discount or 0.0),
+        ("transitions", "estimated from the demonstrations" if mdp.evidence else "given"),
+        *([("ends", int(mdp.ends.sum()))] if mdp.restricted else []),
+    ]
+    labels = (features.reward_names, *features.cost_names)
+    for k, (table, names) in enumerate(zip(features.maps, labels, strict=True)):
+        kept = f", sparse: {table.nnz} entries" if is_sparse(table) else ""
+        rows.append((f"cost {k - 1} made of" if k else "reward made of", _some(names) + kept))
+    if seen is not None:
+        rows += [("episodes", seen.episodes), ("steps", seen.steps)]
+        if problem.trips is not None:
+            goals = problem.trips.goals
+            rows.append(("goals", len(np.unique(goals[goals >= 0]))))
+        rows.append(("states visited", data_summary(mdp, seen)["states_visited"]))
+        if seen.weights is not None:
+            least, most = seen.weights.min(), seen.weights.max()
+            rows.append(("sampling weights", f"{least:.3g} to {most:.3g}"))
+        if seen.groups is not None:
+            rows.append(("groups", _some(sorted(set(seen.groups.tolist())))))
+    rows.append(("truth", "given" if problem.truth is not None else "not given"))
+    return rows
+
+
+def _some(names: Sequence[str]) -> str:
+    """The names, or the first of them and how many are not shown."""
+    rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + rest

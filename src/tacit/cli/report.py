@@ -1,0 +1,81 @@
+"""`tacit report`: a run as one page to read."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+from tacit.cli.terminal import Answer, Terminal, headline_data, shown_default
+
+if TYPE_CHECKING:
+    from tacit.folders.runs import Run
+
+PAGE, FIGURES = "report.html", "figures"
+
+
+@dataclass(frozen=True)
+class Report:
+    """Write one offline HTML page about a run: what was found, and what that rests on."""
+
+    folder: Path
+    """folder of the run, as `tacit recover` writes it"""
+    out: Annotated[Optional[Path], shown_default("report.html in that folder")] = None
+    """file of the page; only the default writes figures as well"""
+    private: bool = False
+    """leave out states, episodes, groups and paths, so that the page can be shared"""
+    raw_units: bool = field(default=False, kw_only=True)
+    """weights and prices of the features as given, and not of standardised ones"""
+
+    def run(self, terminal: Terminal) -> Answer:
+        """Writes the page of a run, and says where."""
+        from tacit.folders.runs import Run
+
+        page = self.folder / PAGE if self.out is None else self.out
+        if page.is_dir():
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), str(page))
+        if self.out is not None and not page.parent.is_dir():
+            folder = str(page.parent)
+            raise OSError(errno.ENOENT, "no such folder to write the report to", folder)
+        run = Run.load(self.folder, several=True)
+        options = {"private": self.private, "raw_units": self.raw_units}
+        return write_report(run, self.folder, out=self.out, **options)
+
+
+def write_report(
+    run: Run,
+    folder: Path,
+    *,
+    out: Path | None = None,
+    private: bool = False,
+    raw_units: bool = False,
+) -> Answer:
+    """Writes the page of a run, with figures beside it where it goes into the run's folder."""
+    from tacit.files.atomic import check_folder, write_bytes
+    from tacit.show import figure_files
+    from tacit.show.html import render
+    from tacit.show.page import recovery_document
+    from tacit.show.summary import holds_several
+
+    make = recovery_document
+    if holds_several(run):
+        from tacit.show.several import several_document as make
+    page = render(document := make(run, private=private, raw_units=raw_units)).encode()
+    figures = figure_files(document) if out is None and not private else {}
+    check_folder(folder / FIGURES)
+    if figures:
+        (folder / FIGURES).mkdir(exist_ok=True)
+    for name, image in figures.items():
+        write_bytes(folder / FIGURES / name, image)
+    place = folder / PAGE if out is None else out
+    write_bytes(place, page)  # last: a page says that its figures are there
+    saved = f", {len(figures)} figures in {folder / FIGURES}" if figures else ""
+    data = {
+        "report": str(place),
+        "bytes": len(page),
+        "figures": [str(folder / FIGURES / name) for name in figures],
+        "findings": [headline_data(one) for one in document.headlines],
+    }
+    return Answer([f"{place} ({len(page) / 1000:.0f} kB){saved}"], data)
