@@ -121,9 +121,9 @@ def by_steps(longest: float) -> list[dict[str, Any]]:
 
 def by_states(longest: float) -> list[dict[str, Any]]:
     from tacit.engine.backends import backend_of
-    from tacit.engine.soft_search import point_at
     from tacit.inverse.noisy.boltzmann import fit
     from tacit.inverse.noisy.steps import coordinates
+    from tacit.search.smooth_dual import point_at
 
     rows: list[dict[str, Any]] = []
     for size in SIZES:

@@ -25,8 +25,8 @@ import numpy as np
 
 import tacit
 from provenance import about
-from tacit.engine import soft_search
 from tacit.engine.backends.device import sparse
+from tacit.forward import soft_dual
 
 DISCOUNT = 0.99
 TEMPERATURE = 0.2 * 2.5e-3 / (1.0 - DISCOUNT)  # as in benchmarks/forward.py
@@ -84,7 +84,7 @@ def soft_solve(args: argparse.Namespace, size: int, repeats: int) -> dict[str, A
     world = tacit.worlds.hill_grid(seed=0, size=size, discount=DISCOUNT)
     built = time.perf_counter() - start
     searches: list[float] = []
-    inner = soft_search.minimise
+    inner = soft_dual.minimum
 
     def timed(*arguments: Any) -> Any:
         begun = time.perf_counter()
@@ -92,7 +92,7 @@ def soft_solve(args: argparse.Namespace, size: int, repeats: int) -> dict[str, A
         searches.append(time.perf_counter() - begun)
         return found
 
-    soft_search.minimise = timed
+    soft_dual.minimum = timed
     try:
         solver = tacit.SoftDual(temperature=TEMPERATURE)
         free = tacit.Objective(world.truth.reward, world.truth.costs, [np.inf])
@@ -104,7 +104,7 @@ def soft_solve(args: argparse.Namespace, size: int, repeats: int) -> dict[str, A
             solution = solver.solve(world.mdp, bound)
             seconds.append(time.perf_counter() - begun)
     finally:
-        soft_search.minimise = inner
+        soft_dual.minimum = inner
     c = solution.certificate
     stats = jax.devices()[0].memory_stats() or {}
     return {

@@ -65,9 +65,9 @@ def row(args: Args, size: int) -> dict[str, Any]:
     """Both sides on one grid."""
     import tacit
     from tacit.engine.backends import backend_of
-    from tacit.engine.soft_search import point_at
     from tacit.inverse.noisy.boltzmann import fit
     from tacit.inverse.noisy.steps import coordinates
+    from tacit.search.smooth_dual import point_at
 
     world = tacit.worlds.hill_grid(0, size=size, discount=args.discount)
     mdp, space = world.mdp, coordinates(world.mdp, world.features)

@@ -156,10 +156,10 @@ def moved(model: tacit.scale.ShardedMDP) -> dict[str, Any]:
 
 
 def program_memory(grid: Grid, features: int) -> dict[str, float]:
-    """Bytes a state that the compiled search holds on one device, beside its arguments."""
+    """Bytes a state that a compiled evaluation holds on one device, beside its arguments."""
     import jax
 
-    from tacit.engine.soft_search import Dual, minimise
+    from tacit.search.smooth_dual import Dual, evaluate
 
     model = grid.model()
     with jax.enable_x64(True):
@@ -178,8 +178,8 @@ def program_memory(grid: Grid, features: int) -> dict[str, float]:
             scale=small + 1.0,
             information=model.zeros(),
         )
-        search = jax.jit(minimise.__wrapped__)
-        program = search.lower(model.backend, problem, small, model.zeros(), 1e-9, 200).compile()
+        search = jax.jit(evaluate)
+        program = search.lower(model.backend, problem, small, model.zeros(), 1e-9).compile()
     used, share = program.memory_analysis(), grid.states / jax.device_count()
     return {
         "features": features,

@@ -129,29 +129,35 @@ MUTANTS = (
     ),
     # The smooth dual
     mutant(
-        "smooth dual: every step is taken",
-        "smooth_dual soft_dual",
+        "search: every step is taken",
+        "search smooth_dual soft_dual",
         (
-            "accept = (steps == 0) | (fresh.loss <= point.loss + 1e-4 * slope + rounding + doubt)",
-            "accept = steps >= 0",
+            "accepted = fresh.loss <= loss + ARMIJO * slope + error",
+            "accepted = fresh.loss < np.inf",
         ),
     ),
     mutant(
-        "smooth dual: a leg goes beyond a bound",
-        "smooth_dual",
-        ("length = xp.minimum(1.0, share.min())", "length = xp.minimum(1.0, share.max())"),
+        "search: a leg goes beyond a bound",
+        "search smooth_dual",
+        (
+            "length = np.minimum(1.0, share_of.min(axis=1, initial=np.inf))[:, None]",
+            "length = np.ones((len(rows), 1))",
+        ),
     ),
     mutant(
-        "smooth dual: gradient at the upper bound",
-        "smooth_dual convex",
-        (
-            "(point.x < problem.upper) | (point.gradient > 0)",
-            "(point.x < problem.upper) | (point.gradient < 0)",
-        ),
-        (
-            "(point.x < dual.upper) | (point.gradient > 0)",
-            "(point.x < dual.upper) | (point.gradient < 0)",
-        ),
+        "search: gradient at the upper bound",
+        "search smooth_dual convex",
+        ("((here >= upper) & (gradient <= 0))", "((here >= upper) & (gradient >= 0))"),
+    ),
+    mutant(
+        "search: equalities pull at nothing",
+        "search temperature",
+        ("return gradient + np.stack(prices) @ problem.ties", "return gradient"),
+    ),
+    mutant(
+        "search: curvatures that bend down are followed",
+        "search tasks",
+        ("found[n] = self.convex[n]", "pass"),
     ),
     mutant(
         "smooth dual: ridge left out of the gradient",
@@ -165,9 +171,9 @@ MUTANTS = (
         ("return best + temperature * np.log(", "return best + np.log("),
     ),
     mutant(
-        "smooth dual: ends at ten thousand times the tolerance",
-        "smooth_dual soft_dual",
-        ("far = missed > REST * tolerance", "far = missed > 1e4 * tolerance"),
+        "search: ends at ten thousand times the tolerance",
+        "search smooth_dual soft_dual",
+        ("missing = (at.missed > REST * tolerance)", "missing = (at.missed > 1e4 * tolerance)"),
     ),
     # Simulation
     mutant(

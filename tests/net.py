@@ -36,7 +36,7 @@ LIMIT = 1.0
 # Simulated laws have at least so many draws.
 DRAWS = 4000
 # How a search went, not what it came to.
-UNCOMPARED = ("history", "iterations", "certificate", "evaluations", "projected_gradient")
+UNCOMPARED = ("history", "iterations", "certificate", "evaluations", "projected_gradient", ".steps")
 # Arrays with more entries are stored as sums and a few projections on fixed random directions.
 WHOLE = 128
 PROJECTIONS = 6

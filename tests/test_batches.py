@@ -123,13 +123,13 @@ def test_elimination_without_pivoting_solves_chains(world):
     np.testing.assert_allclose(found, np.linalg.solve(matrix, right), rtol=1e-10)
 
 
-def test_a_small_batch_is_one_compiled_call(world, monkeypatch):
+def test_an_evaluation_of_a_small_batch_is_one_compiled_call(world, monkeypatch):
     calls = []
-    inner = lockstep._searched
-    monkeypatch.setattr(lockstep, "_searched", lambda *a, **k: calls.append(1) or inner(*a, **k))
+    inner = lockstep._evaluated
+    monkeypatch.setattr(lockstep, "_evaluated", lambda *a, **k: calls.append(1) or inner(*a, **k))
     seen = [walks(world, trajectories=100, steps=500, seed=seed) for seed in range(3)]
-    tacit.many.recover_many(world.mdp, world.features, seen, estimator=tacit.Convex())
-    assert len(calls) == 1
+    found = tacit.many.recover_many(world.mdp, world.features, seen, estimator=tacit.Convex())
+    assert len(calls) == 1 + found.steps.max()  # and one at twice the parameters
 
 
 def test_resampling_agrees_with_the_standard_errors(world):

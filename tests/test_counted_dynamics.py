@@ -13,7 +13,6 @@ from rates import coverage_verdict, rates_of
 from tacit import MDP, Features, Likelihood
 from tacit.cli import main
 from tacit.engine.backends import backend_of
-from tacit.engine.soft_search import point_at
 from tacit.folders.problem import Problem
 from tacit.forward.solution import visitation
 from tacit.inference.counted_rows import CountedRows, chain_slopes
@@ -25,6 +24,7 @@ from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.penalised import maximise_many
 from tacit.inverse.noisy.steps import Steps, coordinates
 from tacit.model.transitions import Successors
+from tacit.search.smooth_dual import point_at
 
 THETA = np.array([2.0, 1.0, 1.5])
 

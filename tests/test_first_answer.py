@@ -12,8 +12,8 @@ import tacit
 from tacit.engine import kernels as loops
 from tacit.engine.backends import DENSE_LIMIT, Direct, backend_of
 from tacit.engine.kernels import chains
-from tacit.engine.soft_search import Dual, evaluate, point_at
 from tacit.folders.problem import Problem
+from tacit.search.smooth_dual import Dual, evaluate, point_at
 from text_form import save_text
 
 # (states, actions, next states or 0 for all, whether some actions are missing, constraints)

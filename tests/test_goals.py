@@ -12,12 +12,13 @@ import networks
 import tacit
 from tacit import MDP, Demonstrations, Features, InvalidDemonstrations, InvalidModel, Kind
 from tacit.engine.kernels import systems
-from tacit.inverse.joint import flows, goals, maximum, stack
+from tacit.inverse.joint import flows, goals, maximum
 from tacit.inverse.joint.flows import Sums
 from tacit.inverse.joint.maximum import Likelihoods
 from tacit.inverse.joint.trips import at_ends, goal_world, trimmed
 from tacit.inverse.noisy.evidence import evidence_of
 from tacit.inverse.noisy.steps import Steps, coordinates
+from tacit.search.minimise import bent
 
 FREE = tacit.Likelihood(free_reward=True)
 
@@ -210,7 +211,7 @@ def test_lean_sums_are_those_of_one_derivative(town):
 def test_a_search_by_gradients_ends_where_newtons_does(town, worse):
     both = likelihoods(town)
     space, free = both.journeys.space.size, np.full(3, np.inf)
-    newton = both.minimum(np.zeros(space), -free, free)
+    newton = both.fit(np.zeros(space), -free, free)
     start = newton.fitted.point.x + np.array([0.3, -0.2, 0.4])
     model = worse * both.at(start, both.all).curvature
     asked, at = [], both.at
@@ -220,7 +221,7 @@ def test_a_search_by_gradients_ends_where_newtons_does(town, worse):
         return at(*args, lean=lean, **rest)
 
     both.at = watched
-    found = both.minimum(start, -free, free, model=model)
+    found = both.fit(start, -free, free, model=model)
     assert any(asked)
     assert found.fitted.converged
     assert not found.sums.lean
@@ -229,11 +230,11 @@ def test_a_search_by_gradients_ends_where_newtons_does(town, worse):
     np.testing.assert_allclose(found.sums.curvature, newton.sums.curvature, rtol=1e-8)
     # Held at a bound, and stopped at once, it has its second derivatives as well.
     held = np.where(np.arange(3) == 1, start[1], np.inf)
-    bounded = both.minimum(start, -free, np.minimum(free, held), model=model)
-    plain = both.minimum(start, -free, np.minimum(free, held))
+    bounded = both.fit(start, -free, np.minimum(free, held), model=model)
+    plain = both.fit(start, -free, np.minimum(free, held))
     np.testing.assert_allclose(bounded.fitted.point.x, plain.fitted.point.x, rtol=1e-9)
     both._options = dataclasses.replace(both._options, max_steps=2)
-    short = both.minimum(start, -free, free, model=model)
+    short = both.fit(start, -free, free, model=model)
     assert not short.sums.lean
     np.testing.assert_allclose(
         short.sums.curvature, at(short.fitted.point.x, both.all).curvature, rtol=1e-12
@@ -255,10 +256,10 @@ def test_a_bent_curvature_explains_the_last_step():
     rng = np.random.default_rng(0)
     root = rng.normal(size=(4, 4))
     true, step = root @ root.T + np.eye(4), rng.normal(size=4)
-    found = stack.bent(np.eye(4), step, true @ step)
+    found = bent(np.eye(4), step, true @ step)
     np.testing.assert_allclose(found @ step, true @ step)
     assert np.linalg.eigvalsh(found).min() > 0
-    np.testing.assert_array_equal(stack.bent(np.eye(4), step, -step), np.eye(4))
+    np.testing.assert_array_equal(bent(np.eye(4), step, -step), np.eye(4))
 
 
 def test_values_too_small_for_numbers_are_sought_in_logarithms(town):
@@ -444,7 +445,7 @@ def test_a_feature_that_nobody_chose_is_named_and_leaves_the_others_alone(town):
     full = found.best()
     held = np.where(np.arange(4) == 3, high * found.journeys.space.scales, full.fitted.point.x)
     bounds = [np.where(np.arange(4) == 3, held, side * np.inf) for side in (-1, 1)]
-    less = found.minimum(full.fitted.point.x, *bounds)
+    less = found.fit(full.fitted.point.x, *bounds)
     assert less.sums.loss - full.sums.loss == pytest.approx(0.5 * 1.6449**2, rel=0.05)
 
 

@@ -13,9 +13,9 @@ from experts import PRICE, TEMPERATURE, drawn, grid, hill_expert, pairs, spread_
 from rates import coverage_verdict, rates_of
 from strategies import examples
 from tacit.engine.backends import backend_of
-from tacit.engine.soft_search import minimise
 from tacit.inference.gauge import Gauge
 from tacit.inference.intervals import CUT, SETTLED, landscape
+from tacit.inference.numerics import TWO_SIDED
 from tacit.inverse.noisy.boltzmann import fit, loss_of, refit, silent
 from tacit.inverse.noisy.inference import (
     advantages,
@@ -28,7 +28,7 @@ from tacit.inverse.noisy.inference import (
 )
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import Steps, coordinates
-from tacit.inverse.parameters import TWO_SIDED
+from tacit.search.smooth_dual import minimum
 
 SEEDS = st.integers(0, 2**20)
 
@@ -355,7 +355,7 @@ def test_the_ends_of_an_interval_cost_the_quantile_in_the_true_likelihood(plenty
             **{name: getattr(found.problem, name)[1:] for name in rest},
         )
         begin = (found.point.x[1:], found.point.values)
-        point, _ = minimise(backend_of(steps.mdp), less, *begin, 1e-9, 300)
+        point, _ = minimum(backend_of(steps.mdp), less, *begin, 1e-9, 300)
         # 200 000 steps make the likelihood quadratic to a few per cent.
         assert point.loss - best == pytest.approx(0.5 * TWO_SIDED**2, rel=0.05)
 

@@ -14,7 +14,6 @@ from experts import PRICE, drawn, grid, hill_expert, pairs, policy_of, spread_vi
 from tacit import MDP, Demonstrations, Features, SoftDual
 from tacit.cli import main
 from tacit.engine.backends import backend_of
-from tacit.engine.soft_search import point_at
 from tacit.folders.runs import Run
 from tacit.inverse.expectations import pull_back
 from tacit.inverse.findings import Finding, Kind
@@ -22,6 +21,7 @@ from tacit.inverse.noisy.boltzmann import loss_of, refit
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import Steps, coordinates
 from tacit.inverse.recovery import RecoveryStatus
+from tacit.search.smooth_dual import point_at
 from tacit.show.quantities import NamedRecovery
 from tacit.show.report import headlines
 

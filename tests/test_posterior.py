@@ -8,9 +8,9 @@ from scipy.stats import truncnorm
 import tacit
 from experts import policy_of
 from kinds import told
-from tacit.engine.sampler import Chains
 from tacit.inverse.doubts import chain_findings, truncated
 from tacit.inverse.findings import Kind
+from tacit.search.sampler import Chains
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-import jax
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 import kinds
 import tacit
@@ -16,8 +15,9 @@ from tacit.engine import progress
 from tacit.engine.backends import Host
 from tacit.engine.backends.device import dense, sparse
 from tacit.engine.progress import Event, StopEarly, early_stop, log, once, pursue, watching
-from tacit.engine.soft_search import Dual, Search, advance, begin, minimise
 from tacit.files.arrays import digest, pack, unpack
+from tacit.search.minimise import Stage
+from tacit.search.smooth_dual import Dual, minimum
 from walks import seen_by
 
 ESTIMATORS = {
@@ -38,10 +38,6 @@ ESTIMATORS = {
 @pytest.fixture(scope="module")
 def seen():
     return seen_by()
-
-
-def leaves(search: Search) -> list[np.ndarray]:
-    return [np.asarray(leaf) for leaf in jax.tree.leaves(search)]
 
 
 def dual(mdp: tacit.MDP, size: int = 3) -> Dual:
@@ -67,44 +63,31 @@ def dual(mdp: tacit.MDP, size: int = 3) -> Dual:
 
 
 @pytest.mark.parametrize("engine", [dense, sparse, Host])
-def test_a_search_in_pieces_ends_at_the_same_bits(engine):
+def test_a_watched_search_ends_at_the_same_bits(engine):
     world = tacit.worlds.random(4, states=12, actions=3)
-    problem, around = dual(world.mdp), engine(world.mdp)
-    start = begin(problem, np.zeros(3), np.zeros(12))
-    whole = advance(around, problem, start, 1e-9, 100, 100)
-    piece, pieces = start, 0
-    while True:
-        further = advance(around, problem, piece, 1e-9, 100, int(piece.steps) + 1)
-        if further.steps == piece.steps:
-            break
-        piece, pieces = further, pieces + 1
-        # As a file would give it back.
-        piece = unpack(pack(piece), (Search, type(piece.point)))
-    assert pieces == whole.steps > 3
-    for one, other in zip(leaves(piece), leaves(whole), strict=True):
+    given = engine(world.mdp), dual(world.mdp), np.zeros(3), np.zeros(12), 1e-9, 100
+    events: list[Event] = []
+    alone, steps = minimum(*given)
+    with watching([events.append]):
+        seen, evaluations = minimum(*given, stage=Stage("fit", ()))
+    assert [event.step for event in events] == list(range(1, steps + 1))
+    assert evaluations == steps > 3
+    for one, other in zip(alone, seen, strict=True):
         assert_array_equal(one, other)
-    point, steps = minimise(around, problem, np.zeros(3), np.zeros(12), 1e-9, 100)
-    assert steps == whole.steps
-    # Compiled as one function with its start: the same steps, rounded elsewhere.
-    np.testing.assert_allclose(point.x, whole.point.x, rtol=1e-9, atol=1e-12)
 
 
-def test_the_pure_search_still_maps_over_a_batch():
-    mdp = tacit.worlds.random(1, states=6, actions=2).mdp
-    problem, world = dual(mdp), dense(mdp)
-    targets = np.stack([problem.target, 2.0 * problem.target])
-    with jax.enable_x64(True):
-
-        def one(target):
-            here = problem._replace(target=target)
-            return minimise.__wrapped__(world, here, np.zeros(3), np.zeros(6), 1e-9, 50)
-
-        points, steps = jax.jit(jax.vmap(one))(targets)
-    for x, count, target in zip(points.x, steps, targets, strict=True):
-        here = problem._replace(target=target)
-        point, alone = minimise(world, here, np.zeros(3), np.zeros(6), 1e-9, 50)
-        assert count == alone
-        np.testing.assert_allclose(x, point.x, atol=1e-9)
+@pytest.mark.parametrize("engine", [dense, sparse, Host])
+def test_a_search_goes_on_from_where_a_checkpoint_has_it(engine, tmp_path):
+    world = tacit.worlds.random(4, states=12, actions=3)
+    given = engine(world.mdp), dual(world.mdp), np.zeros(3), np.zeros(12), 1e-9
+    kept = tmp_path / "kept.npz"
+    whole, steps = minimum(*given, 100)
+    with watching([progress.checkpoint(kept, every=0.0), lambda event: event.step == steps - 2]):
+        minimum(*given, 100, stage=Stage("fit", ()))
+    with watching([progress.checkpoint(kept)]):
+        found, left = minimum(*given, 100, stage=Stage("fit", ()))
+    assert left < steps
+    assert_allclose(found.x, whole.x, rtol=1e-9, atol=1e-12)
 
 
 # --- watching -------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from tacit import MDP, Successors
 from tacit.engine import Side
 from tacit.engine.backends import Host, backend_of
 from tacit.engine.backends.device import dense, sparse
-from tacit.engine.soft_search import Dual, minimise, point_at
+from tacit.search.smooth_dual import Dual, minimum, point_at
 
 STATES, ACTIONS, SIZE = 6, 3, 4
 TOLERANCE = 1e-9
@@ -64,11 +64,9 @@ def at(mdp: MDP, problem: Dual, x: np.ndarray, world=None):
     return point_at(world or backend_of(mdp), problem, x, np.zeros(mdp.states), TOLERANCE)
 
 
-def minimum(mdp: MDP, problem: Dual, *, world=None, steps: int = 300, x=None):
+def lowest(mdp: MDP, problem: Dual, *, world=None, steps: int = 300, x=None):
     begin = np.clip(np.zeros(SIZE) if x is None else x, problem.lower, problem.upper)
-    return minimise(
-        world or backend_of(mdp), problem, begin, np.zeros(mdp.states), TOLERANCE, steps
-    )
+    return minimum(world or backend_of(mdp), problem, begin, np.zeros(mdp.states), TOLERANCE, steps)
 
 
 @given(SEEDS, st.sampled_from([0.9, 0.5, 0.0]), st.booleans())
@@ -114,7 +112,7 @@ def test_every_engine_computes_the_same(seed, discount):
 def test_every_engine_finds_the_same_minimum(seed):
     mdp = model(seed, 0.9)
     problem = dual(mdp, seed)
-    found = [minimum(mdp, problem, world=w)[0] for w in (dense(mdp), sparse(mdp), Host(mdp))]
+    found = [lowest(mdp, problem, world=w)[0] for w in (dense(mdp), sparse(mdp), Host(mdp))]
     for point in found[1:]:
         assert point.loss == pytest.approx(found[0].loss, abs=1e-9)
         # A ridge bounds the curvature below, so a gradient of 1e-10 * scale bounds the distance.
@@ -161,7 +159,7 @@ def test_the_minimum_satisfies_the_variational_inequality(seed, discount):
     problem = problem._replace(
         target=attainable(mdp, problem, rng.normal(size=SIZE)), ridge=np.zeros(SIZE)
     )
-    point, steps = minimum(mdp, problem)
+    point, steps = lowest(mdp, problem)
     assert steps < 300
     assert (point.x >= problem.lower).all()
     assert (point.x <= problem.upper).all()
@@ -177,7 +175,7 @@ def test_the_minimum_satisfies_the_variational_inequality(seed, discount):
 def test_no_other_method_finds_a_lower_loss(seed):
     mdp = model(seed, 0.9)
     problem = dual(mdp, seed, target=np.random.default_rng([seed, 12]).normal(size=SIZE) * 3)
-    point, _ = minimum(mdp, problem)
+    point, _ = lowest(mdp, problem)
 
     def loss(x):
         tried = at(mdp, problem, x)
@@ -193,7 +191,7 @@ def test_no_other_method_finds_a_lower_loss(seed):
     )
     assert point.loss <= answer.fun + 1e-9 * (1.0 + abs(answer.fun))
     # ... and the start does not matter.
-    elsewhere, _ = minimum(mdp, problem, x=np.full(SIZE, 10.0))
+    elsewhere, _ = lowest(mdp, problem, x=np.full(SIZE, 10.0))
     assert elsewhere.loss == pytest.approx(point.loss, abs=1e-9)
 
 
@@ -221,7 +219,7 @@ def test_a_coordinate_pressed_against_its_bound_does_not_slow_the_others(seed):
         information=np.zeros(states),
     )
     start = (np.zeros(size), np.zeros(states))
-    point, steps = minimise(Host(mdp), problem, *start, TOLERANCE, 300)
+    point, steps = minimum(Host(mdp), problem, *start, TOLERANCE, 300)
     missed = np.where((point.x <= 0) & (point.gradient > 0), 0.0, point.gradient)
     assert np.abs(missed).max() <= TOLERANCE * counts.sum()
     assert steps <= 100
@@ -241,7 +239,7 @@ def test_settled_coordinates_stay_and_dead_ones_follow_their_slope():
         upper=np.array([0.25, 8.0, 8.0, 8.0]),
         ridge=np.zeros(SIZE),
     )
-    point, steps = minimum(mdp, problem)
+    point, steps = lowest(mdp, problem)
     assert steps < 300
     assert_allclose(point.x[:3], [0.25, 8.0, 0.0], atol=1e-12)
 
@@ -249,7 +247,7 @@ def test_settled_coordinates_stay_and_dead_ones_follow_their_slope():
 def test_a_search_cut_short_says_so_by_its_gradient():
     mdp = model(6, 0.9)
     problem = dual(mdp, 6, target=np.full(SIZE, 9.0), ridge=np.full(SIZE, 0.1))
-    short, steps = minimum(mdp, problem, steps=2)
+    short, steps = lowest(mdp, problem, steps=2)
     assert steps == 2
     assert np.abs(short.gradient).max() > 1e-3
     # Downhill all the same.
@@ -271,7 +269,7 @@ def test_nothing_to_search_for_is_one_evaluation():
         scale=nothing,
     )
     for world in (dense(mdp), Host(mdp)):
-        point, steps = minimise(world, problem, nothing, np.zeros(STATES), TOLERANCE, 100)
+        point, steps = minimum(world, problem, nothing, np.zeros(STATES), TOLERANCE, 100)
         assert steps == 1
         assert point.loss == pytest.approx(plain_loss(mdp, problem, nothing), abs=1e-8)
 

@@ -138,21 +138,21 @@ def test_the_stacked_loss_has_the_gradient_and_curvature_it_claims(pair, joint):
     stack, points = stack_of(pair)
     spaces = [steps.space for steps in stack.steps]
     shape = link(spaces, (Tie.OWN, Tie.DIRECTION), [0, 1])
-    fitted = stack.minimise(shape, shape.start([p.x for p in points]), points)
+    fitted = stack.fit(shape, shape.start([p.x for p in points]), points)
     random = np.random.default_rng(1)
     moves = shape.movable
     z = fitted.z * np.where(moves, random.uniform(0.98, 1.02, len(fitted.z)), 1.0)
     # One evaluation: the search is told to stop where it starts.
     halted = dataclasses.replace(stack, max_steps=1)
-    here = halted.minimise(shape, z, points).whole.point
+    here = halted.fit(shape, z, points).whole.point
     small = 1e-5
     for j in np.flatnonzero(moves):
         step = small * (np.arange(len(z)) == j)
         rise = stack.loss_at(fitted, z + step) - stack.loss_at(fitted, z - step)
         # A loss of 4e4 is known to about 1e-9: 1e-4 of the quotient, 1e-6 of the gradient's scale.
         assert rise / (2 * small) == pytest.approx(here.gradient[j], abs=2e-3, rel=1e-5)
-        up = halted.minimise(shape, z + step, points).whole.point.gradient
-        down = halted.minimise(shape, z - step, points).whole.point.gradient
+        up = halted.fit(shape, z + step, points).whole.point.gradient
+        down = halted.fit(shape, z - step, points).whole.point.gradient
         curve = (up - down)[moves] / (2 * small)
         size = np.abs(here.curvature[moves][:, moves]).max()
         # Truncation of second order in the step, relative to the largest entry.
@@ -712,7 +712,7 @@ def parameters_shared(tasks):
     """Cost weights when the tasks share multiplier * weights / temperature, as they do not."""
     stack, points = stack_of(tasks)
     shape = link([steps.space for steps in stack.steps], (Tie.OWN, Tie.SAME), [0, 0])
-    fitted = stack.minimise(shape, shape.start([point.x for point in points]), points)
+    fitted = stack.fit(shape, shape.start([point.x for point in points]), points)
     theta = fitted.parts[0].point.x[2:] / stack.steps[0].space.scales[2:]
     return theta / theta.sum()
 

@@ -22,7 +22,6 @@ from tacit import (
 )
 from tacit.data.tally import Tally
 from tacit.engine.backends import backend_of
-from tacit.engine.soft_search import point_at
 from tacit.inference.activity import Verdict
 from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.findings import Kind
@@ -32,6 +31,7 @@ from tacit.inverse.noisy.likelihood import constraint_findings
 from tacit.inverse.noisy.steps import Steps, coordinates
 from tacit.inverse.optimal.gauge import expectation_ranges
 from tacit.inverse.recovery import RecoveryStatus
+from tacit.search.smooth_dual import point_at
 
 # Every shape is compiled anew: most models here have the 9 states and 4 actions of the small town
 # and two features.

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.engine.backends import backend_of
-from tacit.engine.soft_search import Dual, loss_at
 from tacit.forward import BuiltInSolver, of_all_budgets
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.policies import deterministic_values
@@ -34,6 +33,7 @@ from tacit.forward.solution import (
 from tacit.model.ends import inside_table
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
+from tacit.search.smooth_dual import Dual, loss_at, minimum
 
 if TYPE_CHECKING:
     from tacit.engine.backends import Backend
@@ -90,8 +90,6 @@ class SoftDual(BuiltInSolver):
         self, mdp: MDP, objective: Objective, guess: Solution | None
     ) -> tuple[Solution, bool]:
         """Where the search from a guess ends, and whether a price has no effect any more there."""
-        from tacit.engine.soft_search import minimise
-
         reward, costs = (inside_table(mdp, table) for table in objective.tables(mdp))
         bounded = np.isfinite(objective.budgets)
         prices, values = np.zeros(int(bounded.sum())), np.zeros(mdp.states)
@@ -121,7 +119,7 @@ class SoftDual(BuiltInSolver):
         )
         if mdp.discount == 1.0:
             prices = self._finite_prices(backend_of(mdp), problem, prices, values)
-        point, steps = minimise(
+        point, steps = minimum(
             backend_of(mdp), problem, prices, values, self.tolerance, self.max_steps
         )
         solution = conclude(
@@ -184,19 +182,27 @@ def _usable(mdp: MDP, objective: Objective, guess: Solution | None) -> Solution 
 
 
 def finite_start(
-    mdp: MDP, problem: Dual, x: np.ndarray, tolerance: float
+    mdp: MDP,
+    problem: Dual,
+    x: np.ndarray,
+    tolerance: float,
+    *,
+    ties: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """([D] parameters, [S] values to start from) of finite values; None where there are none.
 
-    Those given if theirs are finite, else the smallest that a potential vouches for.
+    Those given if theirs are finite, else the smallest that a potential vouches for. What ties
+    [E, D] say of x is kept.
     """
     size, nothing = len(problem.target), np.zeros(mdp.states)
+    ties = np.zeros((0, size)) if ties is None else ties
     # The parameters of least L1 norm with a potential; those whose potential falls by the largest
     # share of what it should.
     smallest = np.r_[np.ones(2 * size), nothing, 0.0], 1
     steepest = np.r_[np.zeros(2 * size), nothing, -1.0], 0
+    known = ties, ties @ x
     for program in (None, smallest, steepest):
-        trial = x if program is None else _best_parameters(mdp, problem, *program)
+        trial = x if program is None else _best_parameters(mdp, problem, *program, ties=known)
         if trial is None:
             continue
         trial = np.clip(trial, problem.lower, problem.upper)
@@ -213,13 +219,20 @@ def walk_values(mdp: MDP, problem: Dual, x: np.ndarray) -> np.ndarray:
     return deterministic_values(mdp, actions, table[np.arange(mdp.states), actions])
 
 
-def _best_parameters(mdp: MDP, problem: Dual, cost: np.ndarray, drop: float) -> np.ndarray | None:
+def _best_parameters(
+    mdp: MDP,
+    problem: Dual,
+    cost: np.ndarray,
+    drop: float,
+    *,
+    ties: tuple[np.ndarray, np.ndarray],
+) -> np.ndarray | None:
     """[D] the parameters x = up - down of least cost with a potential h: (up, down, h, share).
 
-    The share of log(actions) by which the potential falls is at least `drop`.
+    The share of log(actions) by which the potential falls is at least `drop`; ties @ x is known.
     """
     from scipy.optimize import linprog
-    from scipy.sparse import csr_array, hstack
+    from scipy.sparse import csr_array, hstack, vstack
 
     states, actions = np.nonzero(mdp.available)
     flat = problem.tables.reshape(len(problem.target), -1)
@@ -235,6 +248,8 @@ def _best_parameters(mdp: MDP, problem: Dual, cost: np.ndarray, drop: float) -> 
     paid = csr_array(problem.tables[:, ends, 0].T)
     at_ends = csr_array(-np.eye(mdp.states)[ends])
     fixed = hstack([paid, -paid, at_ends, np.zeros((len(ends), 1))])
+    rest = np.zeros((len(ties[0]), mdp.states + 1))
+    tied = csr_array(np.concatenate([ties[0], -ties[0], rest], axis=1))
     lower, upper = problem.lower, problem.upper
     sides = [(max(low, 0.0), max(high, 0.0)) for low, high in zip(lower, upper, strict=True)]
     sides += [(max(-high, 0.0), max(-low, 0.0)) for low, high in zip(lower, upper, strict=True)]
@@ -242,8 +257,8 @@ def _best_parameters(mdp: MDP, problem: Dual, cost: np.ndarray, drop: float) -> 
         cost,
         A_ub=rows.tocsr(),
         b_ub=-problem.base[states, actions],
-        A_eq=fixed.tocsr(),
-        b_eq=-problem.base[ends, 0],
+        A_eq=vstack([fixed, tied]).tocsr(),
+        b_eq=np.concatenate([-problem.base[ends, 0], ties[1]]),
         bounds=[*sides, *[(None, None)] * mdp.states, (drop, 1.0)],
         method="highs",
     )

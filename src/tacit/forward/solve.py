@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from tacit.engine.backends import Array
     from tacit.engine.backends.sharded import Sharded
-    from tacit.engine.soft_search import Dual
     from tacit.model.sharded import Rows, ShardedMDP
+    from tacit.search.smooth_dual import Dual
 
 
 class Solver(Protocol):
@@ -132,7 +132,7 @@ def solve_sharded(
         solver: temperature, tolerance and most steps.
         throw: raise `NotConverged` where the tolerance was missed.
     """
-    from tacit.engine.soft_search import Dual, minimise
+    from tacit.search.smooth_dual import Dual, minimum
 
     solver = SoftDual() if solver is None else solver
     if not isinstance(solver, SoftDual):
@@ -166,7 +166,7 @@ def solve_sharded(
         scale=np.maximum(1.0, np.abs(budgets)),
         information=mdp.zeros(),
     )
-    point, steps = minimise(
+    point, steps = minimum(
         mdp.backend, problem, nothing, mdp.zeros(), solver.tolerance, solver.max_steps
     )
     seen = judged(mdp.backend, problem, point)

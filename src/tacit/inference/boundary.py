@@ -15,13 +15,13 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from tacit.engine.soft_search import BLIND, inverse_information
 from tacit.inference.numerics import (
     DRAWS,
     chi_square_tail,
     covariance_root,
     simulated_chance,
 )
+from tacit.search.operators import BLIND, inverse_information
 
 # Draws of the law of one number, in antithetic pairs; of more bounded parameters half as many.
 PAIRED, FEW = 1000, 12

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tacit.engine.soft_search import BLIND
+from tacit.search.operators import BLIND
 
 MANY_COLUMNS = 16  # beyond, compiled least squares are quicker
 STEADY = 1e-6  # smallest to largest of a triangle, from which one equation more may be added to it

@@ -13,7 +13,6 @@ from tacit.data.observed import Observed
 from tacit.data.tally import counts_of, tally_of
 from tacit.engine.backends import Array, Backend, backend_of
 from tacit.engine.progress import Callback, Event
-from tacit.engine.soft_search import Dual
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.soft_dual import finite_start
 from tacit.inference.gauge import Gauge
@@ -28,6 +27,7 @@ from tacit.inverse.noisy.steps import ROUGH, Coordinates, coordinates
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, known_rest
 from tacit.model.transitions import read_only
+from tacit.search.smooth_dual import Dual
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

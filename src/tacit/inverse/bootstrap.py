@@ -19,7 +19,6 @@ from tacit.data.observed import Observed
 from tacit.data.tally import tally_of
 from tacit.engine.backends import DENSE_LIMIT, backend_of
 from tacit.engine.progress import Callback
-from tacit.engine.sampler import Chains, sampled
 from tacit.errors import InvalidModel, not_installed
 from tacit.inverse.batch import Batch, Estimator, posed, searched, tell
 from tacit.inverse.diagnostics import Identification
@@ -36,6 +35,7 @@ from tacit.inverse.sets import coefficients
 from tacit.inverse.standardised import Standard
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, known_rest
+from tacit.search.sampler import Chains, sampled
 
 Answer = TypeVar("Answer", bound=Recovery)
 # Fewer trajectories or individuals than this say little about how they differ.

@@ -17,7 +17,7 @@ from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.optimal.questions import Questions
 
 if TYPE_CHECKING:
-    from tacit.engine.sampler import Chains
+    from tacit.search.sampler import Chains
 
 # Most features of a constraint for which all corners of a box are listed; beyond, its lower ends
 # alone make a simplex, with one corner a feature.

@@ -1,19 +1,22 @@
-"""One compiled search for a whole batch of problems of the same shape."""
+"""One search for a whole batch of problems of the same shape, one compiled call an evaluation."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from tacit.engine import each, told_of_workers
-from tacit.engine.backends import Array, Backend, compiled_in_double, this_device
-from tacit.engine.soft_search import Dual, loss_at, minimise
+from tacit.engine.backends import Array, Backend, compiled_in_double, placed, this_device
+from tacit.search import minimise, smooth_dual
+from tacit.search.operators import Matrices
+from tacit.search.smooth_dual import Dual, loss_error
 
-# Problems in one compiled call on a CPU, which does them one after the other.
+# Problems in one compiled call on a CPU, which does them one after the other, and fewest on an
+# accelerator: few shapes are compiled.
 AT_ONCE = 256
 
 Told = Callable[[int], None]
@@ -73,86 +76,200 @@ def search_here(
     parts = []
     if backend.arrays is np:  # a large model on a CPU: one problem fills the machine
         for n in range(count):
-            parts.append(_search_one(*some_of(backend, problem, start, n), tolerance, max_steps))
+            one, dual, begin = some_of(backend, problem, start, n)
+            alone = smooth_dual.DualProblem(one, dual, begin.values)
+            parts.append(_found(alone, dual, begin, 1, tolerance, max_steps))
             told(n + 1)
-        return Found(*(np.stack(field) for field in zip(*parts, strict=True)))
+        return _joined(parts, count)
     together = this_device().accelerator
     if together and hasattr(backend, "many"):
         backend = dataclasses.replace(backend, many=True)  # type: ignore[type-var]
-    axes = 0 if _is_stack(backend) else None, _axes(problem, _DIMENSIONS), _axes(start, _START)
     if chunk is None:  # a power of two: batches of about the same number share compiled code
         chunk = min(_fitting(problem), 1 << (count - 1).bit_length()) if together else AT_ONCE
     for first in range(0, count, chunk):
         used = min(chunk, count - first)
         # The last chunk repeats its end: another shape would compile.
         rows = np.minimum(np.arange(first, first + chunk), count - 1)
-        given = (*some_of(backend, problem, start, rows), tolerance, max_steps, used)
-        parts.append(_searched(*given, axes=axes, chunk=chunk, together=together))
+        some, dual, begin = some_of(backend, problem, start, rows)
+        many = DualProblems(some, dual, begin, chunk, together=together)
+        parts.append(_found(many, dual, begin, used, tolerance, max_steps))
         told(first + used)
     return _joined(parts, count)
 
 
-def _found(backend: Backend, problem: Dual, start: Start, tolerance: Array, limit: Array) -> Found:
-    xp = backend.arrays
-    point, steps = minimise.__wrapped__(backend, problem, start.x, start.values, tolerance, limit)
-    bare = problem._replace(ridge=xp.zeros_like(problem.ridge))
-    twice = loss_at.__wrapped__(backend, bare, 2.0 * point.x, point.values, tolerance)
-    once = point.loss - 0.5 * problem.ridge @ (point.x * point.x)
+class Kept(NamedTuple):
+    """What evaluations of a batch begin from, on its device."""
+
+    x: Array  # [n, D]
+    values: Array  # [n, S]
+    table_values: Array  # [n, D, S]
+    residual: Array  # [n] Bellman residual left
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Details:
+    """What is kept of some problems, at these places [n] of longer arrays of one shape."""
+
+    backend: Backend
+    kept: Kept
+    places: np.ndarray
+
+    def taken(self, mask: np.ndarray) -> Details:
+        """That of the problems in a mask [n]."""
+        return dataclasses.replace(self, places=self.places[mask])
+
+    def replaced(self, rows: np.ndarray, fresh: Details) -> Details:
+        """The same with that of these problems new."""
+        targets = np.full(len(fresh.kept.x), len(self.kept.x))  # beyond the end: left out
+        targets[fresh.places] = rows
+        return dataclasses.replace(
+            self, kept=_replaced(self.backend, self.kept, fresh.kept, targets)
+        )
+
+
+class DualProblems:
+    """Smooth duals of one shape as the search asks for them: one compiled call an evaluation."""
+
+    ties = None
+
+    def __init__(
+        self, backend: Backend, dual: Dual, start: Start, count: int, *, together: bool
+    ) -> None:
+        self.lower, self.upper, self.unit = dual.lower, dual.upper, dual.unit
+        self.exact = backend.direct
+        self._starts = np.broadcast_to(np.abs(dual.start).sum(axis=-1), count)
+        shape = count, dual.target.shape[-1]
+        self._target = np.broadcast_to(np.abs(dual.target), shape)
+        self._scale = np.broadcast_to(dual.scale, shape)
+        self._axes, self._together = _axes(dual, _DIMENSIONS), together
+        size, states = dual.target.shape[-1], dual.base.shape[-2]
+        self._dual = placed(backend, dual)
+        begun = Kept(
+            x=np.broadcast_to(start.x, (count, size)),
+            values=np.broadcast_to(start.values, (count, states)),
+            table_values=np.zeros((count, size, states)),
+            residual=np.zeros(count),
+        )
+        self._begun = Details(backend, placed(backend, begun), np.arange(count))
+
+    def at(
+        self,
+        z: np.ndarray,
+        rows: np.ndarray,
+        near: minimise.Point | None,
+        precision: np.ndarray,
+        *,
+        lean: bool = False,
+    ) -> minimise.Point:
+        """The losses and their derivatives at z [n, D]; see `minimise.Problem`."""
+        before = self._begun if near is None else near.detail
+        count, used = len(before.kept.x), len(rows)
+        width = count
+        if self._together:
+            width = min(count, max(AT_ONCE, 1 << (used - 1).bit_length()))
+        padded = np.minimum(np.arange(width), used - 1)
+        loss, gradient, curvature, kept = _evaluated(
+            before.backend,
+            self._dual,
+            before.kept,
+            z[padded],
+            rows[padded],
+            precision[padded],
+            used,
+            axes=self._axes,
+            together=self._together,
+        )
+        loss = np.asarray(loss)[:used]
+        rough = precision * self._starts[rows]
+        return minimise.Point(
+            loss=loss,
+            gradient=np.asarray(gradient)[:used],
+            curvature=Matrices(np.asarray(curvature)[:used]),
+            error=loss_error(loss, z, self._target[rows], rough),
+            scale=self._scale[rows],
+            detail=Details(before.backend, kept, np.arange(used)),
+        )
+
+
+def _found(
+    problem: Any, dual: Dual, start: Start, count: int, tolerance: float, max_steps: int
+) -> Found:
+    """Where the searches of the first `count` problems end."""
+    rows = np.arange(count)
+    begun = minimise.begin(np.zeros((count, np.shape(start.x)[-1])) + minimise.of(start.x, rows))
+    end = minimise.minimise(problem, begun, tolerance=tolerance, max_steps=max_steps)
+    assert end.point is not None
+    x, loss = end.z, end.point.loss
+    precision = np.full(count, tolerance)
+    twice = problem.at(2.0 * x, rows, end.point, precision).loss
+    ridge = (0.5 * minimise.of(dual.ridge, rows) * x * x).sum(axis=1)
+    detail = end.point.detail
+    kept = detail.kept if isinstance(detail, Details) else detail
+    values, slopes, residual = (
+        np.asarray(part).reshape(-1, *np.shape(part)[-axes:] if axes else ())[:count]
+        for part, axes in ((kept.values, 1), (kept.table_values, 2), (kept.residual, 0))
+    )
+    initial = np.broadcast_to(minimise.of(start.initial, rows), values.shape)
     return Found(
-        point.x,
-        point.loss,
-        point.gradient,
-        point.table_values @ start.initial,
-        point.values,
-        point.residual,
-        twice - once,
-        steps,
+        x=x,
+        loss=loss,
+        gradient=end.point.gradient,
+        spent=(slopes @ initial[:, :, None])[:, :, 0],
+        values=values,
+        residual=residual,
+        doubled=(twice - 4.0 * ridge) - (loss - ridge),
+        steps=end.evaluations,
     )
 
 
-_search_one = compiled_in_double(_found)
-
-
-def _batched(
+def _evaluate_each(
     backend: Backend,
-    problem: Dual,
-    start: Start,
-    tolerance: Array,
-    limit: Array,
+    dual: Dual,
+    kept: Kept,
+    x: Array,
+    which: Array,
+    precision: Array,
     used: Array,
     *,
     axes: tuple,
-    chunk: int,
     together: bool,
-) -> Found:
-    """All searches in lockstep, or one after the other in one compiled loop.
+) -> tuple[Array, Array, Array, Kept]:
+    """Losses, gradients, curvatures and `Kept` of problems, in lockstep or one after the other.
 
-    An accelerator wants many at once. A core does not: each then works in its cache, and none waits
-    for the slowest.
+    An accelerator wants many at once. A core does not: each then works in its cache.
     """
     import jax
 
-    def one(backend: Backend, problem: Dual, start: Start) -> Found:
-        return _found(backend, problem, start, tolerance, limit)
+    stack = _is_stack(backend)
+
+    def one(n: Array) -> tuple[Array, Array, Array, Kept]:
+        i = which[n]
+        here = jax.tree.map(lambda part: part[i], backend) if stack else backend
+        near = Kept(*(part[i] for part in kept))
+        values = near.values + (x[n] - near.x) @ near.table_values
+        point = smooth_dual.evaluate(here, _rows_of(dual, axes, i), x[n], values, precision[n])
+        fresh = Kept(point.x, point.values, point.table_values, point.residual)
+        return point.loss, point.gradient, point.curvature, fresh
 
     if together:
-        return jax.vmap(one, in_axes=axes)(backend, problem, start)
-    backend_axis, *rest = axes
+        return jax.vmap(one)(jax.numpy.arange(len(which)))
+    shapes = jax.eval_shape(one, 0)
+    empty = jax.tree.map(lambda s: jax.numpy.zeros((len(which), *s.shape), s.dtype), shapes)
 
-    def numbered(n: Array) -> Found:
-        here = backend if backend_axis is None else jax.tree.map(lambda part: part[n], backend)
-        own = (_rows_of(part, axis, n) for part, axis in zip((problem, start), rest, strict=True))
-        return one(here, *own)
+    def fill(n: Array, made: Any) -> Any:
+        return jax.tree.map(lambda part, fresh: part.at[n].set(fresh), made, one(n))
 
-    def fill(n: Array, kept: Found) -> Found:
-        return jax.tree.map(lambda part, fresh: part.at[n].set(fresh), kept, numbered(n))
-
-    shapes = jax.eval_shape(numbered, 0)
-    empty = jax.tree.map(lambda part: jax.numpy.zeros((chunk, *part.shape), part.dtype), shapes)
     return jax.lax.fori_loop(0, used, fill, empty)
 
 
-_searched = compiled_in_double(_batched, static=("axes", "chunk", "together"))
+_evaluated = compiled_in_double(_evaluate_each, static=("axes", "together"), kept=True)
+
+
+@partial(compiled_in_double, kept=True)
+def _replaced(backend: Backend, kept: Kept, fresh: Kept, targets: Array) -> Kept:
+    """What is kept, with the fresh in these places [n]."""
+    pairs = zip(kept, fresh, strict=True)
+    return Kept(*(part.at[targets].set(new, mode="drop") for part, new in pairs))
 
 
 def some_of(

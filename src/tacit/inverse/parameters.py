@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.engine.soft_search import BLIND as BLIND
-from tacit.engine.soft_search import inverse_information
 from tacit.errors import InvalidModel
 from tacit.inference.numerics import at_least, normal_quantile, normal_tail
 from tacit.model.transitions import read_only
+from tacit.search.operators import BLIND as BLIND
+from tacit.search.operators import inverse_information
 
 if TYPE_CHECKING:
     import polars

@@ -334,7 +334,7 @@ def soft_fixed_point(
 
 
 def compiled_in_double(
-    function: Callable[Given, Found], *, static: Sequence[str] = ()
+    function: Callable[Given, Found], *, static: Sequence[str] = (), kept: bool = False
 ) -> Compiled[Given, Found]:
     """The function under `jax.jit`, traced and called with 64-bit numbers.
 
@@ -344,6 +344,7 @@ def compiled_in_double(
     Args:
         function: of the backend and of arrays.
         static: names of its arguments that are no arrays.
+        kept: whether results stay where they were computed, until they are `fetched`.
     """
 
     @functools.cache
@@ -364,13 +365,34 @@ def compiled_in_double(
 
         with jax.enable_x64(True):
             if hasattr(backend, "place"):
-                placed = [backend.place(n, a) for n, a in zip(names, arguments, strict=False)]
+                pairs = zip(names, arguments, strict=False)
+                arguments = tuple(backend.place(name, value) for name, value in pairs)
                 keywords = {n: backend.place(n, a) for n, a in keywords.items()}
-                return backend.fetch(traced()(backend, *placed, **keywords))
-            # NumPy arrays come back: a stray JAX operation outside would fall to float32.
-            return jax.tree.map(np.asarray, traced()(backend, *arguments, **keywords))
+            result = traced()(backend, *arguments, **keywords)
+            return result if kept else fetched(backend, result)
 
     return call  # pyright: ignore[reportReturnType]
+
+
+def placed(backend: Any, fields: State) -> State:
+    """The same tuple of arrays on the device of the backend."""
+    if backend.arrays is np:
+        return fields
+    import jax
+
+    with jax.enable_x64(True):
+        if hasattr(backend, "place"):
+            return backend.place("", fields)
+        return jax.tree.map(jax.numpy.asarray, fields)
+
+
+def fetched(backend: Any, result: State) -> State:
+    """A result as NumPy arrays: a stray JAX operation outside would fall to float32."""
+    if backend.arrays is np:
+        return result
+    import jax
+
+    return backend.fetch(result) if hasattr(backend, "place") else jax.tree.map(np.asarray, result)
 
 
 @compiled_in_double

@@ -17,7 +17,6 @@ import numpy as np
 
 from tacit.engine import DIVERGED, LONGEST, STEADY
 from tacit.engine.backends import backend_of, side_by_side
-from tacit.engine.soft_search import VALUE_CARE, Dual, point_at
 from tacit.errors import InvalidModel
 from tacit.forward.solution import visitation
 from tacit.inverse.joint.flows import (
@@ -38,6 +37,7 @@ from tacit.inverse.noisy.known import by_number, number_of
 from tacit.inverse.noisy.steps import Coordinates
 from tacit.model.features import Map
 from tacit.model.mdp import MDP, outside_policy
+from tacit.search.smooth_dual import VALUE_CARE, Dual, point_at
 
 # Bytes of worlds kept from one evaluation to the next.
 KEPT = 2**28

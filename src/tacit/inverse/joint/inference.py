@@ -257,7 +257,7 @@ def _limits(stack: Stack, fitted: StackFit) -> np.ndarray:
     def refitted_loss(j: int, value: float) -> float:
         mine = np.arange(len(z)) == j
         start = np.where(mine, value, z)
-        return stack.minimise(shape.settled(mine, value), start, fitted.points).loss
+        return stack.fit(shape.settled(mine, value), start, fitted.points).loss
 
     return lower_limits(
         z,

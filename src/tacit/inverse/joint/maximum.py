@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from tacit.engine.backends import Stepwise
-from tacit.engine.progress import pursue
-from tacit.engine.soft_search import REST, SHORTEST, Point, newton_step
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import finite_start
 from tacit.inference.activity import BoundedFit, ScoreLaw, Verdict, active_constraints
@@ -18,7 +14,7 @@ from tacit.inference.gauge import Gauge
 from tacit.inference.limits import lower_limits
 from tacit.inverse.joint.flows import Network, Sums, added, scatter_of
 from tacit.inverse.joint.goals import Worlds
-from tacit.inverse.joint.stack import bent, posed
+from tacit.inverse.joint.stack import posed
 from tacit.inverse.joint.trips import Journeys
 from tacit.inverse.noisy.activity import bounded
 from tacit.inverse.noisy.boltzmann import LARGEST, NOWHERE, RESCUE, Fit
@@ -28,20 +24,14 @@ from tacit.inverse.noisy.known import Bounds
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import of_constraints, priced
 from tacit.inverse.parameters import inverse_information
+from tacit.search import minimise
+from tacit.search.operators import Matrices
+from tacit.search.smooth_dual import Point
 
 # Goals of a rough fit from which that of all begins, and its tolerance.
 SOME, ROUGH = 64, 1e-3
-# Most evaluations without second derivatives, and most scores of steps that are kept of the last.
-LEAN, DETAILED = 12, 2**24
-
-
-class Stand(NamedTuple):
-    """Where a search stands."""
-
-    x: np.ndarray
-    sums: Sums
-    length: float
-    steps: int
+# Most scores of steps that are kept of the last evaluation.
+DETAILED = 2**24
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +92,7 @@ class Likelihoods:
             self._told = asked, found
         return found
 
-    def minimum(
+    def fit(
         self,
         x: np.ndarray,
         lower: np.ndarray,
@@ -119,97 +109,59 @@ class Likelihoods:
         """
         chosen = self.all if chosen is None else chosen
         tolerance = self._options.tolerance if tolerance is None else tolerance
-        most, steps = self._options.max_steps, int(np.isin(self.all, chosen) @ self._numbers)
-        scale = np.full(len(lower), float(steps))
-        problem = posed(lower, upper, scale, ridge=ridge, discount=self.journeys.discount)
-        detailed = model is not None and len(self.journeys.states) * len(x) <= DETAILED
-
-        def point(x: np.ndarray, sums: Sums) -> Point:
-            return Point(
-                x, sums.loss, sums.gradient, sums.curvature, np.zeros(1), None, None, None, 0.0
+        problem = TripsProblem(self, lower, upper, chosen, ridge, detailed=model is not None)
+        x, sums = self._finite(problem, x, lean=model is not None)
+        known, evaluations = problem.point(sums), 1
+        if np.isfinite(sums.loss):
+            inputs = (x, lower, upper, chosen, tolerance, self.journeys.targets)
+            end = minimise.minimise(
+                problem,
+                minimise.begin(x[None], known, model),
+                tolerance=tolerance,
+                max_steps=self._options.max_steps,
+                stage=minimise.Stage("trips", inputs),
             )
-
-        def met(at: Stand) -> bool:
-            fitted = Fit(problem, point(at.x, at.sums), at.steps, tolerance)
-            return fitted.projected_gradient <= REST * tolerance
-
-        def ahead(at: Stand, until: int | None) -> Stand:
-            limit = most if until is None else min(most, until)
-            while at.steps < limit and (at.sums.lean or not met(at)) and at.length > SHORTEST:
-                way = newton_step(Stepwise(), problem, point(at.x, at.sums))
-                trial = np.clip(at.x + at.length * way, lower, upper)
-                # The last step, from where the gradient is met, has all that is asked of the end.
-                last = at.sums.lean and met(at)
-                lean = at.sums.lean and not last and at.length == 1.0 and at.steps < LEAN
-                fresh = self.at(trial, chosen, ridge, detailed=last and detailed, lean=lean)
-                if fresh.lean:
-                    change = fresh.gradient - at.sums.gradient
-                    model = bent(at.sums.curvature, trial - at.x, change)
-                    fresh = fresh._replace(curvature=model)
-                slope = min(float(at.sums.gradient @ (trial - at.x)), 0.0)
-                rounding = 1e-12 * (abs(at.sums.loss) + steps)
-                if fresh.loss <= at.sums.loss + 1e-4 * slope + rounding:
-                    at = Stand(trial, fresh, 1.0, at.steps + 1)
-                else:  # too far, or beyond where values are finite
-                    at = at._replace(length=0.25 * at.length, steps=at.steps + 1)
-            return at
-
-        def begin(x: np.ndarray) -> Stand:
-            place = self._finite(x, lower, upper, chosen, ridge, lean=model is not None)
-            if not place.sums.lean or model is None:
-                return place
-            return place._replace(sums=place.sums._replace(curvature=model))
-
-        end = begun = begin(x)
-        if np.isfinite(begun.sums.loss):
-            end = pursue(
-                "trips",
-                begun,
-                ahead,
-                step=lambda at: at.steps,
-                numbers=lambda at: {"loss": float(at.sums.loss)},
-                inputs=(x, lower, upper, chosen, tolerance, self.journeys.targets),
-                save=lambda at: at.x,
-                restore=begin,
-            )
-        if end.sums.lean:  # the search was stopped
-            end = end._replace(sums=self.at(end.x, chosen, ridge))
-        return Found(Fit(problem, point(end.x, end.sums), end.steps, tolerance), end.sums)
+            assert end.point is not None
+            x, sums, evaluations = end.z[0], end.point.detail, int(end.evaluations[0])
+        if sums.lean:  # the search was stopped
+            sums = self.at(x, chosen, ridge)
+        dual = posed(lower, upper, problem.scale, ridge=ridge, discount=self.journeys.discount)
+        point = Point(
+            x, sums.loss, sums.gradient, sums.curvature, np.zeros(1), None, None, None, 0.0
+        )
+        return Found(Fit(dual, point, evaluations, tolerance), sums)
 
     def _finite(
-        self,
-        x: np.ndarray,
-        lower: np.ndarray,
-        upper: np.ndarray,
-        chosen: np.ndarray,
-        ridge: float,
-        *,
-        lean: bool,
-    ) -> Stand:
+        self, problem: TripsProblem, x: np.ndarray, *, lean: bool
+    ) -> tuple[np.ndarray, Sums]:
         """A start of finite loss: x, else a little of what every step pays, else a program's."""
-        j = self.journeys
+        j, lower, upper, chosen = self.journeys, problem.lower, problem.upper, problem.chosen
         trial = np.clip(x, lower, upper)
-        found = Stand(trial, self.at(trial, chosen, ridge, lean=lean), 1.0, 1)
-        if np.isfinite(found.sums.loss) or j.discount < 1.0:
+        found = trial, self.at(trial, chosen, problem.ridge, lean=lean)
+        if np.isfinite(found[1].loss) or j.discount < 1.0:
             return found
         paid = -np.sign(j.space.tables[:, j.mdp.available].mean(axis=1))
 
         def starts() -> Iterable[np.ndarray]:
             for size in 0.25 * 2.0 ** np.arange(8):
                 yield size * paid
-            world, problem = self.worlds.posed(int(chosen[0]))
-            problem = problem._replace(lower=lower, upper=np.minimum(upper, LARGEST))
-            begun = finite_start(world, problem, trial, self._options.tolerance)
+            world, dual = self.worlds.posed(int(chosen[0]))
+            dual = dual._replace(lower=lower, upper=np.minimum(upper, LARGEST))
+            begun = finite_start(world, dual, trial, self._options.tolerance)
             if begun is not None:
                 for size in (1.0, 2.0, 4.0, 8.0):
                     yield size * begun[0]
 
         for start in starts():
             start = np.clip(start, lower, upper)
-            sums = self.at(start, chosen, ridge)
+            sums = self.at(start, chosen, problem.ridge)
             if np.isfinite(sums.loss):
-                return Stand(start, sums, 1.0, 1)
+                return start, sums
         return found
+
+    def steps_to(self, chosen: np.ndarray) -> int:
+        """How many steps were taken on trips to these goals."""
+        return int(np.isin(self.all, chosen) @ self._numbers)
 
     def best(self) -> Found:
         """The minimum over all goals, from one over some of them where they are many."""
@@ -220,12 +172,12 @@ class Likelihoods:
         count, model = len(self.all), None
         if count >= 2 * SOME:
             some = self.all[:: -(-count // SOME)]
-            rough = self.minimum(x, lower, upper, chosen=some, tolerance=ROUGH)
+            rough = self.fit(x, lower, upper, chosen=some, tolerance=ROUGH)
             x = rough.fitted.point.x
             if np.isfinite(rough.sums.loss):
                 share = self._numbers[some].sum() / self._numbers.sum()
                 model = rough.sums.curvature / share
-        found = self.minimum(x, lower, upper, model=model)
+        found = self.fit(x, lower, upper, model=model)
         if not np.isfinite(found.sums.loss):
             raise InvalidModel(NOWHERE)
         return found
@@ -236,13 +188,13 @@ class Likelihoods:
         known = Bounds.of(space, self._options)
         out = of_constraints(space.blocks, np.flatnonzero(idle).tolist(), space.size)
         lower, upper = np.where(out, 0.0, known.lower), np.where(out, 0.0, known.upper)
-        return self.minimum(coefficients * space.scales, lower, upper)
+        return self.fit(coefficients * space.scales, lower, upper)
 
     def held(self, found: Found, which: np.ndarray, value: float) -> Found:
         """The minimum with these parameters [D] bool held at a value, sought from this one."""
         x, problem = found.fitted.point.x, found.fitted.problem
         lower = np.where(which, value, problem.lower)
-        return self.minimum(x, lower, np.where(which, value, problem.upper))
+        return self.fit(x, lower, np.where(which, value, problem.upper))
 
     def boundless(self, found: Found) -> bool:
         """Whether twice the parameters explain the trips as well: no noise is seen."""
@@ -309,6 +261,59 @@ class Likelihoods:
         )
 
 
+class TripsProblem:
+    """The likelihood of trips to some goals, as the search asks for it.
+
+    Where `detailed`, the last evaluation, for which all second derivatives are asked, keeps the
+    scores of the steps, too.
+    """
+
+    ties = None
+    exact = True
+
+    def __init__(
+        self,
+        likelihoods: Likelihoods,
+        lower: np.ndarray,
+        upper: np.ndarray,
+        chosen: np.ndarray,
+        ridge: float,
+        *,
+        detailed: bool,
+    ) -> None:
+        self.lower, self.upper, self.unit = lower, upper, np.ones(len(lower))
+        self.chosen, self.ridge, self._likelihoods = chosen, ridge, likelihoods
+        self.scale = np.full(len(lower), float(likelihoods.steps_to(chosen)))
+        few = len(likelihoods.journeys.states) * len(lower) <= DETAILED
+        self._detailed = detailed and few
+
+    def at(
+        self,
+        z: np.ndarray,
+        rows: np.ndarray,
+        near: minimise.Point | None,
+        precision: np.ndarray,
+        *,
+        lean: bool = False,
+    ) -> minimise.Point:
+        """The loss and its derivatives at z [1, D]; see `minimise.Problem`."""
+        last = not lean and near is not None and near.detail.lean
+        given = (z[0], self.chosen, self.ridge)
+        return self.point(self._likelihoods.at(*given, detailed=last and self._detailed, lean=lean))
+
+    def point(self, sums: Sums) -> minimise.Point:
+        """The sums, as the search reads them."""
+        finite = np.isfinite(sums.loss)
+        return minimise.Point(
+            loss=np.array([sums.loss]),
+            gradient=sums.gradient[None],
+            curvature=None if sums.lean else Matrices(sums.curvature[None]),
+            error=np.array([5e-13 * (abs(sums.loss) + self.scale[0]) if finite else 0.0]),
+            scale=self.scale[None],
+            detail=sums,
+        )
+
+
 def evidence_of(likelihoods: Likelihoods, kept: Found, *, robust: bool = False) -> Evidence:
     """What the trips say about the parameters, made finite by a ridge where they are not.
 
@@ -318,7 +323,7 @@ def evidence_of(likelihoods: Likelihoods, kept: Found, *, robust: bool = False) 
     found, problem = kept, kept.fitted.problem
     if boundless:
         x = kept.fitted.point.x
-        found = likelihoods.minimum(x, problem.lower, problem.upper, ridge=RESCUE)
+        found = likelihoods.fit(x, problem.lower, problem.upper, ridge=RESCUE)
     fitted, sums, size = found.fitted, found.sums, journeys.space.size
     limits = np.full(size, np.nan) if boundless else likelihoods.limits(found)
     shut = np.isfinite(limits)

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tacit.data.observed import Observed
-from tacit.engine.backends import Stepwise, backend_of
-from tacit.engine.soft_search import REST, SHORTEST, Dual, Point, distance, point_at
+from tacit.engine.backends import backend_of
 from tacit.inference.counted_rows import CountedRows
 from tacit.inference.goodness import FittedChoices
 from tacit.inference.numerics import holm
@@ -25,6 +24,9 @@ from tacit.inverse.noisy.counted import policy_noise
 from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.steps import Steps
 from tacit.model.mdp import MDP
+from tacit.search import minimise
+from tacit.search.operators import Matrices
+from tacit.search.smooth_dual import Dual, Point, point_at
 
 
 def posed(
@@ -54,15 +56,6 @@ def posed(
         scale=scale,
         information=scale[:1],
     )
-
-
-def bent(curvature: np.ndarray, step: np.ndarray, change: np.ndarray) -> np.ndarray:
-    """[D, D] a curvature that explains the change of the gradient over a step, too (BFGS)."""
-    along, pulled = float(step @ change), curvature @ step
-    if not (along > 1e-12 * np.abs(step) @ np.abs(change) and step @ pulled > 0):
-        return curvature
-    added = np.outer(change, change) / along
-    return curvature + added - np.outer(pulled, pulled) / (step @ pulled)
 
 
 def descend(
@@ -138,11 +131,17 @@ class Stack:
         """Whether a task's likelihood has no maximum by itself, so that a ridge was taken."""
         return any(problem.ridge.any() for problem in self.problems)
 
-    def minimise(self, link: Link, z: np.ndarray, near: Sequence[Point]) -> StackFit:
-        """The minimum of the sum, from z [n] and points nearby; projected Newton."""
-        points = self._points(link, z, near)
-        finite = all(np.isfinite(point.loss) for point in points)
-        if not finite:  # at z some task has no finite value (discount 1)
+    def fit(self, link: Link, z: np.ndarray, near: Sequence[Point]) -> StackFit:
+        """The minimum of the sum, from z [n] and points nearby."""
+        end = minimise.minimise(
+            StackProblem(self, link, near),
+            minimise.begin(z[None]),
+            tolerance=self.tolerance,
+            max_steps=self.max_steps,
+        )
+        assert end.point is not None
+        points, count = end.point.detail, int(end.evaluations[0])
+        if not np.isfinite(end.point.loss[0]):  # at z some task has no finite value (discount 1)
             points = [
                 point._replace(
                     loss=np.inf,
@@ -152,23 +151,7 @@ class Stack:
                 )
                 for point in points
             ]
-        problem, here = self._joined(link, z, points)
-        direction, length, count = _direction(problem, here), 1.0, 1
-        plain, rest = Stepwise(), REST * self.tolerance
-        while finite and distance(plain, problem, here) > rest and length > SHORTEST:
-            if count >= self.max_steps:
-                break
-            trial = np.clip(here.x + length * direction, link.lower, link.upper)
-            fresh = self._points(link, trial, points)
-            loss = sum(float(point.loss) for point in fresh)
-            slope = here.gradient @ (trial - here.x)
-            count += 1
-            if not loss <= here.loss + 1e-4 * slope + self._rounding(points):
-                length *= 0.25
-                continue
-            points, length = fresh, 1.0
-            problem, here = self._joined(link, trial, points)
-            direction = _direction(problem, here)
+        problem, here = self._joined(link, end.z[0], points)
         pairs = zip(self.problems, points, strict=True)
         parts = tuple(Fit(*pair, count, self.tolerance) for pair in pairs)
         return StackFit(link, Fit(problem, here, count, self.tolerance), parts)
@@ -185,7 +168,7 @@ class Stack:
 
     def loss_at(self, fitted: StackFit, z: np.ndarray) -> float:
         """Minus the log-likelihood of all tasks at other joint parameters."""
-        return sum(float(one.loss) for one in self._points(fitted.link, z, fitted.points))
+        return sum(float(one.loss) for one in self.points(fitted.link, z, fitted.points))
 
     def elsewhere(self, mdps: Sequence[MDP]) -> Stack:
         """The likelihoods of the same steps in other worlds, one a task."""
@@ -197,10 +180,11 @@ class Stack:
 
     def slopes(self, fitted: StackFit, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """[n] gradient and [n, n] curvature of the sum at joint parameters near a fit."""
-        _, here = self._joined(fitted.link, z, self._points(fitted.link, z, fitted.points))
+        _, here = self._joined(fitted.link, z, self.points(fitted.link, z, fitted.points))
         return here.gradient, here.curvature
 
-    def _points(self, link: Link, z: np.ndarray, near: Sequence[Point]) -> list[Point]:
+    def points(self, link: Link, z: np.ndarray, near: Sequence[Point]) -> list[Point]:
+        """Those of the tasks at z [n], from points nearby."""
         points = []
         for e, x in enumerate(link.parameters(z)):
             guess = near[e].values + (x - near[e].x) @ near[e].table_values
@@ -209,22 +193,16 @@ class Stack:
         return points
 
     def _joined(self, link: Link, z: np.ndarray, points: list[Point]) -> tuple[Dual, Point]:
-        """The sum in the words of a single problem: all that a search and a judgement read."""
-        size = len(z)
-        gradient, scale = np.zeros(size), np.zeros(size)
-        flat, bend = np.zeros((size, size)), np.zeros((size, size))
-        for e, point in enumerate(points):
-            inner = link.jacobian(e, z)
-            gradient += inner.T @ point.gradient
-            flat += inner.T @ point.curvature @ inner
-            bend += link.bend(e, point.gradient)
-            scale += np.abs(inner).T @ self.problems[e].scale
-        problem = posed(link.lower, link.upper, np.maximum(scale, 1e-300))
+        """The sum in the words of a single problem: all that a judgement reads."""
+        whole = StackProblem(self, link, points).joined(z, points)
+        problem, gradient = posed(link.lower, link.upper, whole.scale[0]), whole.gradient
+        free = ((z > link.lower) | (gradient < 0)) & ((z < link.upper) | (gradient > 0))
+        assert isinstance(whole.curvature, Matrices)
         point = Point(
             x=z,
-            loss=sum(float(point.loss) for point in points),
-            gradient=gradient,
-            curvature=_curvature(problem, z, gradient, flat, bend),
+            loss=float(whole.loss[0]),
+            gradient=gradient[0],
+            curvature=whole.curvature.bent_up(free)[0],
             values=np.concatenate([point.values for point in points]),
             table_values=None,
             policy=None,
@@ -233,55 +211,55 @@ class Stack:
         )
         return problem, point
 
-    def _rounding(self, points: list[Point]) -> float:
-        """What rounding may add to the loss."""
-        pairs = zip(points, self.problems, strict=True)
-        return 1e-13 * sum(abs(p.loss) + np.abs(p.x) @ np.abs(task.target) for p, task in pairs)
 
+class StackProblem:
+    """The sum of the tasks' losses over the joint parameters, as the search asks for it."""
 
-def _free(problem: Dual, z: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """[n] bool, the entries that no bound holds back."""
-    up = (z < problem.upper) & (gradient < 0)
-    down = (z > problem.lower) & (gradient > 0)
-    inside = (z > problem.lower) & (z < problem.upper)
-    return up | down | inside
+    ties = None
+    exact = True
 
+    def __init__(self, stack: Stack, link: Link, near: Sequence[Point]) -> None:
+        self.lower, self.upper, self.unit = link.lower, link.upper, np.ones(len(link.lower))
+        self._stack, self._link, self._near = stack, link, near
 
-def _curvature(
-    problem: Dual, z: np.ndarray, gradient: np.ndarray, flat: np.ndarray, bend: np.ndarray
-) -> np.ndarray:
-    """[n, n] the exact second derivative, or without the bend where that makes it negative.
+    def at(
+        self,
+        z: np.ndarray,
+        rows: np.ndarray,
+        near: minimise.Point | None,
+        precision: np.ndarray,
+        *,
+        lean: bool = False,
+    ) -> minimise.Point:
+        """The loss and its derivatives at z [1, n]; see `minimise.Problem`."""
+        before = self._near if near is None else near.detail
+        return self.joined(z[0], self._stack.points(self._link, z[0], before))
 
-    Far from a minimum the bend of the link can make the sum curve downwards.
-    """
-    free = np.flatnonzero(_free(problem, z, gradient))
-    exact = flat + bend
-    block = exact[np.ix_(free, free)]
-    units = np.sqrt(np.maximum(np.diagonal(flat)[free], 1e-300))
-    least = np.linalg.eigvalsh(block / np.outer(units, units)).min(initial=1.0)
-    return exact if least > 1e-9 else flat
+    def joined(self, z: np.ndarray, points: list[Point]) -> minimise.Point:
+        """The sum of the tasks' points at z [n].
 
-
-def _direction(problem: Dual, here: Point) -> np.ndarray:
-    """[n] Newton's step on the free entries, never far beyond doubling them."""
-    free = np.flatnonzero(_free(problem, here.x, here.gradient))
-    step = np.zeros(len(here.x))
-    if not len(free):
-        return step
-    slope = here.gradient[free]
-    diagonal = np.diagonal(here.curvature)[free]
-    # The ridge keeps directions without any information where they are.
-    hessian = here.curvature[np.ix_(free, free)] + np.diag(1e-10 * diagonal + 1e-300)
-    newton = np.linalg.solve(hessian, -slope)
-    longest = 2.0 * np.abs(here.x[free]) + problem.unit[free]
-    blind = ~np.isfinite(newton) | (diagonal <= 0)
-    newton = np.where(blind, -np.sign(slope) * longest, newton)
-    # Shorten the step as a whole: clipping entries would bend it away from descent.
-    newton = newton / max(1.0, float((np.abs(newton) / longest).max()))
-    if newton @ slope > 0:
-        newton = -slope / np.maximum(diagonal, 1e-300)
-    step[free] = newton
-    return step
+        Far from a minimum the bend of the link can make the sum curve downwards: then without it.
+        """
+        size = len(z)
+        gradient, scale = np.zeros(size), np.zeros(size)
+        flat, bend = np.zeros((size, size)), np.zeros((size, size))
+        for e, (point, task) in enumerate(zip(points, self._stack.problems, strict=True)):
+            inner = self._link.jacobian(e, z)
+            gradient += inner.T @ point.gradient
+            flat += inner.T @ point.curvature @ inner
+            bend += self._link.bend(e, point.gradient)
+            scale += np.abs(inner).T @ task.scale
+        loss = sum(float(point.loss) for point in points)
+        pairs = zip(points, self._stack.problems, strict=True)
+        size_of = sum(abs(p.loss) + np.abs(p.x) @ np.abs(task.target) for p, task in pairs)
+        return minimise.Point(
+            loss=np.array([loss]),
+            gradient=gradient[None],
+            curvature=Matrices((flat + bend)[None], flat[None]),
+            error=np.array([5e-14 * size_of if np.isfinite(loss) else 0.0]),
+            scale=np.maximum(scale, 1e-300)[None],
+            detail=points,
+        )
 
 
 def _doubt(mdp: MDP, point: Point) -> np.ndarray | None:

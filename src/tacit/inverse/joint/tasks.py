@@ -167,7 +167,7 @@ def search(options: SharedLikelihood, tasks: Sequence[Task]) -> TaskFits:
     apart = [Tie.OWN] * len(spaces[0].blocks)
     shape = link(spaces, apart, [0] * len(apart), free_reward=likelihood.free_reward)
     points = [fit.point for fit in own]
-    alone = stack.minimise(shape, shape.start([point.x for point in points]), points)
+    alone = stack.fit(shape, shape.start([point.x for point in points]), points)
     # The search of every task has been made: this one only puts them side by side.
     taken = max(fit.steps for fit in own)
     alone = replace(alone, whole=replace(alone.whole, steps=taken))
@@ -216,7 +216,7 @@ def _together(
         restrained[one.constraint, one.tasks] = one not in idle
     if idle:
         shape = shaped(ties)
-        joint = stack.minimise(shape, np.clip(joint.z, shape.lower, shape.upper), joint.points)
+        joint = stack.fit(shape, np.clip(joint.z, shape.lower, shape.upper), joint.points)
     agreement = np.full(len(ties), np.nan)
     for b, tie in enumerate(ties):
         sharing = len(spaces) if b == 0 else int(restrained[b - 1].sum())
@@ -268,7 +268,7 @@ def _judged(
         shape = full.link
         for number in members:
             shape = shape.without(1 + asked[number].constraint, asked[number].tasks)
-        less = stack.minimise(shape, np.clip(full.z, shape.lower, shape.upper), full.points)
+        less = stack.fit(shape, np.clip(full.z, shape.lower, shape.upper), full.points)
         return bounded(members, less.whole, lambda: law_of(less))
 
     idle, verdict = active_constraints(
@@ -304,14 +304,14 @@ def _best(stack: Stack, alone: StackFit, shape: Link, order: Sequence[int]) -> S
     starts = [shape.start(own)]
     if not shape.linear:
         starts += [shape.start(shape.pointing(own, e)) for e in order]
-    fits = [stack.minimise(shape, z, alone.points) for z in starts]
+    fits = [stack.fit(shape, z, alone.points) for z in starts]
     return min(fits, key=lambda fitted: fitted.loss)
 
 
 def _p_agreement(stack: Stack, narrow: StackFit, wide: Link, seed: int) -> float:
     """The p-value of the ties that `wide` does without."""
     z = wide.start([point.x for point in narrow.points])
-    loose = stack.minimise(wide, z, narrow.points)
+    loose = stack.fit(wide, z, narrow.points)
     ratio, fishers = 2.0 * (narrow.loss - loose.loss), stack.information(narrow)
     before, after = directions(wide, z), directions(narrow.link, narrow.z)
     bread, scatter = after.information(fishers), None

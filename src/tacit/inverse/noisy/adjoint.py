@@ -21,7 +21,6 @@ from tacit.engine.backends import Host, soft_fixed_point
 from tacit.engine.kernels.chains import chain_solve, policy_chain
 from tacit.engine.kernels.systems import bounded_step, conjugate_gradients, inverse_by_values
 from tacit.engine.progress import pursue
-from tacit.engine.soft_search import REST, VALUE_CARE, Dual, Point, newton_step
 from tacit.errors import InvalidModel
 from tacit.inverse.noisy import table_scores
 from tacit.inverse.noisy.boltzmann import FAR, LARGEST, NOWHERE, over_an_episode
@@ -29,6 +28,9 @@ from tacit.inverse.noisy.inference import information
 from tacit.inverse.noisy.known import Bounds
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
+from tacit.search.minimise import REST
+from tacit.search.operators import Matrices
+from tacit.search.smooth_dual import VALUE_CARE, Dual, Point
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -371,8 +373,8 @@ def _written_step(loss: Loss, place: Place, bent: Information) -> np.ndarray:
     # the step for its sake would hold back all others.
     near = 2.0 * np.abs(place.x) + 1.0
     lower, upper = np.maximum(loss.lower, place.x - near), np.minimum(loss.upper, place.x + near)
-    dual = loss.dual._replace(lower=lower, upper=upper)
-    return np.asarray(newton_step(Host(loss.mdp), dual, place.point(whole)))
+    box = (lower - place.x)[None], (upper - place.x)[None]
+    return Matrices(whole[None]).bounded_step(place.gradient[None], *box)[0]
 
 
 def runs_away(place: Place, far: float = FAR) -> bool:

@@ -9,18 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from tacit.engine.backends import Host, backend_of
-from tacit.engine.progress import pursue
-from tacit.engine.soft_search import (
-    Dual,
-    Point,
-    Search,
-    advance,
-    begin,
-    extended,
-    loss_at,
-    point_at,
-    restricted,
-)
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import finite_start
 from tacit.forward.solution import conclude
@@ -30,6 +18,17 @@ from tacit.inverse.recovery import Recovery
 from tacit.inverse.sets import unmeasured
 from tacit.model.mdp import MDP, outside_policy, outside_visitation
 from tacit.model.objective import Features, coefficient_names
+from tacit.search.minimise import Stage
+from tacit.search.smooth_dual import (
+    Dual,
+    Point,
+    blank,
+    extended,
+    loss_at,
+    minimum,
+    point_at,
+    restricted,
+)
 
 if TYPE_CHECKING:
     from tacit.inference.gauge import Gauge
@@ -208,35 +207,25 @@ def completed(mdp: MDP, fitted: Fit) -> Fit:
 
 
 def sought(
-    mdp: MDP, problem: Dual, x: np.ndarray, values: np.ndarray, tolerance: float, max_steps: int
+    mdp: MDP,
+    problem: Dual,
+    x: np.ndarray,
+    values: np.ndarray,
+    tolerance: float,
+    max_steps: int,
+    *,
+    ties: np.ndarray | None = None,
 ) -> Fit:
-    """The `Fit` from this start, as a search that can be watched."""
-    backend = backend_of(mdp)
+    """The `Fit` from this start, as a search that can be watched; ties [E, D] of x stay as is."""
     if mdp.discount == 1.0:
-        begun = finite_start(mdp, problem, x, tolerance)
+        begun = finite_start(mdp, problem, x, tolerance, ties=ties)
         if begun is None:
-            return Fit(problem, begin(problem, x, values).point, 0, tolerance)
+            return Fit(problem, blank(problem, x, values), 0, tolerance)
         x, values = begun
-
-    def ahead(search: Search, until: int | None) -> Search:
-        limit = max_steps if until is None else until
-        return advance(backend, problem, search, tolerance, max_steps, limit)
-
-    def numbers(search: Search) -> dict[str, float]:
-        here = Fit(problem, search.point, int(search.steps), tolerance)
-        return {"loss": float(here.point.loss), "projected_gradient": here.projected_gradient}
-
-    end = pursue(
-        "fit",
-        begin(problem, x, values),
-        ahead,
-        step=lambda search: int(search.steps),
-        numbers=numbers,
-        inputs=(problem, x, values, tolerance, max_steps, mdp.transitions),
-        save=lambda search: np.asarray(search.point.x),
-        restore=lambda place: begin(problem, place, values),
-    )
-    return Fit(problem, end.point, int(end.steps), tolerance)
+    inputs = (problem, x, values, tolerance, max_steps, mdp.transitions)
+    given = (backend_of(mdp), problem, x, values, tolerance, max_steps)
+    point, steps = minimum(*given, ties=ties, stage=Stage("fit", inputs))
+    return Fit(problem, point, steps, tolerance)
 
 
 def loss_of(mdp: MDP, fitted: Fit, x: np.ndarray) -> float:

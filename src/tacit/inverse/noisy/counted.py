@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tacit.engine.backends import backend_of
-from tacit.engine.soft_search import point_at
 from tacit.inference.counted_rows import CountedRows, chain_slopes, moved_policies
 from tacit.inference.gauge import Gauge
 from tacit.inverse.diagnostics import CountedDynamics
@@ -25,6 +24,7 @@ from tacit.inverse.noisy.steps import Coordinates, Steps
 from tacit.inverse.parameters import inverse_information
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
+from tacit.search.smooth_dual import point_at
 
 # Newton's steps in a drawn world, and the tolerance of its values.
 STEPS, ROUGHLY = 2, 1e-6

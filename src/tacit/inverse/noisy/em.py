@@ -17,7 +17,6 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.engine.backends import backend_of
-from tacit.engine.soft_search import Point, point_at
 from tacit.inference.numerics import covariance_root, weighted_products
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.inference import advantages, information
@@ -25,6 +24,7 @@ from tacit.inverse.noisy.known import Label, Range
 from tacit.inverse.noisy.steps import Coordinates, Steps
 from tacit.inverse.parameters import inverse_information
 from tacit.model.mdp import MDP
+from tacit.search.smooth_dual import Point, point_at
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

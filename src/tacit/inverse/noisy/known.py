@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.engine.backends import backend_of
-from tacit.engine.soft_search import Dual, Point, begin, loss_at, newton_step, point_at
 from tacit.errors import InvalidModel
 from tacit.files.columns import did_you_mean
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance
@@ -22,6 +21,9 @@ from tacit.inverse.noisy import MANY
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit, silent, sought
 from tacit.model.mdp import MDP
 from tacit.model.objective import coefficient_names
+from tacit.search.minimise import feasible
+from tacit.search.operators import Matrices
+from tacit.search.smooth_dual import loss_at
 
 if TYPE_CHECKING:
     from tacit.inference.intervals import Landscape
@@ -212,49 +214,24 @@ class Norm:
         return cls(form=form, value=1.0 / temperature, free_loss=free_loss, free_value=found)
 
     def refit(self, mdp: MDP, fitted: Fit, max_steps: int, **changes: np.ndarray) -> Fit:
-        """The minimum with this norm, some fields of the problem changed, sought from a fit.
-
-        One parameter makes up for what the others add up to. If it would leave its bounds to do so,
-        it is on a bound at the minimum, and another one makes up for it.
-        """
+        """The minimum with this norm, some fields of the problem changed, sought from a fit."""
         form, whole = self.form, fitted.problem
         whole = whole._replace(target=whole.target + self.pull * form)._replace(**changes)
-        x, point, steps = np.clip(fitted.point.x, whole.lower, whole.upper), fitted.point, 0
-        able, at = (form != 0) & (whole.upper > whole.lower), 0
+        x, ties = np.clip(fitted.point.x, whole.lower, whole.upper), form[None]
         if form @ x > 0:
-            x = np.clip(x * (self.value / float(form @ x)), whole.lower, whole.upper)
-        while able.any():
-            at = int(np.argmax(np.where(able, form * x, -np.inf)))
-            rest = np.arange(len(x)) != at
-            shares = form[rest] / form[at]
-            same = {
-                name: getattr(whole, name)[rest]
-                for name in ("lower", "upper", "ridge", "unit", "scale")
-            }
-            less: Dual = whole._replace(
-                base=whole.base + self.value / form[at] * whole.tables[at],
-                tables=whole.tables[rest] - shares[:, None, None] * whole.tables[at],
-                target=whole.target[rest] - shares * whole.target[at],
-                **same,
-            )
-            found = sought(mdp, less, x[rest], point.values, fitted.tolerance, max_steps)
-            point, steps = found.point, steps + found.steps
-            x = np.insert(point.x, at, 0.0)
-            x[at] = (self.value - float(form @ x)) / form[at]
-            if whole.lower[at] <= x[at] <= whole.upper[at]:
-                break
-            able[at], x = False, np.clip(x, whole.lower, whole.upper)
-        ridge = np.where(np.arange(len(x)) == at, 0.0, whole.ridge)
-        whole = whole._replace(ridge=ridge)
-        if not np.isfinite(point.loss):
-            here = begin(whole, x, point.values).point
-            return Fit(whole, here, steps, fitted.tolerance, norm=replace(self, pull=0.0))
-        here = point_at(backend_of(mdp), whole, x, point.values, fitted.tolerance)
-        here = Point(*(np.asarray(part) for part in here))
-        pull = -float(here.gradient[at] / form[at])
-        here = here._replace(gradient=here.gradient + pull * form)
+            x = x * (self.value / float(form @ x))
+        x = feasible(x, whole.lower, whole.upper, ties, np.array([self.value]))
+        given = (whole, x, fitted.point.values, fitted.tolerance, max_steps)
+        found = sought(mdp, *given, ties=ties)
+        if not np.isfinite(found.point.loss):
+            return replace(found, norm=replace(self, pull=0.0))
+        inside = np.where(found.free, form, 0.0)
+        inside = inside if inside.any() else form
+        pull = -float(inside @ found.point.gradient) / float(inside @ form)
+        point = found.point._replace(gradient=found.point.gradient + pull * form)
         whole = whole._replace(target=whole.target - pull * form)
-        return Fit(whole, here, steps, fitted.tolerance, norm=replace(self, pull=pull))
+        norm = replace(self, pull=pull)
+        return Fit(whole, point, found.steps, fitted.tolerance, norm=norm)
 
     def information(self, fisher: np.ndarray) -> np.ndarray:
         """[D, D] of knowing the norm, beside that of the steps [D, D]: so much that it is sure."""
@@ -305,8 +282,10 @@ def at_border(mdp: MDP, fitted: Fit) -> bool:
     if mdp.discount < 1.0 or fitted.converged or not np.isfinite(fitted.point.loss):
         return False
     problem, point, backend = fitted.problem, fitted.point, backend_of(mdp)
-    step = np.asarray(newton_step(backend, problem, point))
-    step = step / max(1.0, float(np.abs(step).max(initial=0.0)) / NEAR)
+    low = np.maximum(problem.lower - point.x, -NEAR)
+    high = np.minimum(problem.upper - point.x, NEAR)
+    curvature = Matrices(point.curvature[None])
+    step = curvature.bounded_step(point.gradient[None], low[None], high[None])[0]
     beyond = np.clip(point.x + step, problem.lower, problem.upper)
     return bool(np.isinf(float(loss_at(backend, problem, beyond, point.values, fitted.tolerance))))
 

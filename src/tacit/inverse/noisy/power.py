@@ -18,7 +18,6 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.engine.backends import backend_of
-from tacit.engine.soft_search import point_at, restricted
 from tacit.inference.goodness import FittedChoices, fit_tests
 from tacit.inverse.diagnostics import Power, judged
 from tacit.inverse.findings import LEVEL
@@ -27,6 +26,7 @@ from tacit.inverse.noisy.inference import advantages, fitted_scores, information
 from tacit.inverse.noisy.steps import Steps
 from tacit.inverse.parameters import inverse_information
 from tacit.model.mdp import MDP
+from tacit.search.smooth_dual import point_at, restricted
 
 if TYPE_CHECKING:
     from tacit.inverse.noisy.likelihood import Likelihood

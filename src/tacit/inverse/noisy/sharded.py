@@ -17,7 +17,6 @@ import numpy as np
 from tacit.engine import Side
 from tacit.engine.backends import Array, compiled_in_double
 from tacit.engine.backends.sharded import Sharded
-from tacit.engine.soft_search import Dual, Point, loss_at, minimise
 from tacit.errors import InvalidModel, NotConverged
 from tacit.inference.gauge import Gauge
 from tacit.inverse.noisy import check_plain
@@ -30,6 +29,7 @@ from tacit.inverse.noisy.steps import Coordinates
 from tacit.inverse.recovery import RecoveryStatus, status_of
 from tacit.model.objective import Features
 from tacit.model.sharded import Rows, ShardedMDP
+from tacit.search.smooth_dual import Dual, Point, loss_at, minimum
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -133,7 +133,7 @@ def _fitted(
     """The minimum, and facts for `status_of`; by the rules of `rescued`, with its ridge."""
 
     def sought(problem: Dual, x: Array, values: Array) -> Fit:
-        point, steps = minimise(mdp.backend, problem, x, values, chosen.tolerance, chosen.max_steps)
+        point, steps = minimum(mdp.backend, problem, x, values, chosen.tolerance, chosen.max_steps)
         return Fit(problem, point, int(steps), chosen.tolerance)
 
     def converged(fit: Fit) -> bool:

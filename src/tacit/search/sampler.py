@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.engine.backends import Array, Backend
-from tacit.engine.soft_search import Dual, evaluate
+from tacit.search.smooth_dual import Dual, evaluate
 
 
 class Chains(NamedTuple):
