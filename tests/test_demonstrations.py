@@ -1,5 +1,7 @@
 """What was seen: ragged episodes in columns, cut, chosen and counted without losing a step."""
 
+from dataclasses import fields, replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -151,3 +153,62 @@ def test_an_episode_that_is_not_there():
     for episode in (-1, 1):
         with pytest.raises(IndexError, match=r"0\.\.0"):
             seen.trajectory(episode)
+
+
+# --- two sets as one ------------------------------------------------------------------------------
+
+
+@given(EPISODES, st.integers(0, 6))
+@examples(60)
+def test_two_sets_are_pooled_to_what_they_were_parted_from(episodes, cut):
+    whole = Demonstrations.from_trajectories(columns(e) for e in episodes)
+    whole = replace(
+        whole,
+        ended=np.arange(whole.episodes) % 2 == 0,
+        partial=np.arange(whole.episodes) % 3 == 0,
+        groups=[f"group {e % 2}" for e in range(whole.episodes)],
+        individuals=[f"fox {e % 3}" for e in range(whole.episodes)],
+        weights=1.0 + np.arange(whole.steps),
+    )
+    first, second = np.arange(whole.episodes) < cut, np.arange(whole.episodes) >= cut
+    if not first.any() or not second.any():
+        return
+    both = whole.select(first) + whole.select(second)
+    for field in fields(whole):
+        assert_array_equal(getattr(both, field.name), getattr(whole, field.name))
+    assert_array_equal(both.counts(MODEL), whole.counts(MODEL))
+
+
+def test_names_of_two_logs_are_those_of_one_log():
+    rows = {
+        "episode": ["a", "a", "b"],
+        "state": ["hall", "den", "roof"],
+        "action": ["go", "x", "x"],
+    }
+    first = Demonstrations.from_frame({n: c[:2] for n, c in rows.items()}, step=None)
+    second = Demonstrations.from_frame({n: c[2:] for n, c in rows.items()}, step=None)
+    whole = Demonstrations.from_frame(rows, step=None)
+    both = first + second
+    assert both.layout == whole.layout
+    for name in ("states", "actions", "offsets", "names", "final_states", "notes"):
+        assert_array_equal(getattr(both, name), getattr(whole, name))
+    again = both + second  # whose names the first ones have
+    assert again.layout == both.layout
+    assert again.names.tolist() == ["a", "b", "b (2)"]
+    assert again.states.tolist() == [*both.states, both.states[-1]]
+
+
+def test_sets_that_cannot_be_one_are_refused_in_one_line():
+    plain = Demonstrations([0, 5], [0, 1], [0, 2])
+    named = Demonstrations.from_frame({"episode": [0], "state": ["hall"], "action": [0]}, step=None)
+    groups = replace(plain, groups=["a"])
+    for first, second, said in (
+        (plain, groups, "both have groups, or neither; the first have none"),
+        (replace(plain, weights=[1.0, 2.0]), plain, "weights, or neither; the second have none"),
+        (named, plain, "one has 1 names, the other state 5 without one: read both with one layout"),
+    ):
+        with pytest.raises(InvalidDemonstrations, match=said) as caught:
+            first + second
+        assert "\n" not in str(caught.value)
+    with pytest.raises(TypeError):
+        plain + 1

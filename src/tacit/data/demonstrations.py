@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.data import repeated, table_columns, weights_of
+from tacit.data.pooling import pooled
 from tacit.data.reading import Reading, read_episodes, read_frame
 from tacit.data.rows import STORED_EXTRAS, Episodes, Frame, joined
 from tacit.errors import InvalidDemonstrations
@@ -308,6 +309,10 @@ class Demonstrations:
             raise IndexError(f"episode must be in 0..{self.episodes - 1}; got {episode}")
         rows = slice(self.offsets[episode], self.offsets[episode + 1])
         return self.states[rows], self.actions[rows]
+
+    def __add__(self, other: Demonstrations) -> Demonstrations:
+        """The episodes of both, as `pooled` makes one set of them."""
+        return pooled(self, other) if isinstance(other, Demonstrations) else NotImplemented
 
     def select(self, episodes: Sequence[int] | np.ndarray) -> Demonstrations:
         """The chosen episodes, in the order given; an episode may be chosen more than once."""
