@@ -17,10 +17,11 @@ from tacit.forward.simulation import simulate
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Status, certify
 from tacit.forward.solve import solve
+from tacit.inverse import assembly
 from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.findings import Kind
 from tacit.inverse.paper import Setting
-from tacit.inverse.paper.alternating import Alternating, report
+from tacit.inverse.paper.alternating import Alternating, estimate_of_round
 from tacit.inverse.paper.projection import first_weights, gradients, stride
 from tacit.inverse.paper.rounds import history_of, history_row, rounds, solve_round
 from tacit.inverse.recovery import Recovery, RecoveryStatus
@@ -383,7 +384,8 @@ def test_a_constraint_that_binds_by_chance_is_set_aside():
         if last.converged(rules.tolerance) and last.multipliers[0] > 0:
             break
     assert last.multipliers[0] > 0
-    recovery = report(setting, walks, last, history_of([history_row(last)]))
+    found = estimate_of_round(setting, last, history_of([history_row(last)]))
+    recovery = assembly.recovery("", setting.mdp, setting.features, walks, found)
     assert recovery.multipliers[0] == 0
     assert recovery.solution.multipliers[0] == 0
     assert np.isnan(recovery.cost_weights[0]).all()

@@ -11,7 +11,7 @@ from tacit.data.tally import counts_of
 from tacit.forward.solution import conclude, visitation
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.methods import (
-    PointEstimate,
+    Estimate,
     PointEstimator,
     cloned_policy,
     left_out,
@@ -43,7 +43,7 @@ class Cloning(PointEstimator):
 
     pseudo_count: float = 0.0
 
-    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> PointEstimate:
+    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> Estimate:
         """The clone as the policy of a reward; there are no weights."""
         policy = cloned_policy(mdp, counts_of(mdp, demonstrations), self.pseudo_count)
         # Of pairs that are not there the reward is not read.
@@ -66,6 +66,4 @@ class Cloning(PointEstimator):
             ),
             *left_out(features, "a clone has no constraints"),
         ]
-        return PointEstimate(
-            objective=objective, solution=solution, reward_weights=None, findings=said
-        )
+        return Estimate(objective=objective, solution=solution, reward_weights=None, findings=said)

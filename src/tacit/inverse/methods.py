@@ -8,7 +8,7 @@ may be forbidden, and findings.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import fields, replace
 from typing import ClassVar
 
 import numpy as np
@@ -16,38 +16,34 @@ import numpy as np
 from tacit.data.observed import Observed
 from tacit.data.tally import counts_of
 from tacit.errors import InvalidModel
-from tacit.forward.solution import Solution, conclude
+from tacit.forward.solution import conclude
+from tacit.inverse.assembly import Estimate, recovery
 from tacit.inverse.expectations import (
-    action_log_likelihoods,
     check_task,
     expectations,
     expectations_from_start,
     pull_back,
 )
-from tacit.inverse.findings import LEVEL, Finding, Kind, chance, data_findings, listed
+from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
 from tacit.inverse.forbidden.candidates import Candidate, candidates_of
 from tacit.inverse.forbidden.sentences import about
 from tacit.inverse.recovery import (
-    NO_PARAMETERS,
     History,
     Recovery,
-    RecoveryCertificate,
     delivered,
-    status_of,
 )
-from tacit.inverse.sets import HardConstraint, unidentified, unmeasured
-from tacit.inverse.standardised import standard_of
+from tacit.inverse.sets import HardConstraint
 from tacit.model.ends import close, led_to_an_end
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features, Objective, coefficient_names
+from tacit.model.objective import Features, Objective
 from tacit.model.transitions import numbers
 
 __all__ = [
     "LEVEL",
     "Candidate",
+    "Estimate",
     "HardConstraint",
     "History",
-    "PointEstimate",
     "PointEstimator",
     "about",
     "candidates_of",
@@ -94,45 +90,6 @@ LIMITS: dict[str, Limit] = {
 }
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PointEstimate:
-    """What a method found: points, and no error bars.
-
-    Attributes:
-        objective: what was found, as tables.
-        solution: of it, by the method's own model.
-        reward_weights: [D] in the gauge; None where the answer is a table, not weights.
-        cost_weights: one [D_k] per constraint of the objective; None where there are none.
-        cost_names: of the features of these constraints; None for those offered.
-        multipliers: [K]; None for those of the solution.
-        converged: whether the method's own tolerance is met.
-        deterministic: whether no finite point is the best, because no noise is seen.
-        unattainable: whether no policy has the demonstrations' expectations.
-        unexplained: whether no objective makes the demonstrations the best.
-        proven: whether the optimum is the global one.
-        findings: of the method; those about the data are added.
-        forbidden: what was found to be.
-        history: name -> one number an iteration.
-        certificate: further fields of `RecoveryCertificate`.
-    """
-
-    objective: Objective
-    solution: Solution
-    reward_weights: np.ndarray | None
-    cost_weights: Sequence[np.ndarray] | None = None
-    cost_names: tuple[tuple[str, ...], ...] | None = None
-    multipliers: np.ndarray | None = None
-    converged: bool = True
-    deterministic: bool = False
-    unattainable: bool = False
-    unexplained: bool = False
-    proven: bool = True
-    findings: Sequence[Finding] = ()
-    forbidden: tuple[HardConstraint, ...] = ()
-    history: Mapping[str, list[float]] = field(default_factory=dict)
-    certificate: Mapping[str, float] = field(default_factory=dict)
-
-
 class PointEstimator:
     """An estimator of points: hyperparameters within their limits, what it finds, and `fit`."""
 
@@ -142,7 +99,7 @@ class PointEstimator:
     def __post_init__(self) -> None:
         check_options(self, self.limits)
 
-    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> PointEstimate:
+    def find(self, mdp: MDP, features: Features, demonstrations: Observed) -> Estimate:
         """What the method finds in a task that is known to be one."""
         raise NotImplementedError
 
@@ -152,7 +109,11 @@ class PointEstimator:
         """The recovery of what the method finds; it has points and no error bars."""
         check_task(mdp, features, demonstrations, in_memory=self.in_memory)
         found = self.find(mdp, features, demonstrations)
-        return delivered(_recovery(self, mdp, features, demonstrations, found), throw)
+        if not found.converged:
+            stopped = "The method stopped before its tolerance was met: the last point is given."
+            said = Finding(stopped, Kind.NOT_CONVERGED)
+            found = replace(found, findings=(said, *found.findings))
+        return delivered(recovery(repr(self), mdp, features, demonstrations, found), throw)
 
 
 def check_options(method: object, limits: Mapping[str, Limit] | None = None) -> None:
@@ -200,64 +161,6 @@ def table_objective(mdp: MDP, features: Features, reward: np.ndarray) -> Objecti
     """The objective of this reward [S, A] alone; every constraint has no cost and no budget."""
     nothing = np.zeros((features.constraints, mdp.states, mdp.actions))
     return Objective(reward, nothing, np.full(features.constraints, np.inf))
-
-
-def _recovery(
-    method: object, mdp: MDP, features: Features, demonstrations: Observed, found: PointEstimate
-) -> Recovery:
-    """The recovery of a method; it prints as the call that makes it."""
-    solution, multipliers = found.solution, found.multipliers
-    empty = [np.full(table.shape[-1], np.nan) for table in features.costs]
-    names = features.cost_names if found.cost_names is None else found.cost_names
-    weights, parameters = found.reward_weights, NO_PARAMETERS
-    if weights is None:
-        weights = np.full(features.reward.shape[-1], np.nan)
-        labels = coefficient_names(features.reward_names, names)
-        said = "there are no coefficients: the answer is a table, not weights of features"
-        nothing = np.full(len(labels), np.nan)
-        parameters = unmeasured(labels, nothing, lower=-np.inf, absence=said)
-    costs = empty if found.cost_weights is None else found.cost_weights
-    prices = solution.multipliers if multipliers is None else multipliers
-    likely, null = np.nan, np.nan
-    if solution.temperature > 0:
-        counts = counts_of(mdp, demonstrations)
-        likely, null = action_log_likelihoods(counts, solution.policy, mdp.choices)
-    findings = [*found.findings, *data_findings(mdp, demonstrations)]
-    if not found.converged:
-        stopped = "The method stopped before its tolerance was met: the last point is given."
-        findings.insert(0, Finding(stopped, Kind.NOT_CONVERGED))
-    return Recovery(
-        reward_weights=weights,
-        cost_weights=costs,
-        multipliers=prices,
-        budgets=found.objective.budgets,
-        temperature=solution.temperature,
-        objective=found.objective,
-        solution=solution,
-        status=status_of(
-            converged=found.converged,
-            unattainable=found.unattainable,
-            unexplained=found.unexplained,
-            deterministic=found.deterministic,
-            proven=found.proven,
-        ),
-        certificate=RecoveryCertificate.of(
-            expectations_from_start(mdp, features, demonstrations),
-            pull_back(features, solution.visitation),
-            **found.certificate,
-        ),
-        history=History(found.history or {"loss": [-likely]}),
-        identification=unidentified(weights, costs, active=prices > 0, findings=findings),
-        estimator=repr(method),
-        reward_names=features.reward_names,
-        cost_names=names,
-        log_likelihood=likely,
-        null_log_likelihood=null,
-        observed_steps=demonstrations.steps,
-        forbidden=found.forbidden,
-        parameters=parameters,
-        standard=standard_of(mdp, features) if found.cost_names is None else None,
-    )
 
 
 def cloned_policy(mdp: MDP, counts: np.ndarray, pseudo_count: float = 0.0) -> np.ndarray:

@@ -52,9 +52,7 @@ class InverseActionValues(methods.PointEstimator):
     floor: float = 1e-6
     pseudo_count: float = 0.0
 
-    def find(
-        self, mdp: MDP, features: Features, demonstrations: data.Observed
-    ) -> methods.PointEstimate:
+    def find(self, mdp: MDP, features: Features, demonstrations: data.Observed) -> methods.Estimate:
         """The reward as a table [S, A], with its optimum."""
         if mdp.discount == 1.0:
             raise InvalidModel(
@@ -91,7 +89,7 @@ class InverseActionValues(methods.PointEstimator):
             ),
             *methods.left_out(features),
         ]
-        return methods.PointEstimate(
+        return methods.Estimate(
             objective=objective, solution=solution, reward_weights=None, findings=said
         )
 
@@ -177,9 +175,7 @@ class MaximumEntropy(methods.PointEstimator):
     max_steps: int = 500
     in_memory: ClassVar[bool] = True
 
-    def find(
-        self, mdp: MDP, features: Features, demonstrations: data.Observed
-    ) -> methods.PointEstimate:
+    def find(self, mdp: MDP, features: Features, demonstrations: data.Observed) -> methods.Estimate:
         """The likeliest weights; the policy is the causal one at these."""
         assert isinstance(demonstrations, Demonstrations)
         trips = _trips(mdp, demonstrations)
@@ -207,7 +203,7 @@ class MaximumEntropy(methods.PointEstimator):
             *found.findings,
             *methods.left_out(features),
         ]
-        return methods.PointEstimate(
+        return methods.Estimate(
             objective=objective,
             solution=solution,
             reward_weights=weights,

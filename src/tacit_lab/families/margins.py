@@ -47,9 +47,7 @@ class Apprenticeship(methods.PointEstimator):
     tolerance: float = 1e-4
     max_steps: int = 200
 
-    def find(
-        self, mdp: MDP, features: Features, demonstrations: data.Observed
-    ) -> methods.PointEstimate:
+    def find(self, mdp: MDP, features: Features, demonstrations: data.Observed) -> methods.Estimate:
         """The mixture nearest to the demonstrations, and the last direction as its weights."""
         scale = spans(features.reward) * mdp.horizon
         target = seen_expectations(mdp, features, demonstrations)[0] / scale
@@ -93,7 +91,7 @@ class Apprenticeship(methods.PointEstimator):
             ),
             *methods.left_out(features),
         ]
-        return methods.PointEstimate(
+        return methods.Estimate(
             objective=objective,
             solution=solution,
             reward_weights=weights,
@@ -144,9 +142,7 @@ class LinearProgramming(methods.PointEstimator):
     tolerance: float = 1e-6
     max_steps: int = 100
 
-    def find(
-        self, mdp: MDP, features: Features, demonstrations: data.Observed
-    ) -> methods.PointEstimate:
+    def find(self, mdp: MDP, features: Features, demonstrations: data.Observed) -> methods.Estimate:
         """The weights of the program, and their optimum."""
         scale = spans(features.reward) * mdp.horizon
         done, losses = True, []
@@ -255,9 +251,7 @@ class MarginPlanning(methods.PointEstimator):
     max_steps: int = 200
     limits: ClassVar = {"regularisation": POSITIVE}
 
-    def find(
-        self, mdp: MDP, features: Features, demonstrations: data.Observed
-    ) -> methods.PointEstimate:
+    def find(self, mdp: MDP, features: Features, demonstrations: data.Observed) -> methods.Estimate:
         """The weights of the least loss, and their optimum without it."""
         scale = spans(features.reward) * mdp.horizon
         target = seen_expectations(mdp, features, demonstrations)[0] / scale
@@ -324,12 +318,12 @@ def _optimum(mdp: MDP, features: Features, weights: np.ndarray) -> Solution:
     return ColumnGeneration().solve(mdp, Objective(features.reward @ weights), throw=False)
 
 
-def _solved(mdp: MDP, features: Features, weights: np.ndarray) -> methods.PointEstimate:
+def _solved(mdp: MDP, features: Features, weights: np.ndarray) -> methods.Estimate:
     """The optimum of these reward weights alone, in the gauge; weights of 0 say nothing."""
     known = _gauge(weights) if weights.any() else None
     objective = reward_alone(features, weights if known is None else known)
     solution = ColumnGeneration().solve(mdp, objective, throw=False)
-    return methods.PointEstimate(objective=objective, solution=solution, reward_weights=known)
+    return methods.Estimate(objective=objective, solution=solution, reward_weights=known)
 
 
 def _gauge(weights: np.ndarray) -> np.ndarray:

@@ -53,9 +53,7 @@ class ConstraintAsReward(methods.PointEstimator):
     tolerance: float = 1e-6
     max_steps: int = 500
 
-    def find(
-        self, mdp: MDP, features: Features, demonstrations: data.Observed
-    ) -> methods.PointEstimate:
+    def find(self, mdp: MDP, features: Features, demonstrations: data.Observed) -> methods.Estimate:
         """Costs as prices; the budgets are what the expert spends at them."""
         return _priced(self, mdp, features, demonstrations)
 
@@ -92,9 +90,7 @@ class PenaltyConstraints(methods.PointEstimator):
     tolerance: float = 1e-6
     max_steps: int = 500
 
-    def find(
-        self, mdp: MDP, features: Features, demonstrations: data.Observed
-    ) -> methods.PointEstimate:
+    def find(self, mdp: MDP, features: Features, demonstrations: data.Observed) -> methods.Estimate:
         """Penalties as costs, and what is forbidden where they are large."""
         for k, table in enumerate(features.costs):
             if table.min() < 0:
@@ -111,6 +107,7 @@ class PenaltyConstraints(methods.PointEstimator):
         found = _priced(self, mdp, features, demonstrations, further, limit)
         assert found.multipliers is not None
         assert found.cost_weights is not None
+        assert found.solution is not None
         coefficients = np.concatenate([
             np.nan_to_num(price * weights) / found.solution.temperature
             for price, weights in zip(found.multipliers, found.cost_weights, strict=True)
@@ -143,7 +140,7 @@ def _priced(
     demonstrations: data.Observed,
     further: Callable[[np.ndarray], tuple[float, np.ndarray]] | None = None,
     limit: float = np.inf,
-) -> methods.PointEstimate:
+) -> methods.Estimate:
     """Costs beside a known reward, with a further loss of their coefficients."""
     if not features.constraints:
         raise InvalidModel("there must be cost features to make a constraint of; got none")
@@ -185,7 +182,7 @@ def _priced(
     said = [Finding("The reward weights and the noise were given."), *idle, *found.findings]
     ended = found.ended
     ended["deterministic"] &= further is None  # a penalty ends
-    return methods.PointEstimate(
+    return methods.Estimate(
         objective=objective,
         solution=solution,
         reward_weights=weights,
@@ -256,9 +253,7 @@ class KnownConstraints(methods.PointEstimator):
         object.__setattr__(self, "cost_weights", tuple(tuple(w.tolist()) for w in weights))
         object.__setattr__(self, "budgets", tuple(budgets.tolist()))
 
-    def find(
-        self, mdp: MDP, features: Features, demonstrations: data.Observed
-    ) -> methods.PointEstimate:
+    def find(self, mdp: MDP, features: Features, demonstrations: data.Observed) -> methods.Estimate:
         """The reward, with the prices that the known budgets then have."""
         sizes = [float(np.abs(w).sum()) for w in self.cost_weights]
         costs = [np.array(w) / n for w, n in zip(self.cost_weights, sizes, strict=True)]
@@ -293,7 +288,7 @@ class KnownConstraints(methods.PointEstimator):
             for k, price in enumerate(prices)
             if not price > 0
         ]
-        return methods.PointEstimate(
+        return methods.Estimate(
             objective=objective,
             solution=SoftDual(1.0 / scale).solve(mdp, objective, throw=False),
             reward_weights=weights,

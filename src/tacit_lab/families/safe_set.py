@@ -85,14 +85,12 @@ class SafeSet(methods.PointEstimator):
     confidence: float | None = field(default=None, kw_only=True)
     in_memory: ClassVar[bool] = True
 
-    def find(
-        self, mdp: MDP, features: Features, demonstrations: data.Observed
-    ) -> methods.PointEstimate:
+    def find(self, mdp: MDP, features: Features, demonstrations: data.Observed) -> methods.Estimate:
         """The objective that has the facets of the safe set as its constraints."""
         assert isinstance(demonstrations, Demonstrations)
         found = self.solve(mdp, features, [Task(mdp, features, demonstrations)])
         names = tuple(name for part in features.cost_names for name in part)
-        return methods.PointEstimate(
+        return methods.Estimate(
             objective=found.objective,
             solution=found.solution,
             reward_weights=methods.known_weights(self.reward_weights, features)[0],

@@ -65,7 +65,7 @@ class Minimum:
 
     @property
     def ended(self) -> dict[str, Any]:
-        """How it did, as fields of `PointEstimate`."""
+        """How it did, as fields of `Estimate`."""
         return {
             "converged": self.converged,
             "deterministic": self.deterministic,

@@ -45,9 +45,7 @@ class SoftConstraint(methods.PointEstimator):
     tolerance: float = 1e-4
     max_steps: int = 100
 
-    def find(
-        self, mdp: MDP, features: Features, demonstrations: data.Observed
-    ) -> methods.PointEstimate:
+    def find(self, mdp: MDP, features: Features, demonstrations: data.Observed) -> methods.Estimate:
         """The dearest cost, and the best policy within the budget at it."""
         from scipy.optimize import linprog
 
@@ -89,7 +87,7 @@ class SoftConstraint(methods.PointEstimator):
         if not norm:
             words = "Constraint 0 was not needed, or nothing explains it."
             said.append(Finding(words, Kind.INACTIVE, constraint=0))
-        return methods.PointEstimate(
+        return methods.Estimate(
             objective=objective,
             solution=solution,
             reward_weights=weights,

@@ -13,14 +13,14 @@ import numpy.typing as npt
 from tacit.data.demonstrations import Demonstrations
 from tacit.forward.solution import visitation
 from tacit.inference.activity import Verdict
+from tacit.inverse.assembly import recovery
 from tacit.inverse.diagnostics import Goodness, Identification
-from tacit.inverse.expectations import Spending, expectations_from_start, pull_back
+from tacit.inverse.expectations import Spending, expectations_from_start
 from tacit.inverse.findings import (
     Finding,
     Kind,
     blind_findings,
     chance,
-    data_findings,
     feature_findings,
 )
 from tacit.inverse.joint.inference import (
@@ -33,7 +33,7 @@ from tacit.inverse.joint.inference import (
 )
 from tacit.inverse.joint.stack import task_goodness
 from tacit.inverse.noisy.activity import level_findings, verdict_findings
-from tacit.inverse.noisy.boltzmann import RESCUE, expert_of
+from tacit.inverse.noisy.boltzmann import RESCUE, estimate_of
 from tacit.inverse.noisy.counted import dynamics_findings
 from tacit.inverse.noisy.intervals import Numbers
 from tacit.inverse.parameters import Parameters
@@ -43,11 +43,10 @@ from tacit.inverse.recovery import (
     RecoveryCertificate,
     RecoveryStatus,
     Saved,
-    status_of,
     worst_of,
 )
 from tacit.inverse.sets import never_incurred, unidentified
-from tacit.inverse.standardised import shown, standards_of
+from tacit.inverse.standardised import Standard, shown, standards_of
 from tacit.model.features import values_off
 from tacit.model.mdp import outside_policy
 from tacit.model.objective import coefficient_names
@@ -222,9 +221,7 @@ def report(options: SharedLikelihood, tasks: Sequence[Task], found: TaskFits) ->
     level, seed = likelihood.level, likelihood.seed
     fits = task_goodness(found.stack, found.alone, seen, level=level, seed=seed)
     recoveries = [
-        replace(
-            _recovery(options, tasks[e], found, numbers[e], told, fits[e], e), standard=standards[e]
-        )
+        _recovery(options, tasks[e], found, numbers[e], told, fits[e], standards[e], e)
         for e in every
     ]
     status, worst = worst_of(one.status for one in recoveries), _worst(fits)
@@ -281,6 +278,7 @@ def _recovery(
     numbers: Numbers,
     told: Pooled,
     goodness: Goodness,
+    standard: Standard,
     e: int,
 ) -> Recovery:
     """The task's own `Recovery`, its weights those of all tasks together."""
@@ -288,28 +286,46 @@ def _recovery(
     visits = visitation(task.mdp, outside_policy(task.mdp, part.point.policy))
     names = coefficient_names(task.features.reward_names, task.features.cost_names)
     steps, whole = found.stack.steps, found.joint.whole
+    space, dynamics = steps[e].space, told.dynamics[e] if told.dynamics else None
     seen = expectations_from_start(task.mdp, task.features, task.demonstrations)
-    off = values_off(steps[e].space, part.point.x, task.mdp.discount)
-    expert = expert_of(task.mdp, task.features, part, gauge, visits, steps[e].counts, off=off)
-    return expert(
-        status=status_of(
-            converged=found.alone.whole.converged and whole.converged,
-            deterministic=bool(found.boundless[e]),
-            proven=found.joint.link.linear and all(one.convex for one in steps),
-        ),
-        certificate=RecoveryCertificate.of(
-            seen, pull_back(task.features, visits), projected_gradient=whole.projected_gradient
-        ),
-        history=History({"loss": [part.point.loss], "evaluations": [part.steps]}),
-        identification=_identification(
-            task, found, numbers, goodness, told, e, options.likelihood.level
-        ),
-        estimator=f"{options!r}, task {e} of {len(steps)}",
+    off = values_off(space, part.point.x, task.mdp.discount)
+    # An untested size has the p-value of its constraint.
+    sizes = found.sizes[:, e]
+    p_values = np.where(np.isnan(sizes), found.verdict.p_values, sizes)
+    verdict = Verdict.of(p_values, options.likelihood.level)
+    findings = [*_idle_findings(found, gauge.multipliers, p_values), *level_findings(verdict)]
+    findings += [] if dynamics is None else dynamics_findings(dynamics)
+    estimate = replace(
+        estimate_of(task.mdp, task.features, part, gauge, visits, off=off),
+        converged=found.alone.whole.converged and whole.converged,
+        deterministic=bool(found.boundless[e]),
+        proven=found.joint.link.linear and all(one.convex for one in steps),
+        seen=seen,
+        certificate={"projected_gradient": whole.projected_gradient},
+        known=numbers.identification(space, verdict=verdict, dynamics=dynamics),
+        standard=standard,
         parameters=parameters_of(found.stack, found.joint, told, e, names),
+        findings=findings,
         goodness=goodness,
         spending=Spending.of_data(task.features, seen),
-        **never_incurred(steps[e].space, told.limits[found.joint.link.rows[e]]),
+        **never_incurred(space, told.limits[found.joint.link.rows[e]]),
     )
+    called = f"{options!r}, task {e} of {len(steps)}"
+    return recovery(called, task.mdp, task.features, task.demonstrations, estimate)
+
+
+def _idle_findings(found: TaskFits, multipliers: np.ndarray, p_values: np.ndarray) -> list[Finding]:
+    """What is said of the constraints that do not restrain a task, and of those that do."""
+    findings = []
+    for k in np.flatnonzero(multipliers == 0).tolist():
+        said = (
+            f"Constraint {k} is not identified in this task: its demonstrations do not show that "
+            f"it restrains the expert ({chance(p_values[k])} if it does not)."
+        )
+        findings.append(Finding(said, Kind.INACTIVE, constraint=k, number=float(p_values[k])))
+    if len(found.stack.steps) > 1 and multipliers.any():
+        findings.append(Finding("Cost weights are those of all tasks together."))
+    return findings
 
 
 def _completed(own: Numbers, other: Numbers) -> Numbers:
@@ -322,37 +338,6 @@ def _completed(own: Numbers, other: Numbers) -> Numbers:
     ends[prices + count] = (np.nan, np.inf)
     spread[prices] = np.nan
     return Numbers(own.gauge, ends, spread)
-
-
-def _identification(
-    task: Task,
-    found: TaskFits,
-    numbers: Numbers,
-    goodness: Goodness,
-    told: Pooled,
-    e: int,
-    level: float,
-) -> Identification:
-    """What is known of a task's own numbers; an untested size has the constraint's p-value."""
-    p_values = np.where(np.isnan(found.sizes[:, e]), found.verdict.p_values, found.sizes[:, e])
-    active = numbers.gauge.multipliers > 0
-    findings = goodness.findings()
-    for k in np.flatnonzero(~active).tolist():
-        said = (
-            f"Constraint {k} is not identified in this task: its demonstrations do not show that "
-            f"it restrains the expert ({chance(p_values[k])} if it does not)."
-        )
-        findings.append(Finding(said, Kind.INACTIVE, constraint=k, number=float(p_values[k])))
-    verdict = Verdict.of(p_values, level)
-    findings += level_findings(verdict)
-    if len(found.stack.steps) > 1 and active.any():
-        findings.append(Finding("Cost weights are those of all tasks together."))
-    findings += goodness.unseen_findings(findings)
-    findings += data_findings(task.mdp, task.demonstrations)
-    space, dynamics = found.stack.steps[e].space, told.dynamics[e] if told.dynamics else None
-    findings += [] if dynamics is None else dynamics_findings(dynamics)
-    about = {"findings": findings, "verdict": verdict, "dynamics": dynamics}
-    return numbers.identification(space, **about)
 
 
 def _shared(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Solution, conclude, costs_of
 from tacit.inference.goodness import FittedChoices
+from tacit.inverse.assembly import Estimate, objective_of, recovery
 from tacit.inverse.diagnostics import Goodness, goodness_of, untested
 from tacit.inverse.findings import Finding, Kind, feature_findings, more_data_findings
 from tacit.inverse.joint.flows import method_findings
@@ -34,7 +36,7 @@ from tacit.inverse.noisy.likelihood import (
     numbers_of,
 )
 from tacit.inverse.noisy.steps import Steps
-from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
+from tacit.inverse.recovery import Recovery, delivered
 from tacit.inverse.sets import never_incurred
 from tacit.inverse.standardised import standard_of
 from tacit.model.mdp import MDP
@@ -269,50 +271,46 @@ def _report(
         scaled = told.reported(evidence.in_units(space, unit))
         standard = standard.knowing(scaled.identification(space, verdict=verdict))
     weights, clustered = scaled.ends[: space.size], wide.found.clustered
-    findings += [*goodness.findings(), *constraint_findings(evidence, verdict, selected)]
+    findings += constraint_findings(evidence, verdict, selected)
     bounds = Bounds.of(space, options)
     findings += bounds.findings(space, fitted.point.x, evidence.free)
     findings += parameter_findings(steps, evidence)
     findings += feature_findings(features, network_ending(trips.mdp, found.goals))
     findings += method_findings(found, wide, convex)
     findings += uncounted_findings(trips.mdp, "those of trips count the steps alone")
-    findings += goodness.unseen_findings(findings)
     findings += more_data_findings(list(space.names), weights, trips.demonstrations, clustered)
     known = (wide.found.covariance, wide.found.blind, numbers.ends)
     answer = None if wide.absence else delta_method(space, fitted.point.x, gauge, *known)
-    costs = [w if np.isfinite(w).all() else np.zeros(len(w)) for w in gauge.cost_weights]
     loss = float(fitted.point.loss) - 0.5 * float(fitted.problem.ridge @ fitted.point.x**2)
-    return TripsRecovery(
+    estimate = Estimate(
+        objective=objective_of(features, gauge),
+        solution=None,
         reward_weights=gauge.reward_weights,
         cost_weights=gauge.cost_weights,
         multipliers=gauge.multipliers,
-        budgets=gauge.budgets,
         temperature=gauge.temperature,
-        objective=features.objective(np.nan_to_num(gauge.reward_weights), costs, gauge.budgets),
-        status=status_of(
-            converged=fitted.converged, deterministic=evidence.boundless, proven=convex
+        converged=fitted.converged,
+        deterministic=evidence.boundless,
+        proven=convex,
+        findings=findings,
+        **never_incurred(space, evidence.limits),
+        history={"loss": [loss], "evaluations": [fitted.steps]},
+        certificate={
+            "projected_gradient": fitted.projected_gradient,
+            "objective_gap": fitted.objective_gap if convex else np.nan,
+        },
+        known=numbers.identification(
+            space, verdict=verdict if full.fitted.converged else None, answer=answer
         ),
-        certificate=RecoveryCertificate(
-            projected_gradient=fitted.projected_gradient,
-            objective_gap=fitted.objective_gap if convex else np.nan,
-        ),
-        history=History({"loss": [loss], "evaluations": [fitted.steps]}),
-        identification=numbers.identification(
-            space,
-            findings=findings,
-            verdict=verdict if full.fitted.converged else None,
-            answer=answer,
-        ),
-        estimator=repr(options),
-        reward_names=features.reward_names,
-        cost_names=features.cost_names,
+        standard=standard,
         parameters=coefficients_of(steps, features, wide, fitted, bounds.given),
+        goodness=goodness,
+        counts=counts,
         log_likelihood=-loss,
         null_log_likelihood=-float(np.log(found.choices.sum(axis=1)).sum()),
-        observed_steps=len(found.states),
-        goodness=goodness,
-        standard=standard,
-        **never_incurred(space, evidence.limits),
+    )
+    travelled = partial(
+        TripsRecovery,
         network=trips.mdp,
         features=features,
         discount=found.discount,
@@ -321,3 +319,4 @@ def _report(
         flows=chosen.flows,
         unended=trips.unended,
     )
+    return recovery(repr(options), trips.mdp, features, None, estimate, result=travelled)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -12,11 +11,10 @@ from tacit.engine.backends import Host, backend_of
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import finite_start
 from tacit.forward.solution import conclude
-from tacit.inverse.expectations import action_log_likelihoods
+from tacit.inverse.assembly import Estimate, objective_of
 from tacit.inverse.parameters import Parameters
-from tacit.inverse.recovery import Recovery
 from tacit.inverse.sets import unmeasured
-from tacit.model.mdp import MDP, outside_policy, outside_visitation
+from tacit.model.mdp import MDP
 from tacit.model.objective import Features, coefficient_names
 from tacit.search.minimise import Stage
 from tacit.search.smooth_dual import (
@@ -262,57 +260,35 @@ def rescued(
     return refit(mdp, fitted, max_steps=max_steps, ridge=np.full(len(fitted.point.x), ridge)), True
 
 
-def expert_of(
-    mdp: MDP,
-    features: Features,
-    fitted: Fit,
-    gauge: Gauge,
-    reached: np.ndarray,
-    counts: np.ndarray,
-    *,
-    off: float,
-) -> partial[Recovery]:
-    """The `Recovery` of a fit, of which status, certificate and what is known are still to be said.
+def estimate_of(
+    mdp: MDP, features: Features, fitted: Fit, gauge: Gauge, reached: np.ndarray, *, off: float
+) -> Estimate:
+    """The `Estimate` of a fit, of which is still to be said how well it is known.
 
     Nothing is solved again: `reached` [S, A] is the visitation of the fitted policy, and
-    temperature * values of the fit are the values at that temperature. `counts` [S, A] are the
-    observed actions; empty where they are not known. `off` was taken off all values with the
-    features.
+    temperature * values of the fit are the values at that temperature. `off` was taken off all
+    values with the features.
     """
-    reached, policy = outside_visitation(mdp, reached), outside_policy(mdp, fitted.point.policy)
-    active = [np.isfinite(w).all() for w in gauge.cost_weights]
-    weights = [
-        w if on else np.zeros(len(w)) for w, on in zip(gauge.cost_weights, active, strict=True)
-    ]
-    reward = np.nan_to_num(gauge.reward_weights)
-    objective = features.objective(reward, weights, gauge.budgets)
-    temperature = gauge.temperature
+    objective = objective_of(features, gauge)
     solution = conclude(
         mdp,
         objective,
         reached,
-        temperature * (fitted.point.values + off),
+        gauge.temperature * (fitted.point.values + off),
         gauge.multipliers,
         tolerance=1e-6,
-        temperature=temperature,
-        policy=policy,
+        temperature=gauge.temperature,
+        policy=fitted.point.policy,
         iterations=fitted.steps,
     )
-    likely, null = action_log_likelihoods(counts, fitted.point.policy, mdp.choices)
-    return partial(
-        Recovery,
-        reward_weights=gauge.reward_weights,
-        cost_weights=gauge.cost_weights,
-        multipliers=gauge.multipliers,
-        budgets=gauge.budgets,
-        temperature=temperature,
+    return Estimate(
         objective=objective,
         solution=solution,
-        reward_names=features.reward_names,
-        cost_names=features.cost_names,
-        log_likelihood=likely,
-        null_log_likelihood=null,
-        observed_steps=round(counts.sum()),
+        reward_weights=gauge.reward_weights,
+        cost_weights=gauge.cost_weights,
+        converged=fitted.converged,
+        history={"loss": [fitted.point.loss], "evaluations": [fitted.steps]},
+        certificate={"projected_gradient": fitted.projected_gradient},
     )
 
 

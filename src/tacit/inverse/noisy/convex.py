@@ -21,27 +21,24 @@ from tacit.forward.solution import Status
 from tacit.inference.counted_rows import CountedRows
 from tacit.inference.gauge import Gauge
 from tacit.inference.goodness import FittedChoices
+from tacit.inverse.assembly import Estimate, recovery
 from tacit.inverse.diagnostics import Identification, goodness_of, untested
 from tacit.inverse.expectations import (
     Expectations,
     Spending,
-    action_log_likelihoods,
     expectations,
-    expectations_from_start,
-    pull_back,
 )
 from tacit.inverse.findings import (
     LEVEL,
     Finding,
     Kind,
     blind_findings,
-    data_findings,
     feature_findings,
 )
 from tacit.inverse.noisy.boltzmann import (
     RESCUE,
     Fit,
-    expert_of,
+    estimate_of,
     fit,
     loss_of,
     over_an_episode,
@@ -58,14 +55,7 @@ from tacit.inverse.noisy.inference import (
 from tacit.inverse.noisy.known import border_findings, check_temperature, norm_findings, within_norm
 from tacit.inverse.noisy.steps import Coordinates, coordinates
 from tacit.inverse.parameters import inverse_information
-from tacit.inverse.recovery import (
-    History,
-    Recovery,
-    RecoveryCertificate,
-    delivered,
-    status_of,
-    warned,
-)
+from tacit.inverse.recovery import Recovery, delivered, warned
 from tacit.inverse.sets import unidentified
 from tacit.inverse.standardised import standard_of
 from tacit.model.features import sums_as_given, values_off
@@ -146,47 +136,30 @@ class Convex:
         visitation = outside_visitation(mdp, visits[:, None] * point.policy)
         gauge = Gauge.of(space, point.x, sums_as_given(space, visitation), reaction)
         _, blind = inverse_information(informed(fitted, reaction), fitted.free)
-        counts = np.zeros(0) if demonstrations is None else counts_of(mdp, demonstrations)
         off = values_off(space, point.x, mdp.discount)
-        expert = expert_of(mdp, features, fitted, gauge, visitation, counts, off=off)
-        recovery = expert(
-            status=status_of(
-                converged=fitted.converged,
-                unattainable=ending is Kind.UNATTAINABLE,
-                deterministic=ending is Kind.DETERMINISTIC,
+        estimate = estimate_of(mdp, features, fitted, gauge, visitation, off=off)
+        found = replace(
+            estimate,
+            unattainable=ending is Kind.UNATTAINABLE,
+            deterministic=ending is Kind.DETERMINISTIC,
+            seen=seen,
+            certificate={**estimate.certificate, "objective_gap": fitted.objective_gap},
+            findings=(
+                *border_findings(mdp, fitted),
+                *_ending_findings(mdp, ending),
+                *feature_findings(features, mdp),
+                *blind_findings(space.names, blind),
+                *norm_findings(fitted),
+                *_need_findings(gauge),
             ),
-            certificate=RecoveryCertificate.of(
-                seen,
-                pull_back(features, visitation),
-                projected_gradient=fitted.projected_gradient,
-                objective_gap=fitted.objective_gap,
-            ),
-            history=History({"loss": [point.loss], "evaluations": [fitted.steps]}),
-            identification=unidentified(
-                gauge.reward_weights,
-                gauge.cost_weights,
-                active=gauge.multipliers > 0,
-                findings=(
-                    *goodness.findings(),
-                    *goodness.unseen_findings(),
-                    *border_findings(mdp, fitted),
-                    *_ending_findings(mdp, ending),
-                    *feature_findings(features, mdp),
-                    *blind_findings(space.names, blind),
-                    *norm_findings(fitted),
-                    *([] if demonstrations is None else data_findings(mdp, demonstrations)),
-                    *_need_findings(gauge),
-                ),
-            ),
-            estimator=described(self),
             goodness=goodness,
             spending=Spending.of_data(features, seen),
-            standard=standard_of(mdp, features),
         )
+        matched = recovery(described(self), mdp, features, demonstrations, found)
         if fitted.norm is not None:  # a number less was fitted
-            known = replace(recovery.parameters, conditions=1)
-            recovery = replace(recovery, parameters=known)
-        return delivered(warned(recovery), throw)
+            known = replace(matched.parameters, conditions=1)
+            matched = replace(matched, parameters=known)
+        return delivered(warned(matched), throw)
 
     def _fitted(self, mdp: MDP, space: Coordinates, seen: Expectations) -> tuple[Fit, Kind | None]:
         """The fit, and the kind of finding that it needs a ridge for, if it needs one."""
@@ -270,46 +243,32 @@ def known_expert(
     objective = features.objective(weights)
     solution = replace(solver, temperature=noise).solve(mdp, objective, throw=False)
     counts = demonstrations.counts(mdp)
-    likely, null = action_log_likelihoods(counts, solution.policy, mdp.choices)
     choices = FittedChoices(
         counts=counts,
         policy=solution.policy,
         scores=np.zeros((0, *counts.shape)),  # nothing was fitted
         choices=mdp.available.sum(axis=1),
     )
-    goodness = goodness_of(demonstrations, choices, level=level)
-    said = (
-        *goodness.findings(),
-        Finding("Reward weights and temperature were given."),
-        *data_findings(mdp, demonstrations),
-    )
-    blank = unidentified(weights, [], active=[], findings=said)
 
     def certain(weights: np.ndarray) -> Identification:
-        ends, none = np.stack([weights, weights], axis=1), np.zeros(len(weights))
-        return replace(blank, reward_intervals=ends, reward_standard_errors=none)
+        return replace(
+            unidentified(weights, [], active=[]),
+            reward_intervals=np.stack([weights, weights], axis=1),
+            reward_standard_errors=np.zeros(len(weights)),
+        )
 
     standard = standard_of(mdp, features)
     scaled = weights * standard.stacked
-    return Recovery(
+    found = Estimate(
+        objective=objective,
+        solution=solution,
         reward_weights=weights,
         cost_weights=[],
         multipliers=np.zeros(0),
-        budgets=np.zeros(0),
-        temperature=noise,
-        objective=objective,
-        solution=solution,
-        status=status_of(converged=solution.status is Status.CONVERGED),
-        certificate=RecoveryCertificate.of(
-            expectations_from_start(mdp, features, demonstrations),
-            pull_back(features, solution.visitation),
-        ),
-        history=History({"loss": [-likely]}),
-        identification=certain(weights),
+        converged=solution.status is Status.CONVERGED,
+        findings=[Finding("Reward weights and temperature were given.")],
+        known=certain(weights),
         standard=standard.knowing(certain(scaled / np.abs(scaled).sum())),
-        reward_names=features.reward_names,
-        log_likelihood=likely,
-        null_log_likelihood=null,
-        observed_steps=demonstrations.steps,
-        goodness=goodness,
+        goodness=goodness_of(demonstrations, choices, level=level),
     )
+    return recovery("", mdp, features, demonstrations, found)

@@ -38,8 +38,8 @@ from tacit.inverse.sets import Lapses
 
 if TYPE_CHECKING:
     from tacit.data.observed import Observed
+    from tacit.inverse.assembly import Estimate
     from tacit.inverse.noisy.likelihood import Likelihood
-    from tacit.inverse.recovery import Recovery
     from tacit.model.objective import Features
 
 # Most rounds of EM, and the gain (nats) still to come that ends it; where it is only compared.
@@ -167,16 +167,16 @@ def observed_scores(steps: Steps, found: Kinds) -> tuple[np.ndarray, np.ndarray]
     return np.concatenate([scores, of_share[None]]), mixed
 
 
-def maximise_with_lapses(
+def estimate_with_lapses(
     options: Likelihood,
     features: Features,
     demonstrations: Observed,
     steps: Steps,
-    report: Callable[..., Recovery],
-) -> Recovery:
-    """The recovery of the likeliest parameters of a demonstrator with lapses.
+    estimate_of_steps: Callable[..., Estimate],
+) -> Estimate:
+    """The estimate of the likeliest parameters of a demonstrator with lapses.
 
-    `report` makes the recovery of a fit.
+    `estimate_of_steps` makes the estimate of a fit.
     """
     how = Search(options.free_reward, options.tolerance)
     long = replace(how, max_steps=options.max_steps)
@@ -197,7 +197,7 @@ def maximise_with_lapses(
         weighted.fit(long, near=one, upper=one.problem.upper)
         for one in (*full.experts, *kept.experts)
     ]
-    found = report(
+    found = estimate_of_steps(
         options,
         features,
         steps.tally,
@@ -214,9 +214,9 @@ def maximise_with_lapses(
     return replace(
         found,
         lapses=lapses,
+        counts=steps.counts,
         log_likelihood=kept.log_likelihood,
-        observed_steps=int(steps.counts.sum()),
-        identification=found.identification.with_findings(findings),
+        findings=(*found.findings, *findings),
     )
 
 

@@ -18,12 +18,12 @@ from tacit.errors import InvalidModel
 from tacit.inference.activity import ScoreLaw, Verdict
 from tacit.inference.counted_rows import CountedRows
 from tacit.inference.goodness import FittedChoices
+from tacit.inverse.assembly import Estimate, recovery
 from tacit.inverse.diagnostics import Goodness, goodness_of, untested
 from tacit.inverse.expectations import are_weighted, check_task, expectations_from_start, pull_back
 from tacit.inverse.findings import (
     Finding,
     Kind,
-    data_findings,
     doubt_findings,
     feature_findings,
     found_findings,
@@ -32,7 +32,7 @@ from tacit.inverse.findings import (
 )
 from tacit.inverse.noisy import MANY, check_plain
 from tacit.inverse.noisy.activity import verdict_findings, without_idle_constraints
-from tacit.inverse.noisy.boltzmann import Fit, coefficients_of, expert_of, refit, silent
+from tacit.inverse.noisy.boltzmann import Fit, coefficients_of, estimate_of, refit, silent
 from tacit.inverse.noisy.counted import dynamics_noise, policy_noise
 from tacit.inverse.noisy.evidence import (
     Evidence,
@@ -60,7 +60,7 @@ from tacit.inverse.noisy.known import (
     within_norm,
     zero_findings,
 )
-from tacit.inverse.noisy.lapses import maximise_with_lapses
+from tacit.inverse.noisy.lapses import estimate_with_lapses
 from tacit.inverse.noisy.penalised import maximise_many
 from tacit.inverse.noisy.power import PowerStudy
 from tacit.inverse.noisy.steps import (
@@ -71,14 +71,7 @@ from tacit.inverse.noisy.steps import (
     name_coefficients,
 )
 from tacit.inverse.noisy.verdicts import check_sparse, select
-from tacit.inverse.recovery import (
-    History,
-    Recovery,
-    RecoveryCertificate,
-    delivered,
-    status_of,
-    warned,
-)
+from tacit.inverse.recovery import Recovery, delivered, warned
 from tacit.inverse.sets import Ends, NeverIncurred, never_incurred
 from tacit.inverse.standardised import standard_of
 from tacit.model.features import Ridge, Smooth, Sparse, values_off
@@ -86,8 +79,8 @@ from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
 
-def report(
-    estimator: Likelihood,
+def estimate_of_steps(
+    options: Likelihood,
     features: Features,
     demonstrations: Observed,
     steps: Steps,
@@ -96,17 +89,17 @@ def report(
     kept: Fit,
     verdict: Verdict,
     goodness: Goodness,
-) -> Recovery:
-    """The `Recovery` of the fit `kept`; `wide` is of every constraint, shown to be active or not.
+) -> Estimate:
+    """The `Estimate` of the fit `kept`; `wide` is of every constraint, shown to be active or not.
 
     All errors and intervals are those of `wide`: what was left out was chosen by the same data.
     """
     mdp, space, weigh = steps.mdp, steps.space, steps.squares is not None
     evidence = wide
     if kept is not wide.asked:  # its errors are those of the fit with all
-        evidence = evidence_of(demonstrations, steps, kept, estimator.max_steps, robust=wide.robust)
+        evidence = evidence_of(demonstrations, steps, kept, options.max_steps, robust=wide.robust)
     gauge, fitted, limits = evidence.gauge, evidence.fitted, evidence.limits
-    chosen = Chosen.of(verdict.p_values, gauge.multipliers, estimator.level)
+    chosen = Chosen.of(verdict.p_values, gauge.multipliers, options.level)
     numbers = numbers_of(steps, wide, features, chosen=chosen).reported(gauge)
     standard, scaled = standard_of(mdp, features), numbers
     if not standard.uniform:
@@ -117,57 +110,48 @@ def report(
     seen = expectations_from_start(mdp, features, demonstrations, steps.tally)
     reached = pull_back(features, evidence.reached)
     weights, clustered = scaled.ends[: space.size], wide.found.clustered
-    bounds = Bounds.of(space, estimator) if name_coefficients(estimator) else None
+    bounds = Bounds.of(space, options) if name_coefficients(options) else None
     given = np.zeros(space.size, bool) if bounds is None else bounds.given
     findings = (
-        *goodness.findings(),
         *constraint_findings(evidence, verdict, chosen, misfit=not weigh),
         *([] if bounds is None else bounds.findings(space, fitted.point.x, evidence.free)),
         *parameter_findings(steps, evidence),
         *feature_findings(features, mdp),
-        *data_findings(mdp, demonstrations),
         *method_findings(steps, wide),
         *([] if wide.fitted.norm is None else temperature_findings(wide, landscape_of)),
         *(zero_findings(steps, wide) if (wide.fitted.point.x == 0.0).sum() >= MANY else []),
         *more_data_findings(list(space.names), weights, demonstrations, clustered),
         *([] if seen is None or weigh else guarantee_findings(seen, reached, standard.deviations)),
     )
-    findings = (*findings, *goodness.unseen_findings(findings))
     off = values_off(space, fitted.point.x, mdp.discount)
-    expert = expert_of(mdp, features, fitted, gauge, evidence.reached, steps.counts, off=off)
-    if weigh:  # weights are no counts
-        expert = partial(expert, log_likelihood=np.nan, null_log_likelihood=np.nan)
     endless: NeverIncurred = {"forbidden": (), "undecided": ()}
     if np.isfinite(limits).any():
         endless = never_incurred(space, limits, steps.at_starts)
-    return expert(
-        status=status_of(
-            converged=fitted.converged, deterministic=evidence.boundless, proven=steps.convex
-        ),
-        certificate=RecoveryCertificate.of(
-            seen,
-            reached,
-            projected_gradient=fitted.projected_gradient,
-            objective_gap=fitted.objective_gap if steps.convex else np.nan,
-        ),
-        history=History({"loss": [fitted.point.loss], "evaluations": [fitted.steps]}),
-        identification=numbers.identification(
+    estimate = estimate_of(mdp, features, fitted, gauge, evidence.reached, off=off)
+    gap = fitted.objective_gap if steps.convex else np.nan
+    answer = None
+    if not wide.absence:
+        known = (wide.found.covariance, wide.found.blind, numbers.ends)
+        answer = delta_method(space, fitted.point.x, gauge, *known)
+    return replace(
+        estimate,
+        deterministic=evidence.boundless,
+        proven=steps.convex,
+        seen=seen,
+        certificate={**estimate.certificate, "objective_gap": gap},
+        known=numbers.identification(
             space,
-            findings=findings,
             verdict=verdict if wide.asked.converged else None,
             dynamics=wide.dynamics,
-            answer=None
-            if wide.absence
-            else delta_method(
-                space, fitted.point.x, gauge, wide.found.covariance, wide.found.blind, numbers.ends
-            ),
+            answer=answer,
         ),
-        estimator=described(estimator),
         parameters=coefficients_of(steps, features, wide, fitted, given),
+        findings=findings,
         goodness=goodness,
         **endless,
         spending=wide.spending(space, features, seen),
         standard=standard,
+        counts=steps.counts,
     )
 
 
@@ -354,7 +338,8 @@ def maximise(
     """
     steps = Steps.of(mdp, coordinates(mdp, features), demonstrations)
     if options.lapses is not False:
-        return maximise_with_lapses(options, features, demonstrations, steps, report)
+        found = estimate_with_lapses(options, features, demonstrations, steps, estimate_of_steps)
+        return recovery(described(options), mdp, features, demonstrations, found)
     full = steps.fit(options)
     if options.temperature is not None:
         full = within_norm(steps.space, mdp, full, options)
@@ -393,8 +378,12 @@ def maximise(
         scattered=robust or rows is not None,
     )
     asked = (options, features, demonstrations, steps)
+    known = {"wide": wide, "verdict": verdict, "goodness": goodness}
     if not isinstance(options.prior, Sparse) or not full.converged:
-        return report(*asked, wide=wide, kept=kept, verdict=verdict, goodness=goodness)
-    chosen = select(steps, kept, options.prior, options.max_steps)
-    found = report(*asked, wide=wide, kept=chosen.fitted, verdict=verdict, goodness=goodness)
-    return chosen.told(found, steps, options.prior)
+        found = estimate_of_steps(*asked, kept=kept, **known)
+    else:
+        chosen = select(steps, kept, options.prior, options.max_steps)
+        found = estimate_of_steps(*asked, kept=chosen.fitted, **known)
+        said = chosen.finding(steps, options.prior)
+        found = replace(found, findings=(*found.findings, said))
+    return recovery(described(options), mdp, features, demonstrations, found)

@@ -21,13 +21,14 @@ from tacit.data.tally import Tally
 from tacit.engine.progress import unwatched
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inference.activity import Verdict
+from tacit.inverse.assembly import recovery
 from tacit.inverse.diagnostics import Identification, untested
 from tacit.inverse.expectations import check_task, random_loss
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.counted import uncounted_findings
 from tacit.inverse.noisy.em import Kinds, Search, Units, climb, lost_information, search
 from tacit.inverse.noisy.evidence import evidence_of
-from tacit.inverse.noisy.likelihood import Likelihood, report
+from tacit.inverse.noisy.likelihood import Likelihood, estimate_of_steps
 from tacit.inverse.noisy.steps import Steps, coordinates
 from tacit.inverse.noisy.types import (
     COMPARED,
@@ -204,8 +205,8 @@ class Mixture:
         units = Units.trajectories(mdp, coordinates(mdp, features), demonstrations)
         with unwatched():  # hundreds of small fits: none is a stage of its own
             tried, criteria, found = self._search(units)
-            recovery = _report(self, features, demonstrations, units, found, tried, criteria)
-        return delivered(recovery, throw)
+            mixture = _report(self, features, demonstrations, units, found, tried, criteria)
+        return delivered(mixture, throw)
 
     @staticmethod
     def load(folder: str | Path) -> MixtureRecovery:
@@ -323,7 +324,7 @@ def _type_recovery(
     nobody = replace(demonstrations, partial=np.ones(demonstrations.episodes, bool))
     tally = Tally.of(mdp, demonstrations.select(own) if own.any() else nobody)
     steps = replace(parts[k], tally=tally)
-    found = report(
+    found = estimate_of_steps(
         inner,
         features,
         tally,
@@ -337,15 +338,10 @@ def _type_recovery(
         "Which trajectories are of this type is not known for certain; the standard errors count "
         "that, and treat steps as independent."
     )
-    known = found.identification
-    findings = [one for one in known.findings if one.kind is not Kind.ERRORS]
+    findings = [one for one in found.findings if one.kind is not Kind.ERRORS]
     findings.append(Finding(said, Kind.ERRORS))
     findings += uncounted_findings(
         mdp, "they move whose a trajectory is, which no sum over its steps tells"
     )
-    return replace(
-        found,
-        status=worst_of([found.status, status_of(converged=True, proven=False)]),
-        identification=replace(known, findings=tuple(findings)),
-        estimator=f"{options!r}, type {k} of {len(parts)}",
-    )
+    found = replace(found, proven=False, findings=findings)
+    return recovery(f"{options!r}, type {k} of {len(parts)}", mdp, features, tally, found)

@@ -19,6 +19,7 @@ from tacit.errors import InvalidModel
 from tacit.forward.solution import visitation
 from tacit.inference.activity import Verdict
 from tacit.inference.gauge import Gauge
+from tacit.inverse.assembly import Estimate, recovery
 from tacit.inverse.diagnostics import Goodness
 from tacit.inverse.expectations import (
     action_log_likelihoods,
@@ -26,17 +27,17 @@ from tacit.inverse.expectations import (
     pull_back,
     random_loss,
 )
-from tacit.inverse.findings import Finding, Kind, data_findings, guarantee_findings, listed
+from tacit.inverse.findings import Finding, Kind, guarantee_findings, listed
 from tacit.inverse.noisy.activity import verdict_findings
 from tacit.inverse.noisy.adjoint import Loss, Place, begin, curvature, descend
-from tacit.inverse.noisy.boltzmann import RESCUE, Fit, expert_of
+from tacit.inverse.noisy.boltzmann import RESCUE, Fit, estimate_of
 from tacit.inverse.noisy.counted import dynamics_findings
 from tacit.inverse.noisy.inference import described
 from tacit.inverse.noisy.intervals import Numbers
 from tacit.inverse.noisy.known import Bounds
 from tacit.inverse.noisy.posterior import Ended, Posterior, coefficients, minimised
 from tacit.inverse.noisy.verdicts import goodness_of_many, many_without_idle_constraints
-from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, status_of
+from tacit.inverse.recovery import Recovery
 from tacit.inverse.standardised import standard_of
 from tacit.model.ends import uniform_policy
 from tacit.model.features import Design, Ridge, Smooth, Sparse, sums_as_given, values_off
@@ -163,10 +164,11 @@ def maximise_many(
     kept, verdict = many_without_idle_constraints(*asked, robust=robust)
     prices = [kept.descent.place.x[block].max(initial=0.0) for block in design.blocks[1:]]
     told = verdict_findings(verdict, np.array(prices), robust=robust)
-    return _recovery(options, features, demonstrations, kept, choice, verdict, told, goodness)
+    found = _estimate(options, features, demonstrations, kept, choice, verdict, told, goodness)
+    return recovery(described(options), mdp, features, demonstrations, found)
 
 
-def _recovery(
+def _estimate(
     options: Likelihood,
     features: Features,
     demonstrations: Observed,
@@ -175,8 +177,8 @@ def _recovery(
     verdict: Verdict,
     told: list[Finding],
     goodness: Goodness,
-) -> Recovery:
-    """The `Recovery` of a fit; what is `told` of its constraints is among the findings."""
+) -> Estimate:
+    """The `Estimate` of a fit; what is `told` of its constraints is among the findings."""
     loss, fitted = ended.loss, ended.fit(options.tolerance)
     mdp, design, place = loss.mdp, loss.design, ended.descent.place
     reached = visitation(mdp, outside_policy(mdp, place.policy))
@@ -200,40 +202,36 @@ def _recovery(
     nothing = np.full((design.size + 2 * design.constraints, 2), np.nan)
     bounds = Bounds.of(design, options)
     findings = (
-        *goodness.findings(),
         *told,
         *bounds.findings(design, place.x),
         *_prior_findings(options.prior, choice),
         *_silent_findings(loss, known),
-        *data_findings(mdp, demonstrations),
         *_method_findings(ended, fitted, known, convex=convex),
         *([] if seen is None else guarantee_findings(seen, spent, standard.deviations)),
     )
     ends, spread = (nothing, nothing[:, 0]) if known is None else (known.ends, known.spread)
     off = values_off(design, place.x, mdp.discount)
-    expert = expert_of(mdp, features, fitted, gauge, reached, loss.seen, off=off)
-    return expert(
-        status=status_of(converged=fitted.converged, deterministic=ended.boundless, proven=convex),
-        certificate=RecoveryCertificate.of(
-            seen, spent, projected_gradient=fitted.projected_gradient, objective_gap=gap
-        ),
-        history=History(
-            {
-                "strength": np.append(choice.tried, choice.strength),
-                "held_out": np.append(choice.held_out, np.nan),
-                "loss": np.append(before, place.loss),
-                "evaluations": np.append(before, ended.descent.steps),
-            }
-        ),
-        identification=Numbers(gauge, ends, spread).identification(
+    estimate = estimate_of(mdp, features, fitted, gauge, reached, off=off)
+    return replace(
+        estimate,
+        deterministic=ended.boundless,
+        proven=convex,
+        seen=seen,
+        certificate={**estimate.certificate, "objective_gap": gap},
+        history={
+            "strength": np.append(choice.tried, choice.strength),
+            "held_out": np.append(choice.held_out, np.nan),
+            "loss": np.append(before, place.loss),
+            "evaluations": np.append(before, ended.descent.steps),
+        },
+        known=Numbers(gauge, ends, spread).identification(
             design,
-            findings=findings,
             verdict=verdict,
             answer=None if known is None else known.answer,
             dynamics=None if known is None else known.dynamics,
         ),
-        estimator=described(options),
         parameters=coefficients(features, design, fitted, known, bounds.given),
+        findings=findings,
         goodness=goodness,
         standard=standard,
     )

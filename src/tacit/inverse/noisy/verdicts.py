@@ -37,7 +37,6 @@ from tacit.model.features import Sparse
 
 if TYPE_CHECKING:
     from tacit.inverse.noisy.likelihood import Likelihood
-    from tacit.inverse.recovery import Recovery
     from tacit.model.objective import Features
 
 # Directions, drawn at random, in which trajectories are compared with each other.
@@ -178,11 +177,6 @@ class Selected:
             "with every feature, so that they hold whatever was left out."
         )
         return Finding(said, Kind.ASSUMED, number=self.strength)
-
-    def told(self, found: Recovery, steps: Steps, prior: Sparse) -> Recovery:
-        """The recovery of these features, which says so."""
-        known = found.identification.with_findings([self.finding(steps, prior)])
-        return replace(found, identification=known)
 
 
 def check_sparse(options: Likelihood, features: Features, many: bool) -> None:

@@ -20,9 +20,10 @@ from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.solution import Status
 from tacit.inference.goodness import STEPS, Part, Worst
+from tacit.inverse.assembly import Estimate, recovery
 from tacit.inverse.diagnostics import Goodness, Identification
-from tacit.inverse.expectations import Spending, check_task, expectations_from_start, pull_back
-from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings, listed
+from tacit.inverse.expectations import Spending, check_task, expectations_from_start
+from tacit.inverse.findings import Finding, Kind, feature_findings, listed
 from tacit.inverse.optimal import Columns, columns_of, cone, shortfall
 from tacit.inverse.optimal.gauge import (
     Answers,
@@ -44,7 +45,7 @@ from tacit.inverse.optimal.points import (
 )
 from tacit.inverse.optimal.questions import TRIVIAL, Questions, intervals
 from tacit.inverse.parameters import CONFIDENCE
-from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
+from tacit.inverse.recovery import Recovery, delivered
 from tacit.inverse.sets import Ends, unidentified
 from tacit.inverse.standardised import standard_of
 from tacit.model.mdp import MDP
@@ -110,19 +111,25 @@ class Explanation:
             errors=self.errors,
         )
         questions = Questions(found, columns, self.tolerance)
-        if len(columns.tables) == 0:
-            return delivered(silent(evidence), throw)
-        inputs = (mdp.transitions, mdp.discount, columns.tables, counts)
-        point, programs = once(
-            "explanation",
-            lambda: _clearest(questions),
-            inputs=(*inputs, self.tolerance),
-            kinds=(Point,),
-        )
-        if point is not None:
-            return delivered(explained(evidence, questions, point, programs), throw)
-        least = once("nearest", lambda: nearest(found, counts), inputs=inputs, kinds=(Nearest,))
-        return delivered(unexplained(evidence, least), throw)
+        estimate = _sought(evidence, questions) if len(columns.tables) else silent(evidence)
+        answer = recovery(evidence.estimator, mdp, features, demonstrations, estimate)
+        return delivered(answer, throw)
+
+
+def _sought(evidence: Evidence, questions: Questions) -> Estimate:
+    """The clearest explanation if there is any, else the nearest objective."""
+    mdp, columns, counts = evidence.mdp, evidence.columns, evidence.counts
+    inputs = (mdp.transitions, mdp.discount, columns.tables, counts)
+    point, programs = once(
+        "explanation",
+        lambda: _clearest(questions),
+        inputs=(*inputs, questions.tolerance),
+        kinds=(Point,),
+    )
+    if point is not None:
+        return explained(evidence, questions, point, programs)
+    least = once("nearest", lambda: nearest(evidence.cone, counts), inputs=inputs, kinds=(Nearest,))
+    return unexplained(evidence, least)
 
 
 def _clearest(questions: Questions) -> tuple[Point | None, int]:
@@ -133,8 +140,8 @@ def _clearest(questions: Questions) -> tuple[Point | None, int]:
 
 def explained(
     evidence: Evidence, questions: Questions, point: Point, programs: int = 0
-) -> Recovery:
-    """The `Recovery` at a point of the set, found by so many programs, and the set's intervals."""
+) -> Estimate:
+    """The `Estimate` at a point of the set, found by so many programs, and the set's intervals."""
     columns, mdp, cone = evidence.columns, evidence.mdp, evidence.cone
     parts, moved = calibrated_parts(evidence, point.amounts, point.values)
     # What an expert that errs spends is not what it means to: only what it can is known.
@@ -156,16 +163,16 @@ def explained(
     ]
     ties = int(point.ties.sum())
     history = {"margin": [point.margin], "ties": [ties], "programs": [programs + more]}
-    recovery = _recovery(evidence, parts, findings, history, point.violation)
+    estimate = _estimate(evidence, parts, findings, history, point.violation)
+    points = unidentified(parts.reward_weights, parts.cost_weights, active=parts.active)
     if not standard.uniform:
         scaled = columns.in_units(standard.deviations)
         pairs = zip(ranges, standard.deviations[1:], strict=True)
         rows = [part / unit[:, None] for part, unit in pairs]
         ends, _ = intervals(replace(questions, columns=scaled), rows)
-        known = _known(recovery.identification, _widened(scaled, ends, rows))
-        standard = standard.knowing(known)
-    identification = replace(
-        _known(recovery.identification, wide),
+        standard = standard.knowing(_known(points, _widened(scaled, ends, rows)))
+    known = replace(
+        _known(points, wide),
         answer=Answers.of(questions),
         confidence=CONFIDENCE if evidence.errors else 1.0,
     )
@@ -176,7 +183,7 @@ def explained(
         missed = np.where((counts > 0) & (short > WRONG), short, 0.0)
     share = float(counts[missed > 0].sum() / counts.sum())
     goodness = _goodness(counts, missed, share, 0.0 if share == 0.0 else np.nan)
-    return replace(recovery, identification=identification, goodness=goodness, standard=standard)
+    return replace(estimate, known=known, goodness=goodness, standard=standard)
 
 
 def _widened(columns: Columns, found: Ends, ranges: list[np.ndarray]) -> Ends:
@@ -199,8 +206,8 @@ def _known(known: Identification, ends: Ends) -> Identification:
     )
 
 
-def unexplained(evidence: Evidence, found: Nearest) -> Recovery:
-    """The `Recovery` of an expert that errs: the nearest objective, no intervals."""
+def unexplained(evidence: Evidence, found: Nearest) -> Estimate:
+    """The `Estimate` of an expert that errs: the nearest objective, no intervals."""
     parts, moved = calibrated_parts(evidence, found.amounts, found.values)
     counts = counts_of(evidence.mdp, evidence.demonstrations)
     visits = counts.sum(axis=1)
@@ -221,10 +228,10 @@ def unexplained(evidence: Evidence, found: Nearest) -> Recovery:
     worst = Worst(state=state, action=action, observed=taken, expected=0.0)
     # Where rounding alone forbids an explanation no step can be named.
     goodness = replace(goodness, adequate=False, worst=worst if wrong > 0 else None)
-    findings = [*goodness.findings(), *misfit, *_shared_findings(evidence), *moved]
+    findings = [*misfit, *_shared_findings(evidence), *moved]
     history = {"slack_by_state": by_state[None], "wrong": [wrong], "forgone": [forgone]}
-    recovery = _recovery(evidence, parts, findings, history, found.violation, explained=False)
-    return replace(recovery, goodness=goodness)
+    estimate = _estimate(evidence, parts, findings, history, found.violation)
+    return replace(estimate, unexplained=True, goodness=goodness)
 
 
 def explainable(mdp: MDP, features: Features, demonstrations: Observed) -> bool:
@@ -265,33 +272,29 @@ def _goodness(counts: np.ndarray, slack: np.ndarray, share: float, weight: float
     )
 
 
-def silent(evidence: Evidence) -> Recovery:
-    """The `Recovery` where no policy influences any feature: nothing is known."""
+def silent(evidence: Evidence) -> Estimate:
+    """The `Estimate` where no policy influences any feature: nothing is known."""
     parts, _ = calibrated_parts(evidence, np.zeros(0), np.zeros(evidence.mdp.states))
-    return _recovery(evidence, parts, _shared_findings(evidence), {}, 0.0)
+    return _estimate(evidence, parts, _shared_findings(evidence), {"programs": [0]}, 0.0)
 
 
 def _shared_findings(evidence: Evidence) -> list[Finding]:
     return [
-        *data_findings(evidence.mdp, evidence.demonstrations),
         *feature_findings(evidence.features, evidence.mdp),
         *map_findings(evidence.columns, evidence.features),
     ]
 
 
-def _recovery(
+def _estimate(
     evidence: Evidence,
     parts: Parts,
     findings: list[Finding],
     history: dict[str, npt.ArrayLike],
     violation: float,
-    *,
-    explained: bool = True,
-) -> Recovery:
-    """The `Recovery` of these parts, without intervals."""
+) -> Estimate:
+    """The `Estimate` of these parts, without intervals."""
     objective = objective_of(evidence, parts.reward_weights, parts.cost_weights, parts.budgets)
     solution = ColumnGeneration().solve(evidence.mdp, objective, throw=False)
-    reached = pull_back(evidence.features, solution.visitation)
     endless = solution.status is Status.UNBOUNDED
     if endless:
         said = (
@@ -300,26 +303,19 @@ def _recovery(
             "discount below 1, would mend it."
         )
         findings = [*findings, Finding(said, Kind.NOT_CONVERGED)]
-    fine = violation <= BROKEN and not endless
-    return Recovery(
+    return Estimate(
+        objective=objective,
+        solution=solution,
         reward_weights=parts.reward_weights,
         cost_weights=parts.cost_weights,
         multipliers=parts.multipliers,
-        budgets=parts.budgets,
-        temperature=0.0,
-        objective=objective,
-        solution=solution,
-        status=status_of(converged=fine, unexplained=not explained),
-        certificate=RecoveryCertificate.of(evidence.seen, reached, objective_gap=violation),
-        history=History(history),
-        identification=unidentified(
-            parts.reward_weights, parts.cost_weights, active=parts.active, findings=findings
-        ),
-        estimator=evidence.estimator,
-        reward_names=evidence.features.reward_names,
-        cost_names=evidence.features.cost_names,
+        converged=violation <= BROKEN and not endless,
+        findings=findings,
+        history=history,
+        certificate={"objective_gap": violation},
+        seen=evidence.seen,
+        known=unidentified(parts.reward_weights, parts.cost_weights, active=parts.active),
         spending=Spending.of_data(evidence.features, evidence.seen),
-        standard=standard_of(evidence.mdp, evidence.features),
     )
 
 

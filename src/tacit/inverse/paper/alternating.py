@@ -17,13 +17,13 @@ from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.policies import favourites, with_favourites
 from tacit.forward.solution import Solution, Status
 from tacit.forward.solve import Solver
+from tacit.inverse.assembly import Estimate, recovery
 from tacit.inverse.expectations import Expectations, check_task, expectations_from_start, pull_back
-from tacit.inverse.findings import Finding, Kind, data_findings, feature_findings
+from tacit.inverse.findings import Finding, Kind, feature_findings
 from tacit.inverse.paper import Setting, price_scale, visits_of, within_bands
 from tacit.inverse.paper.rounds import Round, Row, better_round, history_of, run_start, solve_round
-from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, delivered, status_of
+from tacit.inverse.recovery import History, Recovery, delivered
 from tacit.inverse.sets import unidentified
-from tacit.inverse.standardised import standard_of
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 
@@ -141,7 +141,8 @@ class Alternating:
                 "begin there; got partial ones only (use Likelihood)"
             )
         setting = Setting(mdp, features, seen, self)
-        return delivered(report(setting, demonstrations, *self._best(setting)), throw)
+        found = estimate_of_round(setting, *self._best(setting))
+        return delivered(recovery(repr(self), mdp, features, demonstrations, found), throw)
 
     def _best(self, setting: Setting) -> tuple[Round, History]:
         """The best round of all starts, and every round."""
@@ -166,8 +167,8 @@ class Alternating:
         return best, history_of(rows)
 
 
-def report(setting: Setting, demonstrations: Observed, best: Round, history: History) -> Recovery:
-    """The recovery at the round `best`; a constraint it does not need is set aside."""
+def estimate_of_round(setting: Setting, best: Round, history: History) -> Estimate:
+    """The estimate at the round `best`; a constraint it does not need is set aside."""
     mdp, features, seen, rules = setting
     needed = best.multipliers > NO_PRICE * price_scale(features, best.weights)
     for k in np.flatnonzero(needed):
@@ -189,33 +190,23 @@ def report(setting: Setting, demonstrations: Observed, best: Round, history: His
         *_about_rounds(rules, best, history),
         *_about_cuts(rules, seen),
         *feature_findings(features, mdp),
-        *data_findings(mdp, demonstrations),
     ]
-    return Recovery(
+    return Estimate(
+        objective=objective,
+        solution=solution,
         reward_weights=best.weights[0],
         cost_weights=cost_weights,
         multipliers=np.full(len(needed), np.nan) if best.infeasible else multipliers,
-        budgets=objective.budgets,
-        temperature=solution.temperature,
-        objective=objective,
-        solution=solution,
-        status=status_of(
-            converged=not best.infeasible
-            and best.converged(rules.tolerance)
-            and solution.status is Status.CONVERGED,
-            proven=not gap > _explicable(rules, seen),
-        ),
-        certificate=RecoveryCertificate.of(
-            seen, reached, projected_gradient=best.pull, weight_change=best.change
-        ),
-        history=history,
-        identification=unidentified(
-            best.weights[0], best.weights[1:], active=needed, findings=findings
-        ),
-        estimator=repr(rules),
-        reward_names=features.reward_names,
-        standard=standard_of(mdp, features),
-        cost_names=features.cost_names,
+        converged=not best.infeasible
+        and best.converged(rules.tolerance)
+        and solution.status is Status.CONVERGED,
+        proven=not gap > _explicable(rules, seen),
+        findings=findings,
+        history=history.columns,
+        certificate={"projected_gradient": best.pull, "weight_change": best.change},
+        seen=seen,
+        reached=reached,
+        known=unidentified(best.weights[0], best.weights[1:], active=needed),
         spending=seen.spending(features),
     )
 
