@@ -14,8 +14,7 @@ import pytest
 import tacit
 from rooms import ROOMS, changed, folder
 from tacit import cli
-from tacit.files.arrays import write_arrays
-from tacit.files.formats import read_arrays
+from tacit.files.arrays import read_arrays, write_arrays
 from text_form import save_text
 
 

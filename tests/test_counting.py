@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 import tacit
 from tacit import MDP, Demonstrations, InvalidDemonstrations, InvalidModel
-from tacit.files.arrays import write_arrays
-from tacit.files.formats import read_arrays
+from tacit.files.arrays import read_arrays, write_arrays
 from tacit.model.counts import CHUNK, count_transitions
 from tacit.model.evidence import Evidence
 from tacit.model.prior import Over, Prior, Unvisited

@@ -9,7 +9,7 @@ import pytest
 import tacit
 from tacit import MDP, InvalidModel, Objective, export
 from tacit.data.sources import Discretiser
-from tacit.files.formats import read_arrays
+from tacit.files.arrays import read_arrays
 from tacit.model.transitions import Layout
 
 gymnasium = pytest.importorskip("gymnasium")

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from tacit import Demonstrations, InvalidDemonstrations
-from tacit.files.arrays import write_arrays
+from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.atomic import write_bytes
-from tacit.files.formats import read_arrays
 from tacit.files.tables import open_table
 
 

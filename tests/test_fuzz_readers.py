@@ -10,7 +10,8 @@ import tacit
 from strategies import examples
 from tacit import Demonstrations
 from tacit.errors import TacitError
-from tacit.files.formats import read_arrays, read_columns
+from tacit.files.arrays import read_arrays
+from tacit.files.parquet import read_columns
 from tacit.files.tables import open_table
 
 SEEN = Demonstrations(

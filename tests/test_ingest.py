@@ -19,8 +19,8 @@ from tacit.checks import resolution_check
 from tacit.cli import main
 from tacit.data.sources import clusters, hexagons, ingest, read_raster, square_cells
 from tacit.data.sources.rasters import Raster
+from tacit.data.sources.times import seconds
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.files.formats import seconds
 from tacit.inverse.findings import Kind
 from tacit.inverse.joint.tasks import Task
 

@@ -8,7 +8,7 @@ import pytest
 
 from rooms import folder
 from tacit.cli import main
-from tacit.files.formats import time_stamps
+from tacit.data.sources.times import time_stamps
 
 HEAD = "episode,step,state,action\n"
 GOOD = HEAD + "a,0,hall,go on\na,1,hall,wait\n"

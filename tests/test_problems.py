@@ -456,8 +456,7 @@ def test_faults_of_ends_and_choices_are_one_line_each(fault, tmp_path):
 
 def test_an_empty_row_of_an_archive_is_told_with_its_cure(rooms, tmp_path):
     tacit.runs.Problem.load(rooms).save(tmp_path / "npz")
-    from tacit.files.arrays import write_arrays
-    from tacit.files.formats import read_arrays
+    from tacit.files.arrays import read_arrays, write_arrays
 
     arrays = read_arrays(tmp_path / "npz" / "mdp.npz")
     arrays["probabilities"] = arrays["probabilities"].copy()
@@ -574,8 +573,7 @@ def test_other_files_under_these_names_are_refused(file, content, tmp_path):
     ],
 )
 def test_faults_of_an_archive_are_one_line_too(entry, value, pieces, rooms, tmp_path):
-    from tacit.files.arrays import write_arrays
-    from tacit.files.formats import read_arrays
+    from tacit.files.arrays import read_arrays, write_arrays
 
     tacit.runs.Problem.load(rooms).save(tmp_path / "npz")
     arrays = read_arrays(tmp_path / "npz" / "mdp.npz")

@@ -15,7 +15,7 @@ from tacit.engine import progress
 from tacit.engine.backends import Host
 from tacit.engine.backends.device import dense, sparse
 from tacit.engine.progress import Event, StopEarly, early_stop, log, once, pursue, watching
-from tacit.files.arrays import digest, pack, unpack
+from tacit.files.trees import digest, pack, unpack
 from tacit.search.minimise import Stage
 from tacit.search.smooth_dual import Dual, minimum
 from walks import seen_by
@@ -226,16 +226,6 @@ def test_patience_ends():
     told = [stop(Event("a", step, {"loss": loss})) for step, loss in enumerate(losses)]
     assert told == [False, False, False, False, True, False]
     assert not stop(Event("b", 9, {"gap": 1.0}))
-
-
-def test_tensorboard_gets_every_number(seen, tmp_path):
-    pytest.importorskip("tensorboardX")
-    tacit.recover(
-        *seen["noisy"], estimator=tacit.Convex(), callbacks=[progress.tensorboard(tmp_path)]
-    )
-    (written,) = tmp_path.glob("events.out.tfevents.*")
-    content = written.read_bytes()
-    assert b"fit_1/loss" in content or b"fit 1/loss" in content
 
 
 # --- trees ----------------------------------------------------------------------------------------

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from strategies import examples
 from tacit import Demonstrations, InvalidDemonstrations
 from tacit.files import tables
-from tacit.files.arrays import write_arrays
-from tacit.files.columns import natural_order
-from tacit.files.formats import check_parquet, read_arrays, read_columns
+from tacit.files.arrays import read_arrays, write_arrays
+from tacit.files.parquet import check_parquet, read_columns
+from tacit.files.wording import natural_order
 from tacit.model.transitions import Layout
 
 HEAD = "episode,step,state,action\n"
@@ -50,7 +50,7 @@ def columns(seen: Demonstrations) -> tuple:
 @pytest.fixture
 def trusted(monkeypatch):
     """Saves the second that a process takes to try out a Parquet file made elsewhere."""
-    monkeypatch.setattr("tacit.files.formats._try_out", lambda path, largest: None)
+    monkeypatch.setattr("tacit.files.parquet._try_out", lambda path, largest: None)
 
 
 ROWS = [(0, 0, 3, 1), (0, 1, 2, 0), (1, 0, 5, 1)]
@@ -517,7 +517,7 @@ def test_damage_that_would_end_the_process_is_met_by_another_one(tmp_path, capfd
     content = path.read_bytes()
     path.write_bytes(content[:16] + b"\xff\xff\xff\x7f" + content[20:])
     refused(lambda: Demonstrations.load(path), str(path), "read", "specification", kind=OSError)
-    monkeypatch.setattr("tacit.files.formats.TRIAL", "import os; os.abort()")
+    monkeypatch.setattr("tacit.files.parquet.TRIAL", "import os; os.abort()")
     refused(lambda: Demonstrations.load(path), str(path), "read", "damaged", kind=OSError)
     assert capfd.readouterr().err == ""
 

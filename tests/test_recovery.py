@@ -12,9 +12,8 @@ import tacit
 import walks
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel, NotConverged
-from tacit.files.arrays import write_arrays
+from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.atomic import read_page, write_page
-from tacit.files.formats import read_arrays
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.simulation import simulate
 from tacit.forward.soft_dual import SoftDual

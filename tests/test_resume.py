@@ -9,7 +9,7 @@ import tacit
 from answers import check_same
 from tacit.cli import main
 from tacit.engine.progress import Event, checkpoint, watching
-from tacit.files.formats import read_arrays
+from tacit.files.arrays import read_arrays
 from tacit.folders.claims import claimed
 from tacit.folders.runs import Run
 from walks import problem, seen_by

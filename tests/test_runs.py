@@ -16,9 +16,8 @@ from numpy.testing import assert_array_equal
 
 import tacit
 from tacit.checks.reliability import trajectory_fits
-from tacit.files.arrays import write_arrays
+from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.atomic import LOCK, locked, read_page, write_page
-from tacit.files.formats import read_arrays
 from tacit.folders.claims import claimed, difference, identity
 from tacit.folders.runs import Run, data_hashes
 from tacit.inverse.findings import Finding, Kind

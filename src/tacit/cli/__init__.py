@@ -280,7 +280,7 @@ def _spelling(option: Field[object]) -> str:
 
 
 def _nearest(word: str, known: Sequence[str]) -> str:
-    from tacit.files.columns import nearest
+    from tacit.files.wording import nearest
 
     near = nearest(word, known)
     return f", did you mean {near}?" if near else ""

@@ -290,7 +290,7 @@ def _command_of(command: type[Recover], word: str) -> type[Recover]:
 
 def _hashes(problem: Problem, belief: Path | None) -> dict[str, str]:
     """Part of what is asked -> SHA-256 of what it says."""
-    from tacit.files.arrays import digest
+    from tacit.files.trees import digest
     from tacit.folders.runs import data_hashes
 
     hashes = data_hashes(problem.mdp, problem.features, problem.seen)
@@ -305,7 +305,7 @@ def _hashes(problem: Problem, belief: Path | None) -> dict[str, str]:
 
 def of_group(problem: Problem, name: str) -> Problem:
     """The problem with the episodes of one group."""
-    from tacit.files.columns import did_you_mean
+    from tacit.files.wording import did_you_mean
 
     groups, seen = group_names(problem), problem.seen
     if name not in groups:
@@ -318,7 +318,7 @@ def of_group(problem: Problem, name: str) -> Problem:
 
 def group_names(problem: Problem) -> tuple[str, ...]:
     """The names of the groups, sorted; one line where there are none."""
-    from tacit.files.columns import natural_order
+    from tacit.files.wording import natural_order
 
     if problem.seen.groups is None:
         raise InvalidDemonstrations(

@@ -136,7 +136,7 @@ class Simulate:
             return built_in[name]
         if re.search(r"-v\d+$", self.world):
             return worlds.gymnasium, (self.world,)
-        from tacit.files.columns import nearest
+        from tacit.files.wording import nearest
 
         offered = [*built_in, *GYMNASIUM]
         near = nearest(self.world, offered, cutoff=0.5)

@@ -21,7 +21,7 @@ from tacit.data.tally import Moves, Scatter, Spread, Sums, Tally
 from tacit.engine import each
 from tacit.errors import InvalidDemonstrations
 from tacit.files.atomic import LARGEST
-from tacit.files.formats import readable
+from tacit.files.parquet import readable
 from tacit.files.tables import PARQUET, Progress
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.errors import InvalidDemonstrations
-from tacit.files.columns import natural_order
+from tacit.files.wording import natural_order
 from tacit.model.transitions import Layout
 
 if TYPE_CHECKING:

@@ -27,8 +27,9 @@ from tacit.data.rows import (
 )
 from tacit.errors import InvalidDemonstrations, TacitError
 from tacit.files.atomic import LARGEST, read_head
-from tacit.files.columns import TOP, Column, Fault, natural_order, nearest, real, whole
+from tacit.files.columns import TOP, Column, Fault, real, whole
 from tacit.files.tables import PARQUET, TEXT, Progress, Table, open_table
+from tacit.files.wording import natural_order, nearest
 from tacit.model.available import first_unavailable
 
 FROM_ONE = "every episode begins at step 1: steps are taken to count from 1"

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import InvalidDemonstrations, TacitError
-from tacit.files.columns import TOP, Fault, Growing, did_you_mean, integers, some
-from tacit.files.formats import read_arrays
+from tacit.files.arrays import read_arrays
+from tacit.files.columns import TOP, Fault, Growing, integers
 from tacit.files.tables import Progress, Table, TextTable
+from tacit.files.wording import did_you_mean, some
 
 if TYPE_CHECKING:
     import polars

@@ -15,14 +15,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO, TypeVar, cast
+from typing import TextIO, TypeVar, cast
 
 import numpy as np
 
-from tacit.errors import TacitError, not_installed
-from tacit.files.arrays import BROKEN, Tree, digest, pack, unpack, write_arrays
+from tacit.errors import TacitError
+from tacit.files.arrays import BROKEN, read_arrays, write_arrays
 from tacit.files.atomic import BadFile
-from tacit.files.formats import read_arrays
+from tacit.files.trees import Tree, digest, pack, unpack
 
 # Seconds between two writes: what an interruption without warning may cost.
 EVERY = 2.0
@@ -231,28 +231,6 @@ def early_stop(number: str = "loss", *, patience: int = 10, least: float = 0.0) 
         return event.step - at >= patience
 
     return callback
-
-
-def tensorboard(folder: str | Path) -> Callback:
-    """A callback that writes every number for TensorBoard; needs the extra `tensorboard`."""
-    try:
-        from tensorboardX import SummaryWriter
-    except ImportError:
-        needs = "tensorboard(...) needs tensorboardX"
-        raise ImportError(f"{needs}, {not_installed('tensorboard')}") from None
-    return _Board(SummaryWriter(str(folder)))
-
-
-class _Board:
-    def __init__(self, writer: Any) -> None:
-        self.writer = writer
-
-    def __call__(self, event: Event) -> None:
-        for name, number in event.numbers.items():
-            self.writer.add_scalar(f"{event.stage}/{name}", number, event.step)
-
-    def flush(self) -> None:
-        self.writer.flush()
 
 
 class Checkpoint:

@@ -1,40 +1,69 @@
-"""Arrays that are kept: in one npz file, as the leaves of a tree, in a bundle of files with a page.
+"""Arrays in one npz file, sealed by checksums that travel in it; whoever wrote it, none is pickled.
 
-Each is sealed by checksums: those of arrays travel in their file, those of files on the page, so
-that several files which belong together are found all old or all new.
+One flipped byte is silent in most formats. The checksums of arrays travel in their archive, as the
+entry `checksums`; one made elsewhere, without them, is read as it is.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import hashlib
 import io
 import json
+import lzma
+import math
 import os
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import struct
+import warnings
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
-from enum import Enum
 from pathlib import Path
-from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+from numpy.lib import format as npy
 
 from tacit.files.atomic import (
-    PART,
+    LARGEST,
+    LIMIT,
     BadFile,
-    Page,
-    check_plain,
-    file_checksum,
-    read_page,
-    sync_folder,
+    check_size,
+    known_format,
+    read_head,
     write_bytes,
-    write_page,
 )
 
+# What content raises that is sealed and is no such thing as it should be.
+BROKEN = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    AssertionError,
+    ArithmeticError,
+    ImportError,
+    RecursionError,
+    MemoryError,
+)
+
+
+# What damaged archives and headers raise, in the standard library and in NumPy.
+DAMAGE = (
+    *BROKEN,
+    SyntaxError,
+    RuntimeError,
+    EOFError,
+    OSError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+)
+# Times its own size that a file may unpack to, where that is more than so many bytes: honest
+# tables stay far below, and what is made to fill the memory lies far above.
+PACKED, SPARED = 100, 2**28
+# Members of an archive: each takes time, however small.
+MEMBERS = 4096
 SUMS = "checksums"
 
 
@@ -54,323 +83,92 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     write_bytes(path, buffer.getbuffer())
 
 
-SKELETON = "skeleton"
-# Arrays up to this size are written among the words: a file of a thousand tiny entries is slow.
-SMALL = 64
-# A tree is made of None, numbers, text, arrays, lists, tuples, dictionaries, enumerations and
-# (named tuples, dataclasses, text that carries fields) of them.
-Tree = Any
-Node = dict[str, Any]  # of a skeleton
+def check_unpacked(path: Path, size: int, largest: int) -> None:
+    """Raises `BadFile` where a file declares more than is allowed, or than its size may hold."""
+    check_size(path, size, largest)
+    there = path.stat().st_size
+    if size > max(SPARED, PACKED * there) and not os.environ.get(LIMIT, "").isdecimal():
+        raise BadFile(
+            f"{path} has {there:,} bytes and declares {size:,}, more than {PACKED} times as many: "
+            f"set {LIMIT} to that many bytes if it is meant to be so"
+        )
 
 
-def pack(tree: Tree, *, small: int = SMALL) -> dict[str, np.ndarray]:
-    """The arrays of a tree, named by where they stand in it, and its `skeleton` as text.
+def read_arrays(path: Path, *, largest: int = LARGEST) -> dict[str, np.ndarray]:
+    """The arrays of an npz file; `OSError` if it cannot be read or an array has changed.
 
     Args:
-        tree: what to keep.
-        small: entries up to which an array is written into the skeleton.
+        path: of the file.
+        largest: most bytes that it may unpack to; more is refused before anything is unpacked.
     """
-    arrays: dict[str, np.ndarray] = {}
-    skeleton = json.dumps(_packed(tree, "", small, arrays))
-    return arrays | {SKELETON: np.array(skeleton)}
-
-
-def kind_name(kind: type) -> str:
-    """The name of a class in a skeleton, with its module."""
-    return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def digest(tree: Tree) -> str:
-    """SHA-256 of everything a tree holds."""
-    found = hashlib.sha256()
-    for name, array in pack(tree).items():
-        found.update(f"{name} {checksum(array)} ".encode())
-    return found.hexdigest()
-
-
-def _packed(tree: Tree, place: str, small: int, arrays: dict[str, np.ndarray]) -> Node:
-    """The skeleton of a tree; arrays of more entries than `small` are put among the others."""
-
-    def all_of(parts: Mapping[str, Tree]) -> Node:
-        places = {name: f"{place}.{name}" if place else name for name in parts}
-        return {name: _packed(part, places[name], small, arrays) for name, part in parts.items()}
-
-    match tree:
-        case Enum():
-            return {"kind": kind_name(type(tree)), "member": tree.name}
-        case str() if type(tree) is not str:
-            # A text that says more in its fields.
-            text = {"kind": kind_name(type(tree)), "text": str(tree)}
-            return text | {"fields": all_of(vars(tree))}
-        case None | bool() | str():
-            return {"value": tree}
-        case int() | float() if not isinstance(tree, np.generic):
-            return {"value": tree}
-        case np.ndarray() | np.generic():
-            array = np.asarray(tree)
-            assert array.dtype.kind in "biufU", f"cannot keep an array of {array.dtype}"
-            if array.size > small:
-                arrays[place or "array"] = array
-                return {"array": place or "array"}
-            # Python writes floats so that they come back bit for bit.
-            node: Node = {"type": array.dtype.str, "shape": list(array.shape)}
-            scalar = {"scalar": True} if isinstance(tree, np.generic) else {}
-            return node | {"numbers": array.ravel().tolist()} | scalar
-        case Mapping():
-            assert all(isinstance(name, str) for name in tree), "names must be text"
-            return {"dict": all_of(tree)}
-        case tuple() if hasattr(tree, "_fields"):
-            named = tree._asdict()  # type: ignore[attr-defined]
-            return {"kind": kind_name(type(tree)), "fields": all_of(named)}
-        case tuple() | list():
-            parts = all_of({str(at): part for at, part in enumerate(tree)})
-            return {"tuple" if isinstance(tree, tuple) else "list": [*parts.values()]}
-    assert is_dataclass(tree), f"cannot keep a {type(tree)}"
-    # A field may be written as what an attribute of another name says, or by "" not at all.
-    kept = [part for part in fields(tree) if part.init]
-    sources = {part.name: part.metadata.get("packed", part.name) for part in kept}
-    parts = {name: getattr(tree, source) for name, source in sources.items() if source}
-    return {"kind": kind_name(type(tree)), "fields": all_of(parts)}
-
-
-# What content raises that is sealed and is no such thing as it should be.
-BROKEN = (
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    AssertionError,
-    ArithmeticError,
-    ImportError,
-    RecursionError,
-    MemoryError,
-)
+    path = Path(path)
+    head = read_head(path, "an npz archive", largest=largest)
+    if not head.startswith(b"PK"):
+        found = known_format(head) if head else "an empty file"
+        raise OSError(
+            f"{path} holds no arrays that can be read: no npz archive{found and f' but {found}'}"
+        )
+    with open(path, "rb") as file:
+        with _damage_told(path):
+            archive = zipfile.ZipFile(file)
+            sizes = sum(entry.file_size for entry in archive.infolist())
+        if (count := len(archive.infolist())) > MEMBERS:
+            raise BadFile(f"{path} must hold at most {MEMBERS:,} arrays; it lists {count:,}")
+        if len(set(archive.namelist())) < len(archive.infolist()):
+            raise BadFile(f"{path} must hold each array once; it holds two of the same name")
+        check_unpacked(path, sizes, largest)
+        with _damage_told(path):
+            arrays = {
+                entry.filename.removesuffix(".npy"): _array(archive.read(entry))
+                for entry in archive.infolist()
+            }
+    return _verified(path, arrays)
 
 
 @contextmanager
-def sound(path: Path, wanted: str) -> Iterator[None]:
-    """Inside, what sealed but malformed content raises becomes one line of `BadFile`.
-
-    Args:
-        path: of the file or the folder that it came from.
-        wanted: what it should have held.
-    """
+def _damage_told(path: Path) -> Iterator[None]:
+    """Inside, what a damaged archive raises becomes one line of `OSError`."""
     try:
         yield
-    except BROKEN as error:
-        reason = " ".join(str(error).split()) or "nothing"
-        raise BadFile(f"{path} must hold {wanted}; {type(error).__name__}: {reason:.120}") from None
-    except BadFile as error:
-        raise BadFile(f"{path} must hold {wanted}; {error!s:.160}") from None
-
-
-def unpack(
-    arrays: Mapping[str, np.ndarray], kinds: Sequence[type] | Callable[[str], type | None] = ()
-) -> Tree:
-    """The tree of these arrays.
-
-    Args:
-        arrays: as `pack` gave them.
-        kinds: the classes that it may hold; or what gives the class of a name, None for any other.
-    """
-    find = kinds if callable(kinds) else {kind_name(kind): kind for kind in kinds}.get
-    try:
-        return _unpacked(json.loads(str(arrays[SKELETON])), arrays, find)
-    except BadFile:
-        raise
-    except BROKEN as error:
+    except DAMAGE as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise BadFile(f"it holds nothing that can be read: {reason:.120}") from None
+        raise OSError(f"{path} holds no arrays that can be read: {reason:.120}") from None
 
 
-def _unpacked(
-    node: Node, arrays: Mapping[str, np.ndarray], kinds: Callable[[str], type | None]
-) -> Tree:
-    def all_of(parts: Mapping[str, Node]) -> dict[str, Tree]:
-        return {name: _unpacked(part, arrays, kinds) for name, part in parts.items()}
-
-    match node:
-        case {"value": value}:
-            return value
-        case {"array": name}:
-            return arrays[name]
-        case {"type": kind, "shape": shape, "numbers": numbers}:
-            array = np.array(numbers, dtype=kind).reshape(shape)
-            return array[()] if "scalar" in node else array
-        case {"dict": parts}:
-            return all_of(parts)
-        case {"list": parts}:
-            return [_unpacked(part, arrays, kinds) for part in parts]
-        case {"tuple": parts}:
-            return tuple(_unpacked(part, arrays, kinds) for part in parts)
-        case {"kind": name} if (kind := kinds(name)) is not None:
-            if "member" in node:
-                return kind[node["member"]]  # type: ignore[index]
-            if "text" not in node:
-                parts = all_of(node["fields"])
-                for name, part in parts.items():
-                    if not _fits(part, _hints(kind).get(name, object)):
-                        raise BadFile(f"{kind.__name__}.{name} cannot be {part!r:.40}")
-                return kind(**parts)
-            text = str.__new__(kind, node["text"])  # type: ignore[type-var]
-            vars(text).update(all_of(node["fields"]))
-            return text
-    raise BadFile(f"it holds something that is not expected here: {node!r:.60}")
-
-
-@functools.cache
-def _hints(kind: type) -> dict[str, object]:
-    """Field -> type, as a class annotates them; none where they cannot be told."""
-    try:
-        return get_type_hints(kind)
-    except (NameError, TypeError):  # named for the type checker only
-        return {}
-
-
-def _fits(value: Tree, hint: object) -> bool:
-    """Whether a value may stand where this is annotated; True where that cannot be told."""
-    origin, inner = get_origin(hint), get_args(hint)
-    if isinstance(value, np.ndarray) and value.ndim == 0 and hint in (float, int, bool):
-        value = value.item()  # a number is kept as an array without axes
-    if origin in (Union, UnionType):
-        return any(_fits(value, one) for one in inner)
-    if hint is None or hint is type(None):
-        return value is None
-    if hint is float or hint is int:
-        plain = isinstance(value, int | np.integer) or (
-            hint is float and isinstance(value, float | np.floating)
+def _array(content: bytes) -> np.ndarray:
+    """The array of one npy entry. The header is believed only where the bytes are there."""
+    stream = io.BytesIO(content)
+    version = npy.read_magic(stream)
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    with warnings.catch_warnings():
+        # A damaged header may be odd Python: that is an error below, not a warning.
+        warnings.simplefilter("ignore")
+        shape, fortran, dtype = read(stream)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects, a pickle, which are never loaded")
+    start = stream.tell()
+    count = math.prod(shape)
+    if count * dtype.itemsize != len(content) - start:
+        raise ValueError(
+            f"an array of shape {shape} and type {dtype} does not fit "
+            f"the {len(content) - start} bytes that are there"
         )
-        return plain and not isinstance(value, bool | np.bool_)
-    if hint is bool:
-        return isinstance(value, bool | np.bool_)
-    if origin is tuple and Ellipsis not in inner:
-        return isinstance(value, tuple | list) and [*map(_fits, value, inner)] == [True] * len(
-            inner
-        )
-    if origin in (tuple, list, Sequence):
-        return isinstance(value, tuple | list) and all(_fits(one, inner[0]) for one in value)
-    if origin in (dict, Mapping):
-        return isinstance(value, dict) and all(_fits(one, inner[1]) for one in value.values())
-    if origin is np.ndarray:
-        return isinstance(value, np.ndarray)
+    if count == 0:
+        return np.zeros(shape, dtype)
+    flat = np.frombuffer(content, dtype, count, start)
+    return np.array(flat.reshape(shape, order="F" if fortran else "C"))
+
+
+def _verified(path: Path, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays without their checksums; `OSError` where one does not agree."""
+    sums = arrays.pop(SUMS, None)
+    if sums is None:
+        return arrays
     try:
-        return isinstance(value, hint)  # pyright: ignore[reportArgumentType]
-    except TypeError:
-        return True
-
-
-NEXT = ".next"
-
-
-def write_bundle(
-    folder: Path,
-    page: str,
-    content: Page,
-    files: Mapping[str, Callable[[Path], object]],
-    *,
-    known: Collection[str],
-) -> None:
-    """Writes files and the page that names them, all or nothing.
-
-    Args:
-        folder: where; made if need be.
-        page: the name of the page, a JSON file.
-        content: what the page says beside the checksums of the files.
-        files: name -> a function that writes the file at the path it is given.
-        known: all names that a file of such a bundle may have; nothing else is ever touched.
-    """
-    assert {*files} <= {*known}, "a file of a bundle has another name"
-    folder.mkdir(parents=True, exist_ok=True)
-    settle(folder, page, known)
-    sums: dict[str, str] = {}
-    before = _named(folder / page, known)
-    try:
-        for name, write in files.items():
-            write(_beside(folder / name))
-            sums[name] = file_checksum(_beside(folder / name))
-        write_page(folder / page, {**content, "files": sums})
-    finally:
-        # After a failure the page on the disk, whichever it is, says which files are right.
-        settle(folder, page, known)
-    for name in before.keys() - sums.keys():
-        (folder / name).unlink(missing_ok=True)
-
-
-def settle(folder: Path, page: str, known: Collection[str]) -> None:
-    """Finishes what a writer left: names the files that the page means, removes what it does not.
-
-    `BadFile`, with nothing touched, where the page means files that are none of a bundle.
-
-    Args:
-        folder: of the bundle.
-        page: the name of its page.
-        known: all names that a file of such a bundle may have.
-    """
-    meant = _named(folder / page, known)
-    for name in known:
-        for path in (folder / name, _beside(folder / name)):
-            check_plain(path)
-    for name in known:
-        beside = _beside(folder / name)
-        if not beside.exists():
-            continue
-        if meant.get(name) == file_checksum(beside):
-            os.replace(beside, folder / name)
-        else:
-            beside.unlink()
-    for name in {page, *known}:
-        for pattern in (f".{name}.*{PART}", f"..{name}{NEXT}.*{PART}"):
-            for path in folder.glob(pattern):
-                path.unlink(missing_ok=True)
-    sync_folder(folder)
-
-
-def manifest(path: Path, page: Page, known: Collection[str]) -> dict[str, str]:
-    """Name -> checksum of the files that a page means; `BadFile` unless they may be its files.
-
-    Args:
-        path: of the page, for the message.
-        page: what it says.
-        known: all names that its files may have.
-    """
-    files = page.get("files")
-    if not isinstance(files, dict):
-        raise BadFile(f"{path} must list the files of the run; it does not")
-    for name, total in files.items():
-        if name not in known:
-            raise BadFile(
-                f"{path} may name {', '.join(known)}; it names {name!r:.60}, and nothing was "
-                "touched: choose another folder"
-            )
-        if not isinstance(total, str) or not re.fullmatch("[0-9a-f]{64}", total):
-            raise BadFile(f"{path} must hold the SHA-256 of {name}; it holds {total!r:.40}")
-    return files
-
-
-def member(folder: Path, page: Page, name: str) -> Path:
-    """Where the file that the page means lies; `OSError` if it is not there, or has changed."""
-    beside, total = _beside(folder / name), page["files"].get(name)
-    for path in (beside, folder / name):
-        check_plain(path)
-    if total is None:
-        raise OSError(f"{folder} has no {name}")
-    with contextlib.suppress(FileNotFoundError):
-        if file_checksum(beside) == total:
-            return beside
-    path = folder / name
-    if file_checksum(path) != total:
-        raise OSError(f"{path} is damaged or of another run: it has changed since saving")
-    return path
-
-
-def _named(page: Path, known: Collection[str]) -> dict[str, str]:
-    """What the page's `manifest` says; nothing if it cannot be read."""
-    try:
-        content = read_page(page)
-    except OSError:
-        return {}
-    return manifest(page, content, known) if "files" in content else {}
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}{NEXT}")
+        expected = dict(json.loads(str(sums)))
+    except (ValueError, TypeError, RecursionError):
+        raise OSError(f"{path} is damaged: its checksums cannot be read") from None
+    for name, value in expected.items():
+        if name not in arrays or checksum(arrays[name]) != value:
+            raise OSError(f"{path} is damaged: {name} has changed since it was written")
+    return arrays

@@ -5,9 +5,8 @@ Text is looked at once a distinct value, never once a row, so names cost little 
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import InvalidDemonstrations, TacitError
+from tacit.files.wording import did_you_mean, nearest, some
 
 if TYPE_CHECKING:
     import polars
@@ -181,37 +181,6 @@ def _instead(text: str, known: Collection[str]) -> str:
     if nearest(text, names) or not names:
         return ""
     return f": take one of {some(names, SHOWN)}"
-
-
-def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """The known name that a name may be a misspelling of; "" where none is."""
-    folded = {one.casefold(): one for one in known}
-    near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=cutoff)
-    return folded[near[0]] if near else ""
-
-
-def some(names: Sequence[str], most: int = 12) -> str:
-    """The first of some names, in a row; dots say that there are more."""
-    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
-
-
-def did_you_mean(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """A hint at the name that was meant, to end a message with; "" where none is near."""
-    near = nearest(name, known, cutoff=cutoff)
-    return f" (did you mean {near!r}?)" if near else ""
-
-
-def natural_order(names: Iterable[str]) -> tuple[str, ...]:
-    """The names sorted as people do: "room 2" comes before "room 10"."""
-
-    def key(name: str) -> tuple[list[tuple[int, int, str]], str]:
-        parts = re.split(r"([0-9]+)", name)
-        # Digits stand at the odd places; text and numbers must not be compared with each other.
-        return [
-            (0, int(part), "") if at % 2 else (1, 0, part) for at, part in enumerate(parts)
-        ], name
-
-    return tuple(sorted(names, key=key))
 
 
 class Growing:

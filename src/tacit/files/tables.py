@@ -8,7 +8,6 @@ Only when a message must name a row is the file read again, up to its line.
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import os
 import re
@@ -23,8 +22,9 @@ import numpy.typing as npt
 
 from tacit.errors import TacitError
 from tacit.files.atomic import LARGEST, check_text, known_format, write_bytes
-from tacit.files.columns import Column, Growing, did_you_mean, some, whole
-from tacit.files.formats import ROWS, SEAL, SEALED, check_parquet, last_record, readable
+from tacit.files.columns import Column, Growing, whole
+from tacit.files.parquet import ROWS, check_parquet, readable, write_parquet
+from tacit.files.wording import did_you_mean, some
 
 if TYPE_CHECKING:
     import polars
@@ -331,6 +331,17 @@ class TextTable(Table):
         return self.error(f"{self.path}, line {line}: {self._uneven(fields) if uneven else words}")
 
 
+def last_record(content: bytes) -> int:
+    """The number of bytes up to the last line end that lies outside quotes."""
+    end = content.rfind(b"\n") + 1
+    quotes = content.count(b'"', 0, end)
+    while end and quotes % 2:
+        before = content.rfind(b"\n", 0, end - 1) + 1
+        quotes -= content.count(b'"', before, end)
+        end = before
+    return end
+
+
 def header_names(text: str, separator: str) -> tuple[str, ...]:
     """The names of columns in the first line of a text table; () where it cannot be split."""
     try:
@@ -369,14 +380,3 @@ def write_columns(path: Path, columns: Mapping[str, npt.ArrayLike]) -> None:
         return write_parquet(path, frame)
     frame.write_csv(buffer := io.BytesIO())
     write_bytes(path, buffer.getbuffer())
-
-
-def write_parquet(path: Path, frame: polars.DataFrame) -> None:
-    """Writes a Polars frame as Parquet, sealed with the SHA-256 of all bytes of the file."""
-    buffer = io.BytesIO()
-    frame.write_parquet(buffer, metadata={SEAL: "0" * 64})
-    content = bytearray(buffer.getvalue())
-    places = [match.start(1) for match in SEALED.finditer(content)]
-    if len(places) == 1:
-        content[places[0] : places[0] + 64] = hashlib.sha256(content).hexdigest().encode()
-    write_bytes(path, content)

@@ -1,8 +1,10 @@
-"""Names and numbers in sentences."""
+"""Names in sentences: listed, sorted, and guessed where they are misspelt."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+import re
+from collections.abc import Iterable, Sequence
 
 
 def listed(items: Sequence[str], most: int | None = None) -> str:
@@ -11,3 +13,34 @@ def listed(items: Sequence[str], most: int | None = None) -> str:
     if most is not None and len(shown) > most:
         shown = [*shown[:most], f"{len(shown) - most} more"]
     return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1]
+
+
+def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """The known name that a name may be a misspelling of; "" where none is."""
+    folded = {one.casefold(): one for one in known}
+    near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=cutoff)
+    return folded[near[0]] if near else ""
+
+
+def some(names: Sequence[str], most: int = 12) -> str:
+    """The first of some names, in a row; dots say that there are more."""
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+
+
+def did_you_mean(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """A hint at the name that was meant, to end a message with; "" where none is near."""
+    near = nearest(name, known, cutoff=cutoff)
+    return f" (did you mean {near!r}?)" if near else ""
+
+
+def natural_order(names: Iterable[str]) -> tuple[str, ...]:
+    """The names sorted as people do: "room 2" comes before "room 10"."""
+
+    def key(name: str) -> tuple[list[tuple[int, int, str]], str]:
+        parts = re.split(r"([0-9]+)", name)
+        # Digits stand at the odd places; text and numbers must not be compared with each other.
+        return [
+            (0, int(part), "") if at % 2 else (1, 0, part) for at, part in enumerate(parts)
+        ], name
+
+    return tuple(sorted(names, key=key))

@@ -6,7 +6,6 @@ from tacit import names_on_demand
 
 if TYPE_CHECKING:
     from tacit.engine.progress import checkpoint
-    from tacit.files.arrays import sound
     from tacit.files.atomic import (
         BadFile,
         check_folder,
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
         write_bytes,
         write_page,
     )
+    from tacit.files.trees import sound
     from tacit.folders.claims import Claim, claimed
     from tacit.folders.problem import Problem
     from tacit.folders.runs import Run, versions

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.files.arrays import write_arrays
+from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.atomic import BadFile, naming, write_bytes
-from tacit.files.columns import did_you_mean
-from tacit.files.formats import read_arrays
 from tacit.files.tables import open_table
+from tacit.files.wording import did_you_mean
 from tacit.folders.reading import looked_up
 from tacit.folders.settings import FILE, VERSION, lookup, toml_lines
 from tacit.model.evidence import ENTRIES, Evidence

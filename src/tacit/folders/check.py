@@ -11,10 +11,10 @@ from typing import TypeVar
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
+from tacit.data.sources.times import duration
 from tacit.data.tally import impossible_rows
 from tacit.errors import TacitError
-from tacit.files.columns import some
-from tacit.files.formats import duration
+from tacit.files.wording import some
 from tacit.folders.archives import read_features, read_model, read_truth
 from tacit.folders.problem import Problem
 from tacit.folders.reading import NAMED, SEEN, read_feature_table, table_features

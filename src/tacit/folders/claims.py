@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tacit.engine.progress import EVERY, Checkpoint
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
-from tacit.files.arrays import BROKEN, settle, write_bundle
+from tacit.files.arrays import BROKEN
 from tacit.files.atomic import (
     PART,
     BadFile,
@@ -30,6 +30,7 @@ from tacit.files.atomic import (
     read_page,
     write_page,
 )
+from tacit.files.bundles import settle, write_bundle
 from tacit.folders.recoveries import (
     CHECKPOINT,
     FILES,

@@ -12,8 +12,9 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.reading import Reading, row_order
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
-from tacit.files.columns import Column, did_you_mean, nearest
+from tacit.files.columns import Column
 from tacit.files.tables import Progress, Table, open_table
+from tacit.files.wording import did_you_mean, nearest
 from tacit.folders.settings import Names, Settings, looks_numeric, numbered, numbers
 from tacit.inverse.findings import Finding, Kind, listed
 from tacit.inverse.joint.trips import BadTrip

@@ -23,19 +23,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from tacit import __version__
-from tacit.files.arrays import (
-    Tree,
-    manifest,
-    member,
-    pack,
-    sound,
-    unpack,
-    write_arrays,
-    write_bundle,
-)
+from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.atomic import BadFile, Page, read_page
-from tacit.files.formats import read_arrays
+from tacit.files.bundles import manifest, member, write_bundle
 from tacit.files.tables import write_columns
+from tacit.files.trees import Tree, pack, sound, unpack
 
 if TYPE_CHECKING:  # recoveries save themselves through this module, so it must not need them
     from tacit.inverse.joint.recovery import JointRecovery

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.files.arrays import Tree, digest, member, pack, sound, unpack, write_arrays, write_bundle
+from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.atomic import BadFile, Page
-from tacit.files.formats import read_arrays, read_columns
+from tacit.files.bundles import member, write_bundle
+from tacit.files.parquet import read_columns
 from tacit.files.tables import write_columns
+from tacit.files.trees import Tree, digest, pack, sound, unpack
 from tacit.folders.archives import centres_of
 from tacit.folders.recoveries import (
     CHECKPOINT,

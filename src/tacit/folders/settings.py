@@ -14,7 +14,7 @@ import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.files.atomic import check_text, naming
-from tacit.files.columns import did_you_mean
+from tacit.files.wording import did_you_mean
 from tacit.inverse.joint.trips import UNENDED
 from tacit.model.prior import Prior
 from tacit.model.transitions import Layout

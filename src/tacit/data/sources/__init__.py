@@ -16,10 +16,10 @@ from tacit.data.sources.logs import ingest
 from tacit.data.sources.places import Places, clusters, hexagons, square_cells
 from tacit.data.sources.rasters import read_raster
 from tacit.data.sources.recordings import from_imitation, from_minari, rollouts
+from tacit.data.sources.times import UNITS, time_stamps
 from tacit.data.sources.tracks import DEGREES, METRES, Log, is_called
 from tacit.errors import InvalidDemonstrations
 from tacit.files.columns import Growing, real, whole
-from tacit.files.formats import UNITS, time_stamps
 from tacit.files.tables import open_table
 
 if TYPE_CHECKING:

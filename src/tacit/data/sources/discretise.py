@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel, optional
-from tacit.files.arrays import pack, unpack, write_arrays
+from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.atomic import BadFile
-from tacit.files.formats import read_arrays
+from tacit.files.trees import pack, unpack
 from tacit.model.transitions import Layout, numbers, read_only
 
 # Most states that bins may make: every one of them gets a name.

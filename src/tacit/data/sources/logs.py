@@ -23,11 +23,13 @@ from tacit.data.sources.rasters import (
     read_raster,
     without_background,
 )
+from tacit.data.sources.times import seconds, time_stamps
 from tacit.data.sources.tracks import Degrees, Log, Track, cut_track, infer_actions, places_by
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.files.columns import Column, did_you_mean, natural_order, some
-from tacit.files.formats import alike_names, check_parquet, readable, seconds, time_stamps
+from tacit.files.columns import Column
+from tacit.files.parquet import check_parquet, readable
 from tacit.files.tables import PARQUET, Table, open_table
+from tacit.files.wording import did_you_mean, natural_order, some
 from tacit.model.features import depends_on_action, filled, means_at
 from tacit.model.transitions import Layout
 
@@ -184,7 +186,7 @@ def ingest(
     notes = [*said, *track.notes, *alone, *seen.notes]
     called = {"states": names, "actions": layout.action_names}
     called |= {} if seen.groups is None else {"groups": dict.fromkeys(seen.groups.tolist())}
-    notes += [note for what, each in called.items() for note in alike_names([*each], what)]
+    notes += [note for what, each in called.items() for note in _alike_names([*each], what)]
     features: dict[str, np.ndarray] = {}
     code = {word: at for at, word in enumerate(layout.action_names)}
     acts = np.array([-1 if word is None else code[word] for word in taken])
@@ -434,3 +436,13 @@ def _column_features(
         return {name: means(numbers)}
     shown = natural_order(t for t, e in zip(texts, empty, strict=True) if not e)
     return {f"{name}: {word}": means(np.array([t == word for t in texts], float)) for word in shown}
+
+
+def _alike_names(names: Sequence[str], what: str) -> list[str]:
+    """A sentence about names that differ in capitals or spaces only, where there are some."""
+    same: dict[str, list[str]] = {}
+    for name in names:
+        same.setdefault(" ".join(name.casefold().split()), []).append(name)
+    twice = [" and ".join(map(repr, each)) for each in same.values() if len(each) > 1]
+    said = f"{what} differ in capitals or spaces only and count apart: {'; '.join(twice[:3])}"
+    return [f"{said}; if they are the same, spell them alike in the log"] if twice else []

@@ -16,7 +16,7 @@ import numpy as np
 from tacit.data.sources.places import Places
 from tacit.errors import InvalidDemonstrations, InvalidModel, optional
 from tacit.files.atomic import check_size, read_head
-from tacit.files.columns import did_you_mean
+from tacit.files.wording import did_you_mean
 
 # Most whole numbers of a map that are taken for classes where nobody says what they are.
 MOST_CLASSES = 24

@@ -10,8 +10,8 @@ import numpy as np
 from tacit.data import Reals
 from tacit.data.sources.tracks import Log
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.files.columns import natural_order, some
 from tacit.files.tables import open_table
+from tacit.files.wording import natural_order, some
 from tacit.model.transitions import Layout
 
 FROM, TO = "from", "to"

@@ -13,9 +13,9 @@ import numpy.typing as npt
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.sources.places import STAY, Places, clusters, hexagons, square_cells
 from tacit.data.sources.rasters import Raster
+from tacit.data.sources.times import duration
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.files.columns import did_you_mean
-from tacit.files.formats import duration
+from tacit.files.wording import did_you_mean
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.model.transitions import Layout, Successors

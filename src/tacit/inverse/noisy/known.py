@@ -15,7 +15,7 @@ import numpy as np
 
 from tacit.engine.backends import backend_of
 from tacit.errors import InvalidModel
-from tacit.files.columns import did_you_mean
+from tacit.files.wording import did_you_mean
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance
 from tacit.inverse.noisy import MANY
 from tacit.inverse.noisy.boltzmann import LARGEST, Fit, silent, sought

@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import InvalidModel
-from tacit.files.columns import Column, did_you_mean
+from tacit.files.columns import Column
 from tacit.files.tables import PARQUET, TEXT, Table, open_table
+from tacit.files.wording import did_you_mean
 from tacit.model.features.maps import (
     Map,
     action_one_hot,
