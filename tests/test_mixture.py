@@ -309,7 +309,7 @@ def test_saved_loaded_and_shown(tmp_path):
     assert [text.get_text() for text in shares.get_yticklabels()] == [
         f"type {k} ({share:.0%})" for k, share in enumerate(found.shares)
     ]
-    assert len(weights.containers) == len(found.types)
+    assert len(weights.get_legend().get_texts()) == len(found.types)
     with pytest.raises(OSError, match=r"tacit\.Mixture\.load"):
         tacit.JointRecovery.load(tmp_path / "run")
 

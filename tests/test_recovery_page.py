@@ -44,7 +44,7 @@ from tacit.show.page import recovery_document
 from tacit.show.quantities import NamedRecovery, state_choice, state_table
 from tacit.show.report import headlines
 from tacit.show.several import several_document
-from tacit.show.tables import short
+from tacit.show.tables import interval_words, short
 from test_goals import GOALS, TRUTH, lengths, streets, travelled
 from text_form import save_text
 
@@ -541,8 +541,8 @@ def test_a_notebook_shows_weights_intervals_prices_and_findings(rooms):
     found = rooms.recovery.standardised
     weight = found.cost_weights[0][0]
     low, high = found.identification.cost_intervals[0][0]
-    assert f"heat{weight:.4g}{low:.4g} to {high:.4g}" in text
-    assert f"{found.multipliers[0]:.4g}" in text
+    assert f"heat{short(weight)} ({interval_words(low, high)})" in text
+    assert short(found.multipliers[0]) in text
     assert rooms.recovery.identification.findings[0] in text
     assert "<script" not in fragment
 

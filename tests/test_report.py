@@ -25,9 +25,9 @@ from tacit.show import (
     Tone,
     anchor,
 )
-from tacit.show.canvas import png, row_axes, svg
-from tacit.show.curves import Interval, draw_intervals
+from tacit.show.canvas import png, svg
 from tacit.show.html import LARGEST, blocks_html, inline, render
+from tacit.show.intervals import Interval, draw_beside
 from tacit.show.tables import Bar, Best, Column, Row, RowKind, Spread, Table
 from tacit.worlds import hill_grid
 from tacit_lab.figures import (
@@ -46,7 +46,7 @@ EVIL = "<script>alert(1)</script> & \"quotes\" 'single' `a<b` **x > y** $1 {brac
 
 def interval_figure(name: str, *numbers: float):
     known = Interval(name, *numbers)
-    return draw_intervals([known], row_axes(None, 1, [name])).figure
+    return draw_beside({"": [known]}, None, "").figure
 
 
 def written(*blocks) -> str:

@@ -37,15 +37,14 @@ from tacit.show.canvas import (
     plain,
     png,
     readable,
-    row_axes,
     series_colour,
     series_dash,
     series_mark,
     svg,
     text_box,
 )
-from tacit.show.curves import Interval, draw_intervals
 from tacit.show.grid import MOST_NUMBERED, draw_values, limits_of
+from tacit.show.intervals import Interval, draw_beside
 from tacit.show.tables import Scale, log_ticks, share, short
 from tacit.worlds import Layout, hill_grid, published_figure, published_values
 from tacit_lab.figures import (
@@ -744,7 +743,7 @@ def test_intervals_show_ends_and_estimates():
         Interval("water $", 0.2, 0.1, np.inf),
         Interval("border", np.nan, 0.0, 1.0),
     ]
-    axes = draw_intervals(known, row_axes(None, len(known), [one.name for one in known]))
+    axes = draw_beside({"": known}, None, "")
     bars = [line for line in axes.lines if len(line.get_xdata()) == 2]
     assert [tuple(bar.get_xdata()) for bar in bars[:1]] == [(0.6, 0.74)]
     assert bars[1].get_xdata()[1] == axes.get_xlim()[1]  # cut at the edge, where an arrow goes on

@@ -1,6 +1,6 @@
 """Figures and the offline report: what was computed, drawn. The only room that draws.
 
-canvas, grid, arrows, curves   panels on axes
+canvas, grid, arrows, intervals   panels on axes
 plot                   pictures of a recovery by one call each: the public `tacit.plot`
 tables                 cells and rows; html: a `Document` rendered to one HTML file
 report                 what the report of a recovery says on top, from the kinds of findings
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
         styled,
         svg,
     )
-    from tacit.show.curves import draw_level, tidy_rows, tidy_values
     from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, limits_of
     from tacit.show.html import render
+    from tacit.show.intervals import draw_level, tidy_rows, tidy_values
 
 # The public `tacit.pages`.
 __all__ = [

@@ -39,9 +39,9 @@ from tacit.show.canvas import (
     svg,
 )
 from tacit.show.canvas import plain as plain_text
-from tacit.show.curves import draw_level, tidy_values
+from tacit.show.intervals import draw_level, tidy_values
 from tacit.show.quantities import NamedRecovery
-from tacit.show.tables import Bar, Cell, Column, Row, Table, scale_of, short
+from tacit.show.tables import Bars, Cell, Column, Table, scale_of, short
 
 TITLES = {
     "holdout": "On trajectories held back",
@@ -118,19 +118,21 @@ def _scores(result: Mapping[str, object]) -> list[Block]:
     scores = [v for v in result.values() if isinstance(v, Mapping) and "log_likelihood" in v]
     if len(scores) < 2:
         return []
-    rows = []
-    for score in scores:
-        value, error, best = (
-            _numbers([score.get(name)])[0]
-            for name in ("log_likelihood", "log_likelihood_error", "share_optimal")
-        )
-        known = error > 1e-9 * abs(value)  # rounding alone is no error
-        told = f"{short(value)} ± {short(error, digits=2)}" if known else short(value)
-        rows.append(Row([str(score.get("name", "")), told, Bar(100.0 * best, (0.0, 100.0))]))
-    note = "mean of a step, ± standard error"
-    heads = [Column("Model"), Column("Log-likelihood", note)]
-    heads.append(Column("Best actions", "% of the steps"))
-    return [Table("How well each predicts them", heads, rows)]
+    value, error, best = (
+        _numbers([score.get(name) for score in scores])
+        for name in ("log_likelihood", "log_likelihood_error", "share_optimal")
+    )
+    known = error > 1e-9 * np.abs(value)  # rounding alone is no error
+    told = [
+        f"{short(x)} ± {short(e, digits=2)}" if k else short(x)
+        for x, e, k in zip(value.tolist(), error.tolist(), known, strict=True)
+    ]
+    columns = [
+        ("Model", [str(score.get("name", "")) for score in scores]),
+        (Column("Log-likelihood", "mean of a step, ± standard error"), told),
+        (Column("Best actions", "% of the steps"), Bars(100.0 * best, limits=(0.0, 100.0))),
+    ]
+    return [Table.of("How well each predicts them", columns)]
 
 
 def _profile(columns: Mapping[str, object]) -> list[Block]:
@@ -167,30 +169,31 @@ def _table(columns: Mapping[str, object]) -> list[Block]:
         return []
     if {"value", "low", "high", "quantity", "name", "group"} <= set(lists):
         return [_group_table(lists)]
-    count, shown = lengths.pop(), dict(list(lists.items())[:MOST_COLUMNS])
-    rows = [Row([cell(value) for value in row]) for row in zip(*shown.values(), strict=True)]
-    left = len(lists) - len(shown)
+    count, left = lengths.pop(), len(lists) - MOST_COLUMNS
     note = f"The first {MOST_ROWS} of {count} rows. " if count > MOST_ROWS else ""
     note += f"{left} more columns are in the files of the run." if left > 0 else ""
-    heads = [Column(words(name).capitalize()) for name in shown]
-    return [Table("The numbers", heads, rows[:MOST_ROWS], note)]
+    shown = [
+        (words(name).capitalize(), [cell(value) for value in column[:MOST_ROWS]])
+        for name, column in list(lists.items())[:MOST_COLUMNS]
+    ]
+    return [Table.of("The numbers", shown, note)]
 
 
 def _group_table(columns: Mapping[str, Sequence[object]]) -> Table:
     """The numbers of each group, those of the same name below each other."""
-    quantities = np.array(columns["quantity"], dtype=str)
-    numbers = np.stack([_numbers(columns[name]) for name in ("value", "low", "high")])
-    labels = [columns[name] for name in ("quantity", "name", "group")]
-    order = sorted(range(len(quantities)), key=lambda i: [str(column[i]) for column in labels])
-    rows = []
-    for i in order[:MOST_ROWS]:
-        value, low, high = map(float, numbers[:, i])
-        limits = scale_of(numbers[:, quantities == quantities[i]])
-        quantity, name, group = (str(column[i]) for column in labels)
-        bar = Bar(value, limits, low=low, high=high)
-        rows.append(Row([f"{quantity} {name}".strip(), group, bar]))
-    heads = [Column("Number"), Column("Group"), Column("Value", "and its 95 % interval")]
-    return Table("Each group by itself", heads, rows)
+    labels = np.array([columns[name] for name in ("quantity", "name", "group")], dtype=str)
+    order = np.lexsort(labels[::-1])[:MOST_ROWS]
+    quantities, names, groups = labels[:, order]
+    value, *ends = (_numbers(columns[name])[order] for name in ("value", "low", "high"))
+    ends = np.stack(ends, axis=1)
+    bars: list[Cell] = []
+    for x, pair, quantity in zip(value, ends, quantities, strict=True):
+        own = quantities == quantity
+        bars += Bars([x], [pair], scale_of(np.append(value[own], ends[own]))).cells
+    numbers = [f"{q} {n}".strip() for q, n in zip(quantities, names, strict=True)]
+    interval = Column("Value", "and its 95 % interval")
+    shown = [("Number", numbers), ("Group", groups), (interval, bars)]
+    return Table.of("Each group by itself", shown)
 
 
 def _numbers(values: object) -> np.ndarray:

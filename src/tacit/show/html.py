@@ -9,23 +9,23 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from itertools import count
 
-import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from tacit.files.atomic import harmless
-from tacit.inference.numerics import largest_first
 from tacit.inverse.recovery import Recovery
+from tacit.model.transitions import Layout
 from tacit.show import Block, Choice, Details, Document, Gallery, Picture, anchor, free_name
 from tacit.show.canvas import CELL, EMPTY, FAINT, INK, MARKED, MUTED, PAPER, SERIES, readable
-from tacit.show.summary import coefficient_table, units_sentence
-from tacit.show.tables import Bar, Cell, number_in, short
+from tacit.show.quantities import NamedRecovery, weight_tables
+from tacit.show.summary import units_sentence
+from tacit.show.tables import Bar, Cell, number_in, short, words
 
 LARGEST = 1_000_000  # bytes
 
@@ -108,6 +108,7 @@ def _environment() -> Environment:
         "short": lambda value, power: short(value * 10.0**-power if power and value else value),
         "sort_key": _sort_key,
         "svg_content": _svg_content,
+        "words": words,
     }
     return environment
 
@@ -221,49 +222,16 @@ ROWS_SHOWN = 10  # features of a table, and findings, in a notebook
 
 def recovery_html(recovery: Recovery) -> str:
     """A short HTML fragment for a notebook; its colours are the notebook's own."""
-    recovery = recovery.standardised
-    known = recovery.identification
-    several = len(recovery.cost_weights) > 1
-    weights = recovery.reward_weights
-    rows = _rows(recovery.reward_names, weights, known.reward_intervals)
-    tables = [("It wants", rows if np.isfinite(weights).all() else [])]
-    stable = recovery.noise_prices
-    for k, weights in enumerate(recovery.cost_weights):
-        rows = _rows(recovery.cost_names[k], weights, known.cost_intervals[k])
-        for name, numbers, ends in (
-            ("budget", recovery.budgets, known.budget_intervals),
-            ("price of the budget", recovery.multipliers, known.multiplier_intervals),
-            ("price over the noise", stable.estimates, stable.intervals),
-        ):
-            rows.append((name, f"{numbers[k]:.4g}", _ends(ends[k])))
-        shown = rows if np.isfinite(weights).all() else []
-        tables.append((f"It refuses ({k})" if several else "It refuses", shown))
+    named = NamedRecovery(recovery.standardised, Layout())
+    goodness = named.recovery.goodness
     fragment = template("notebook.html").render(
-        estimator=recovery.estimator.partition("(")[0] or "an unnamed estimator",
+        estimator=named.estimator,
         status=recovery.status.value,
-        units=units_sentence(recovery),
-        misfit="" if recovery.goodness.adequate else recovery.goodness.sentence(),
-        tables=tables,
-        coefficients="\n".join(coefficient_table(recovery)),
-        findings=known.findings,
+        units=units_sentence(named.recovery),
+        misfit="" if goodness.adequate else goodness.sentence(),
+        tables=weight_tables(named),
+        nothing=[one.part for one in named.weights if not one.order],
+        findings=named.recovery.identification.findings,
         most=ROWS_SHOWN,
     )
     return harmless(fragment)
-
-
-def _rows(
-    names: Sequence[str], weights: np.ndarray, intervals: np.ndarray
-) -> list[tuple[str, str, str]]:
-    """One row of a notebook's table a feature, the heaviest first."""
-    order = largest_first(np.abs(weights))
-    rows = [
-        (names[j], f"{weights[j]:.4g}", _ends(intervals[j])) for j in map(int, order[:ROWS_SHOWN])
-    ]
-    if len(order) > ROWS_SHOWN:
-        rest = np.abs(weights[order[ROWS_SHOWN:]]).sum()
-        rows.append((f"{len(order) - ROWS_SHOWN} more", f"{rest:.4g} together", ""))
-    return rows
-
-
-def _ends(ends: np.ndarray) -> str:
-    return "" if np.isnan(ends).any() else f"{ends[0]:.4g} to {ends[1]:.4g}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -36,7 +36,7 @@ from tacit.show.canvas import (
 )
 from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, extent, limits_of, map_names
 from tacit.show.quantities import NamedRecovery
-from tacit.show.tables import Column, Row, Scale, Table, short
+from tacit.show.tables import MISSING, Column, Scale, Table, short
 
 MOST_DRAWN = 64_000  # cells that are drawn, all maps together
 MOST_TOLD = 26_000  # values that can be pointed at, all maps together
@@ -172,25 +172,35 @@ def forbidden_blocks(named: NamedRecovery) -> list[Block]:
             grid, suspicion, "forbidden", colours=COST_MAP, limits=(0.0, 1.0), bar=bar
         )
         blocks.append(Gallery([picture]))
-    rows, simplest = [], {one.name for one in named.recovery.simplest}
-    for one, verdict in found[:MOST_LISTED]:
-        wait = "–" if np.isnan(one.more) else short(one.more) if one.more < np.inf else "never"
-        p, allowed = (
-            short(number) if np.isfinite(number) else "–" for number in (one.p_value, one.allowed)
-        )
-        marks = ["yes" if mark else "–" for mark in (one.strict, one.name in simplest)]
-        cells = [one.name, one.kind, verdict, allowed, *marks, p, wait, one.rival or "–"]
-        rows.append(Row(cells))
-    columns = [Column("What"), Column("Kind"), Column("Verdict")]
-    columns += [Column("Allowed", "posterior chance")]
-    columns += [Column("Strict", "whatever else is forbidden")]
-    columns += [Column("Simplest", "part of the simplest explanation, which has no error rate")]
-    columns += [Column("p-value", "of: it is allowed, if nothing else were than was found")]
-    columns += [Column("More", "demonstrations that would tell, about")]
-    columns += [Column("Or", "one of the two is forbidden")]
+    simplest = {one.name for one in named.recovery.simplest}
+    ones = [one for one, _ in found[:MOST_LISTED]]
+    waits = [MISSING if np.isnan(one.more) else f"{short(one.more)}" for one in ones]
+    columns = [
+        ("What", [one.name for one in ones]),
+        ("Kind", [one.kind for one in ones]),
+        ("Verdict", [verdict for _, verdict in found[:MOST_LISTED]]),
+        (Column("Allowed", "posterior chance"), [short(one.allowed) for one in ones]),
+        (Column("Strict", "whatever else is forbidden"), _marks(one.strict for one in ones)),
+        (
+            Column("Simplest", "part of the simplest explanation, which has no error rate"),
+            _marks(one.name in simplest for one in ones),
+        ),
+        (
+            Column("p-value", "if it is allowed, given what else was found"),
+            [short(one.p_value) for one in ones],
+        ),
+        (
+            Column("More", "demonstrations that would tell, about"),
+            ["never" if wait == "∞" else wait for wait in waits],
+        ),
+        (Column("Or", "one of the two is forbidden"), [one.rival or MISSING for one in ones]),
+    ]
     note = f"The {MOST_LISTED} first of {len(found)}." if len(found) > MOST_LISTED else ""
-    caption = "Forbidden and undecided"
-    return [*blocks, Table(caption, columns, rows, note, searchable=True, sortable=True)]
+    return [*blocks, Table.of("Forbidden and undecided", columns, note, listed=True)]
+
+
+def _marks(holds: Iterable[bool]) -> list[str]:
+    return ["yes" if one else MISSING for one in holds]
 
 
 def action_maps(named: NamedRecovery) -> Details | None:

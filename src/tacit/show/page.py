@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -41,7 +41,7 @@ from tacit.show.quantities import (
 )
 from tacit.show.report import NAMED, by_name, capital, headlines
 from tacit.show.summary import units_sentence
-from tacit.show.tables import Bar, Cell, Column, Row, Table, scale_of, short
+from tacit.show.tables import Bars, Cell, Column, Table, scale_of, short
 
 MOST_TRAJECTORIES = 300
 MOST_PARTS = 24  # of one fact, such as the episodes of each group
@@ -129,32 +129,30 @@ def _trip_sections(named: NamedRecovery) -> list[Section]:
         return []
     goals, trips = np.unique(found.destinations, return_counts=True)
     order = largest_first(trips)[:MOST_TRAJECTORIES]
-    limits = scale_of(trips.astype(float))
-    rows = [
-        Row([named.state(goal) if goal >= 0 else "none", Bar(float(trips[i]), limits)])
-        for i, goal in zip(order, goals[order].tolist(), strict=True)
-    ]
-    columns = [Column("Goal"), Column("Trips")]
-    table = Table("Goals", columns, rows, searchable=True, sortable=True)
+    names = [named.state(goal) if goal >= 0 else "none" for goal in goals[order].tolist()]
+    columns = [("Goal", names), ("Trips", Bars(trips[order], limits=scale_of(trips)))]
     lead = "Every trajectory is a trip to a goal of its own; weights and noise are those of all."
-    return [Section("Goals and flows", [table, _flow_table(named, found)], lead)]
+    tables = [Table.of("Goals", columns, listed=True), _flow_table(named, found)]
+    return [Section("Goals and flows", tables, lead)]
 
 
 def _flow_table(named: NamedRecovery, found: TripsRecovery) -> Table:
     """What the trips are expected to do, the most frequent first, and where they do otherwise."""
-    flows, off = found.flows, found.goodness.residuals
+    flows, residuals = found.flows, found.goodness.residuals
     order = largest_first(flows)[:MOST_TRAJECTORIES]
-    pairs = [divmod(int(i), named.actions) for i in order if flows.flat[i] > 0]
-    limits = scale_of(np.r_[0.0, flows.max(initial=0.0)])
-    rows = []
-    for s, a in pairs:
-        beside = float(off[s, a]) if off.size else np.nan
-        cells: list[Cell] = [named.state(s), named.action(a), Bar(float(flows[s, a]), limits)]
-        rows.append(Row([*cells, "–" if np.isnan(beside) else beside]))
-    columns = [Column("State"), Column("Action"), Column("Flow", "expected uses by all trips")]
-    columns.append(Column("Residual", "seen more often than expected there"))
+    order = order[flows.ravel()[order] > 0]
+    states, actions = np.divmod(order, named.actions)
+    columns = [
+        ("State", [named.state(s) for s in states]),
+        ("Action", [named.action(a) for a in actions]),
+        (Column("Flow", "expected uses by all trips"), Bars(flows.ravel()[order])),
+        (
+            Column("Residual", "seen more often than expected there"),
+            residuals.ravel()[order] if residuals.size else np.full(len(order), np.nan),
+        ),
+    ]
     note = "Flows are those of all trips from where they began, by the recovered coefficients."
-    return Table("Flows", columns, rows, note, searchable=True, sortable=True)
+    return Table.of("Flows", columns, note, listed=True)
 
 
 def _world_section(named: NamedRecovery) -> Section:
@@ -222,29 +220,25 @@ def data_section(run: Run) -> Section:
 
 def fit_table(columns: Mapping[str, np.ndarray]) -> list[Block]:
     """One row a trajectory: how well it fits what was recovered, the worst first."""
-    lists = {name: np.asarray(column).tolist() for name, column in columns.items()}
-    if "share_optimal" in lists:
-        lists["share_optimal"] = (100.0 * np.asarray(columns["share_optimal"])).tolist()
-    shown = {name: column for name, column in lists.items() if any(v == v for v in column)}
+    shown, count = [], 0
+    for name, column in columns.items():
+        cells: Sequence[Cell] | Bars = [cell(v) for v in np.asarray(column).tolist()]
+        count = len(cells)
+        if not any(v == v for v in cells):
+            continue
+        cells = cells[:MOST_TRAJECTORIES]
+        if name == "share_optimal":
+            cells = Bars(100.0 * np.asarray(column)[:MOST_TRAJECTORIES], limits=(0.0, 100.0))
+        if name == "log_likelihood":
+            cells = Bars(column[:MOST_TRAJECTORIES], limits=scale_of(column))
+        cells = cells if shown or isinstance(cells, Bars) else [str(v) for v in cells]
+        shown.append((HEADS.get(name, words(name).capitalize()), cells))
     if not shown:
         return []
-    limits = {"share_optimal": (0.0, 100.0)}
-    if "log_likelihood" in shown:
-        limits["log_likelihood"] = scale_of(shown["log_likelihood"])
-    rows = []
-    for values in list(zip(*shown.values(), strict=True))[:MOST_TRAJECTORIES]:
-        cells = [
-            Bar(value, limits[name]) if name in limits and isinstance(value, float) else cell(value)
-            for name, value in zip(shown, values, strict=True)
-        ]
-        rows.append(Row([str(cells[0]), *cells[1:]]))
-    count = len(next(iter(shown.values())))
     note = "The worst fits stand first: they are worth a look."
     if count > MOST_TRAJECTORIES:
         note += f" The {MOST_TRAJECTORIES} worst of {count} are listed."
-    heads = [HEADS.get(name, Column(words(name).capitalize())) for name in shown]
-    caption = "How well each trajectory fits"
-    return [Table(caption, heads, rows, note, searchable=True, sortable=True)]
+    return [Table.of("How well each trajectory fits", shown, note, listed=True)]
 
 
 def guarantee_section(run: Run) -> Section:
@@ -252,28 +246,29 @@ def guarantee_section(run: Run) -> Section:
     certificate, solution = run.recovery.certificate, run.recovery.solution
     nothing = Certificate(*[np.nan] * 4)  # trips have a solution for every goal
     solved = nothing if solution is None else solution.certificate
-    rows = [
+    numbers = [
         ("Feature gap", certificate.feature_gap, "between what is shown and what it would do"),
         ("Sampling noise", certificate.sampling_noise, "the feature gap that chance alone gives"),
-        ("Cut off", certificate.truncation, "what ended trajectories may hide, at most"),
-        ("Gradient", certificate.projected_gradient, "0 at an optimum, but for weights at a bound"),
+        ("Truncation", certificate.truncation, "bound on what trajectories cut off may hide"),
+        ("Projected gradient", certificate.projected_gradient, "0 at an optimum"),
         ("Weight change", certificate.weight_change, "in the last step"),
-        ("Objective gap", certificate.objective_gap, "to the best possible loss, at most"),
+        ("Objective gap", certificate.objective_gap, "bound on the loss above its optimum"),
         ("Flow residual", solved.flow_residual, "of the recovered policy's visits"),
         ("Violation", solved.violation, "of its budgets"),
         ("Duality gap", solved.duality_gap, "proof that no policy is better by more"),
         ("Slackness", solved.slackness, "price times unused budget"),
     ]
-    table = Table(
-        "What the status rests on",
-        [Column("Number"), Column("Value"), Column("What it is")],
-        [Row([name, short(v, digits=2), what]) for name, v, what in rows if not np.isnan(v)],
-        note="Anyone can compute these from the arrays of the run; smaller is better.",
-    )
+    names, values, meanings = zip(*(one for one in numbers if not np.isnan(one[1])), strict=True)
+    columns = [
+        ("Number", names),
+        ("Value", [short(value, digits=2) for value in values]),
+        ("What it is", meanings),
+    ]
+    note = "Anyone can compute these from the arrays of the run; smaller is better."
+    table = Table.of("What the status rests on", columns, note)
     findings = [capital(f) for f in run.recovery.identification.findings]
     blocks: list[Block] = [Items(findings)] if findings else []
-    status = run.recovery.status.value
-    lead = f"Status: {status}."
+    lead = f"Status: {run.recovery.status.value}."
     return Section("Guarantees and findings", [*blocks, table], lead)
 
 
@@ -301,13 +296,13 @@ def reproduce_section(run: Run) -> Section:
         facts["seed"] = str(run.seed)
     blocks.append(Facts(facts))
     if run.hashes:
-        rows = [Row([str(name), f"`{value}`"]) for name, value in run.hashes.items()]
+        sums = [("Part", [*run.hashes]), ("Checksum", [f"`{one}`" for one in run.hashes.values()])]
         note = "SHA-256 of what each part of the problem says: other data, other checksums."
-        blocks.append(Table("Data", [Column("Part"), Column("Checksum")], rows, note))
+        blocks.append(Table.of("Data", sums, note))
     if config:
-        rows = [Row([words(k), "–" if v in (None, "") else f"`{v}`"]) for k, v in config.items()]
-        table = Table("Settings", [Column("Name"), Column("Value")], rows)
-        blocks.append(Details("All settings", [table]))
+        values = ["–" if v in (None, "") else f"`{v}`" for v in config.values()]
+        columns = [("Name", [words(name) for name in config]), ("Value", values)]
+        blocks.append(Details("All settings", [Table.of("Settings", columns)]))
     return Section("How to reproduce", blocks)
 
 
@@ -372,22 +367,24 @@ def _slider(named: NamedRecovery, rows: np.ndarray) -> list[Block]:
         return []
     spread = np.linspace(0, len(rows) - 1, min(len(rows), MOST_STOPS))
     stops = np.unique(spread.round().astype(int))
-    columns = [Column("Feature"), Column("Part"), Column("Weight", "scale 0 to 1")]
     order = {
         name: largest_first(np.abs(np.nan_to_num(history[name][rows[-1]]))) for _, name, _ in groups
     }
     options = []
     for index in reversed(range(len(stops))):
         row = rows[stops[index]]
-        table = [
-            Row([names[j], part, Bar(float(history[name][row, j]), (0.0, 1.0))])
+        followed = [
+            (names[j], part, history[name][row, j])
             for part, name, names in groups
             for j in order[name][:MOST_FOLLOWED]
         ]
+        features, parts, weights = zip(*followed, strict=True)
+        bars = (Column("Weight", "scale 0 to 1"), Bars(weights, limits=(0.0, 1.0)))
         prices = history["multipliers"][row] if "multipliers" in history.columns else []
         said = ", ".join(short(float(price)) for price in np.ravel(prices))
         note = f"Price of the budget: {said}." if said else ""
         caption = f"Iteration {stops[index] + 1} of {len(rows)}"
-        options.append(Option((index,), [Table(caption, columns, table, note)]))
+        columns = [("Feature", features), ("Part", parts), bars]
+        options.append(Option((index,), [Table.of(caption, columns, note)]))
     selector = Selector("iteration", [str(stop + 1) for stop in stops], slider=True)
     return [Choice([selector], options)]

@@ -40,8 +40,8 @@ from tacit.show.canvas import (
     series_colour,
     styled,
 )
-from tacit.show.curves import MOST_ROWS, Interval, draw_beside, draw_intervals, tidy_values
 from tacit.show.grid import draw_values, extent
+from tacit.show.intervals import MOST_ROWS, Interval, draw_beside, tidy_values
 from tacit.show.quantities import NamedRecovery
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def weights(recovery: Recovery, axes: Axes | None = None, *, raw_units: bool = F
         axes: what to draw on; a new figure unless given.
         raw_units: draw the weights of the features as given, and not of standardised ones.
     """
-    return _forest(_weight_rows(_named(recovery, raw_units=raw_units)), axes, WEIGHTS)
+    return draw_beside({"": _named(recovery, raw_units=raw_units).weight_rows}, axes, WEIGHTS)
 
 
 def prices(recovery: Recovery, axes: Axes | None = None, *, raw_units: bool = False) -> Axes:
@@ -75,7 +75,7 @@ def prices(recovery: Recovery, axes: Axes | None = None, *, raw_units: bool = Fa
 
     Units as in `weights`.
     """
-    return _forest(_price_rows(_named(recovery, raw_units=raw_units)), axes, PRICES)
+    return draw_beside({"": _named(recovery, raw_units=raw_units).price_rows}, axes, PRICES)
 
 
 def explanation(recovery: Recovery, axes: Axes | None = None) -> Axes:
@@ -86,12 +86,13 @@ def explanation(recovery: Recovery, axes: Axes | None = None) -> Axes:
     """
     named = _named(recovery)
     known, budgets = named.recovery.identification, named.recovery.budgets
-    rows = _weight_rows(named)
+    rows = [*named.weight_rows]
     for k, ends in enumerate(known.budget_intervals):
         rows.append(Interval(f"budget: {named.constraint(k)}", float(budgets[k]), *ends))
+    label = f"{named.confidence} interval"
     if named.whole_set:
-        return _forest(rows, axes, "every explanation of what was seen")
-    return _forest(rows, axes, f"{named.confidence} interval")
+        label = "every explanation of what was seen"
+    return draw_beside({"": rows}, axes, label)
 
 
 @styled()
@@ -249,7 +250,7 @@ def compare(
     if len(recoveries) < 2:
         raise InvalidModel(f"compare needs at least two recoveries; got {len(recoveries)}")
     each = in_one_unit(recoveries, raw_units=raw_units)
-    rows = {name: _weight_rows(_named(one)) for name, one in each.items()}
+    rows = {name: _named(one).weight_rows for name, one in each.items()}
     return draw_beside(rows, axes, WEIGHTS)
 
 
@@ -262,21 +263,25 @@ def several(
         recoveries: name -> recovery.
         shares: (name, share, its lower and upper end) of each, where they have shares.
     """
-    rows = [Interval(*one) for one in shares]
-    names, drawn = [row.name for row in rows], list[Panel]()
-    if rows:
-        draw = partial(_forest, rows, label="share of the trajectories")
-        drawn.append((draw, ROW * max(2, len(rows))))
-    for label, each in (
-        (WEIGHTS, {who: _weight_rows(_named(one)) for who, one in recoveries.items()}),
-        (PRICES, {who: _price_rows(_named(one)) for who, one in recoveries.items()}),
-    ):
-        found = {row.name for intervals in each.values() for row in intervals}
-        names += found
-        if found:
+    named = {who: _named(one) for who, one in recoveries.items()}
+    panels = {
+        "share of the trajectories": {"": [Interval(*one) for one in shares]},
+        # A lone weight is 1 by the gauge: there is nothing to compare.
+        WEIGHTS: {
+            who: [row for group in one.weights if len(group.names) > 1 for row in group.rows]
+            for who, one in named.items()
+        },
+        PRICES: {who: one.price_rows for who, one in named.items()},
+    }
+    names, drawn = [""], list[Panel]()
+    for label, each in panels.items():
+        if found := {row.name for rows in each.values() for row in rows}:
+            names += found
             height = min(MOST_ROWS, len(found)) * max(ROW, 0.11 * len(each))
             drawn.append((partial(draw_beside, each, label=label), max(0.5, height)))
-    left = float(np.clip(0.075 * max((len(name) for name in names), default=0) + 0.15, 0.5, 2.2))
+    if not drawn:
+        raise InvalidModel("nothing here was identified, so there is nothing to draw")
+    left = float(np.clip(0.075 * max(len(name) for name in names) + 0.15, 0.5, 2.2))
     figure = new_figure(max(COLUMN, left + 2.5), sum(height + 0.95 for _, height in drawn))
     _stack(figure, drawn, left, 0.4, 0.95)
     return figure
@@ -286,7 +291,7 @@ def overview(recovery: Recovery, *, layout: Layout | None = None) -> Figure:
     """One figure of everything: weights, prices and, on a grid, reward and policy."""
     named = _named(recovery, layout)
     drawn: list[Panel] = []
-    rows = min(MOST_ROWS, len(_weight_rows(named)))
+    rows = min(MOST_ROWS, len(named.weight_rows))
     if rows:
         drawn.append((partial(weights, recovery), 0.2 + ROW * max(rows, 4)))
     elif recovery.solution is not None:  # an answer without weights is a policy
@@ -324,46 +329,6 @@ def _stack(figure: Figure, drawn: Sequence[Panel], left: float, top: float, apar
         draw(axes=axes_at(figure, left, top, figure.get_figwidth() - left - 0.2, height))
         top += height + apart
     return top
-
-
-def _weight_rows(named: NamedRecovery) -> list[Interval]:
-    """Every weight that is known, the heaviest of each group first."""
-    recovery, known = named.recovery, named.recovery.identification
-    groups = [("", recovery.reward_names, recovery.reward_weights, known.reward_intervals)]
-    for k, names in enumerate(recovery.cost_names):
-        of = "cost: " if named.constraints == 1 else f"cost {k}: "
-        groups.append((of, names, recovery.cost_weights[k], known.cost_intervals[k]))
-    rows = []
-    for of, names, found, ends in groups:
-        order = largest_first(np.abs(np.nan_to_num(found)))
-        for j in order[: MOST_ROWS if np.isfinite(found).all() else 0]:
-            low, high = (float(end) for end in ends[j])
-            if np.isnan(low):
-                low = high = float(found[j])
-            rows.append(Interval(f"{of}{names[j]}", float(found[j]), low, high))
-    return rows
-
-
-def _price_rows(named: NamedRecovery) -> list[Interval]:
-    """The price of every budget, 0 for one that is not held back."""
-    known, found = named.recovery.identification, named.recovery.multipliers
-    return [
-        Interval(named.constraint(k), float(price), *known.multiplier_intervals[k].tolist())
-        for k, price in enumerate(found)
-    ]
-
-
-@styled()
-def _forest(rows: Sequence[Interval], axes: Axes | None, label: str) -> Axes:
-    if not rows:
-        raise InvalidModel("nothing here was identified, so there is nothing to draw")
-    kept = rows[:MOST_ROWS]
-    axes = row_axes(axes, len(kept), [row.name for row in kept])
-    draw_intervals(kept, axes)
-    if len(rows) > len(kept):
-        label += f" ({len(kept)} of {len(rows)})"
-    axes.set_xlabel(label)
-    return axes
 
 
 @styled()

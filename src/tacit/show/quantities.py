@@ -5,21 +5,56 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from tacit.inference.numerics import largest_first
+from tacit.inverse.diagnostics import Identification
 from tacit.inverse.findings import Kind
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.recovery import Recovery
 from tacit.model.transitions import Layout
 from tacit.show import Block, Choice, Option, Paragraph, Selector
-from tacit.show.tables import MISSING, Bar, Cell, Column, Row, Table, by_state, scale_of, short
+from tacit.show.intervals import MOST_ROWS, Interval
+from tacit.show.tables import MISSING, Bars, Column, Table, bar_scale, by_state, scale_of, short
 
 MOST_LISTED = 300  # rows of the table of states
 MOST_BARS = 15
 NOTHING = 1e-4
 MOST_CHOSEN = 60  # states that can be looked at one by one
+
+
+class Weights(NamedTuple):
+    """The weights of the reward, or of one cost.
+
+    Attributes:
+        part: "reward", "cost", or "cost 1" where there are several.
+        names: of the features.
+        values: [D]; NaN where they are not identified.
+        ends: [D, 2] their intervals; NaN where none are known.
+    """
+
+    part: str
+    names: Sequence[str]
+    values: np.ndarray
+    ends: np.ndarray
+
+    @property
+    def order(self) -> list[int]:
+        """The features, the heaviest first; none where the weights are not identified."""
+        if not np.isfinite(self.values).all():
+            return []
+        return largest_first(np.abs(self.values)).tolist()
+
+    @property
+    def rows(self) -> list[Interval]:
+        """One row a feature, the heaviest first; a weight without an interval is a point."""
+        of = "" if self.part == "reward" else f"{self.part}: "
+        ends = np.where(np.isnan(self.ends), self.values[:, None], self.ends).tolist()
+        return [
+            Interval(f"{of}{self.names[j]}", float(self.values[j]), *ends[j]) for j in self.order
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +144,24 @@ class NamedRecovery:
         noisy = isinstance(self.recovery, TripsRecovery) or self.recovery.temperature > 0
         return taken if noisy else np.ones_like(taken)
 
+    @cached_property
+    def weights(self) -> list[Weights]:
+        """Those of the reward, then of each cost."""
+        found, known = self.recovery, self.recovery.identification
+        return weights_of(found, found.reward_weights, found.cost_weights, known)
+
+    @property
+    def weight_rows(self) -> list[Interval]:
+        """Every weight that is known, the heaviest of each group first."""
+        return [row for group in self.weights for row in group.rows[:MOST_ROWS]]
+
+    @property
+    def price_rows(self) -> list[Interval]:
+        """The price of every budget, 0 for one that is not held back."""
+        ends = self.recovery.identification.multiplier_intervals.tolist()
+        prices = self.recovery.multipliers.tolist()
+        return [Interval(self.constraint(k), prices[k], *ends[k]) for k in range(self.constraints)]
+
     @property
     def identified(self) -> list[bool]:
         """Of each constraint, whether its weights are known."""
@@ -161,6 +214,26 @@ class NamedRecovery:
         return by_state(np.asarray(table, dtype=float), self.policy)
 
 
+def weights_of(
+    one: Recovery,
+    reward: np.ndarray,
+    costs: Sequence[np.ndarray],
+    known: Identification,
+) -> list[Weights]:
+    """Weights with the names of the features of a recovery.
+
+    Args:
+        one: whose features they are of.
+        reward: [D].
+        costs: one [D_k] a constraint.
+        known: their intervals.
+    """
+    parts = ["cost"] if len(costs) == 1 else [f"cost {k}" for k in range(len(costs))]
+    own = zip(parts, one.cost_names, costs, known.cost_intervals, strict=True)
+    first = Weights("reward", one.reward_names, reward, known.reward_intervals)
+    return [first, *(Weights(*group) for group in own)]
+
+
 def state_bars(named: NamedRecovery) -> Choice:
     """The highest and the lowest states by each quantity, one quantity at a time."""
     quantities = [("reward", named.reward, "")]
@@ -179,34 +252,33 @@ def _bars(named: NamedRecovery, name: str, values: np.ndarray, unit: str) -> Tab
     order = largest_first(values)
     cut = len(order) - MOST_BARS
     shown = order if cut <= 0 else np.concatenate([order[: MOST_BARS - 5], order[-5:]])
-    limits = scale_of(values)
-    rows = [Row([named.state(s), Bar(float(values[s]), limits, unit=unit)]) for s in shown]
+    bars = Bars(values[shown], limits=scale_of(values), unit=unit)
     note = "" if cut <= 0 else f"The {MOST_BARS - 5} highest and the 5 lowest of {len(order)}."
-    return Table(f"States by {name}", [Column("State"), Column(name)], rows, note)
+    columns = [("State", [named.state(s) for s in shown]), (name, bars)]
+    return Table.of(f"States by {name}", columns, note)
 
 
 def state_table(named: NamedRecovery) -> Table:
     """Every state with what it earns, costs and what is done there; the most visited first."""
     order = largest_first(named.time)[:MOST_LISTED]
-    known = [k for k in range(named.constraints) if named.identified[k]]
-    scales = [scale_of(100.0 * named.time), scale_of(named.reward)]
-    scales += [scale_of(named.costs[k]) for k in known]
-    columns = [Column("State"), Column("Time there", "%"), Column("What it does")]
-    columns += [Column("Reward", "of a step there")]
-    columns += [Column(named.cost_title(k).capitalize(), "of a step there") for k in known]
-    rows, time = [], without_traces(named.time)
-    for s in order:
-        numbers = [100.0 * time[s], named.reward[s]]
-        numbers += [named.costs[k, s] for k in known]
-        bars: list[Cell] = [Bar(float(v), scale) for v, scale in zip(numbers, scales, strict=True)]
-        rows.append(Row([named.state(s), bars[0], named.action_shares(named.policy[s]), *bars[1:]]))
+    time, earned = 100.0 * without_traces(named.time), "of a step there"
+    columns = [
+        ("State", [named.state(s) for s in order]),
+        (Column("Time there", "%"), Bars(time[order], limits=scale_of(100.0 * named.time))),
+        ("What it does", [named.action_shares(named.policy[s]) for s in order]),
+        (Column("Reward", earned), Bars(named.reward[order], limits=scale_of(named.reward))),
+    ]
+    for k, cost in enumerate(named.costs):
+        if named.identified[k]:
+            head = Column(named.cost_title(k).capitalize(), earned)
+            columns.append((head, Bars(cost[order], limits=scale_of(cost))))
     note = "Time is the share of its discounted time that the recovered policy spends there."
     if named.states > MOST_LISTED:
         note += (
             f" The {MOST_LISTED} most visited of {named.states} states are listed, to keep this "
             "page small; `tacit.Recovery.load` has them all."
         )
-    return Table("States", columns, rows, note, searchable=True, sortable=True)
+    return Table.of("States", columns, note, listed=True)
 
 
 def state_choice(named: NamedRecovery) -> list[Block]:
@@ -215,25 +287,21 @@ def state_choice(named: NamedRecovery) -> list[Block]:
         return []
     order = largest_first(named.time)[:MOST_CHOSEN]
     objective = named.recovery.objective
-    known = [k for k in range(named.constraints) if named.identified[k]]
-    columns = [Column("Action"), Column("Chance", "%")]
-    by_action = objective.reward.ndim == 2
-    if by_action:
-        columns.append(Column("Reward"))
-    costly = known if objective.costs.ndim == 3 else []
-    columns += [Column(named.cost_title(k).capitalize()) for k in costly]
+    tables = [("Reward", objective.reward)] if objective.reward.ndim == 2 else []
+    if objective.costs.ndim == 3:
+        costs = [(named.cost_title(k).capitalize(), c) for k, c in enumerate(objective.costs)]
+        tables += [one for one, known in zip(costs, named.identified, strict=True) if known]
     options = []
     for index, s in enumerate(order):
-        rows, chances = [], without_traces(named.policy[s])
-        for a in np.flatnonzero(named.offered[s]).tolist():
-            cells: list[Cell] = [named.action(a), Bar(100.0 * float(chances[a]), (0, 100))]
-            if by_action:
-                cells.append(Bar(float(objective.reward[s, a]), scale_of(objective.reward)))
-            cells += [
-                Bar(float(objective.costs[k, s, a]), scale_of(objective.costs[k])) for k in costly
-            ]
-            rows.append(Row(cells))
-        options.append(Option((index,), [Table(f"In {named.state(s)}", columns, rows)]))
+        actions = np.flatnonzero(named.offered[s]).tolist()
+        chances = 100.0 * without_traces(named.policy[s])
+        columns = [
+            ("Action", [named.action(a) for a in actions]),
+            (Column("Chance", "%"), Bars(chances[actions], limits=(0.0, 100.0))),
+        ]
+        for name, table in tables:
+            columns.append((name, Bars(table[s, actions], limits=scale_of(table))))
+        options.append(Option((index,), [Table.of(f"In {named.state(s)}", columns)]))
     text = "One state at a time: how likely each action is there."
     if named.states > MOST_CHOSEN:
         text += f" The {MOST_CHOSEN} most visited of {named.states} states."
@@ -249,76 +317,66 @@ def without_traces(shares: np.ndarray) -> np.ndarray:
 MOST_FEATURES = 60  # of a table of weights
 
 
-def weight_tables(named: NamedRecovery) -> list[Block]:
+def weight_tables(named: NamedRecovery) -> list[Table]:
     """A table of weights for the reward and for each identified constraint, and the prices."""
-    recovery, known = named.recovery, named.recovery.identification
-    kind = (
-        "Bands hold every explanation of the demonstrations."
-        if named.whole_set
-        else f"Bands are {named.confidence} intervals."
-    )
-    if np.isnan(known.reward_intervals).all():
+    kind = f"Bands are {named.confidence} intervals."
+    if named.whole_set:
+        kind = "Bands hold every explanation of the demonstrations."
+    if np.isnan(named.recovery.identification.reward_intervals).all():
         kind = "This answer has no intervals."
-    groups = [("wants: weights of the reward", recovery.reward_names, recovery.reward_weights)]
-    ends, notes = [known.reward_intervals], [f"Weights have absolute values of sum 1. {kind}"]
-    for k, weights in enumerate(recovery.cost_weights):
-        of = "the cost" if named.constraints == 1 else f"constraint {k}"
-        groups.append((f"refuses: weights of {of}", recovery.cost_names[k], weights))
-        ends, notes = [*ends, known.cost_intervals[k]], [*notes, ""]
-    blocks: list[Block] = [
-        _weights(f"What it {caption}", names, weights, limits, note)
-        for (caption, names, weights), limits, note in zip(groups, ends, notes, strict=True)
-        if np.isfinite(weights).all()
-    ]
-    return blocks + _prices(named) + _coefficients(named)
+    tables = []
+    for k, group in enumerate(named.weights, -1):
+        caption, note = (
+            "What it wants: weights of the reward",
+            "Weights have absolute values of sum 1.",
+        )
+        if k >= 0:
+            of = "the cost" if named.constraints == 1 else f"constraint {k}"
+            caption, note, kind = f"What it refuses: weights of {of}", "", ""
+        if np.isfinite(group.values).all():
+            tables.append(_weights(caption, group, f"{note} {kind}".strip()))
+    return [*tables, *_prices(named), *_coefficients(named)]
 
 
-def _weights(
-    caption: str, names: Sequence[str], weights: np.ndarray, ends: np.ndarray, note: str
-) -> Table:
-    order = largest_first(np.abs(weights))[:MOST_FEATURES]
-    limits = _shared_scale(np.append(weights, 1.0), ends)
-    if len(weights) == 1 and ends[0, 0] == ends[0, 1]:  # the gauge alone says that it is 1
+def _weights(caption: str, group: Weights, note: str) -> Table:
+    order = group.order[:MOST_FEATURES]
+    ends = group.ends[order]
+    if len(group.values) == 1 and ends[0, 0] == ends[0, 1]:  # the gauge alone says that it is 1
         ends = np.full((1, 2), np.nan)
-    rows = [Row([names[j], _bar(weights[j], limits, ends[j])]) for j in map(int, order)]
-    if len(weights) > MOST_FEATURES:
-        note = f"The {MOST_FEATURES} heaviest of {len(weights)}. {note}".strip()
+    limits = bar_scale(np.append(group.values, 1.0), group.ends)
+    if len(group.values) > MOST_FEATURES:
+        note = f"The {MOST_FEATURES} heaviest of {len(group.values)}. {note}".strip()
     scale = f"scale {short(limits[0])} to {short(limits[1])}"
-    return Table(caption, [Column("Feature"), Column("Weight", scale)], rows, note)
+    bars = (Column("Weight", scale), Bars(group.values[order], ends, limits))
+    return Table.of(caption, [("Feature", [group.names[j] for j in order]), bars], note)
 
 
-def _prices(named: NamedRecovery) -> list[Block]:
+def _prices(named: NamedRecovery) -> list[Table]:
     recovery, known = named.recovery, named.recovery.identification
     if not named.constraints:
         return []
-    budgets = _shared_scale(recovery.budgets, known.budget_intervals)
-    prices = _shared_scale(recovery.multipliers, known.multiplier_intervals)
-    stable = recovery.noise_prices
-    steady, rows = np.isfinite(stable.standard_errors).any(), []
-    over = _shared_scale(stable.estimates, stable.intervals) if steady else (0.0, 1.0)
-    for k in range(named.constraints):
-        spent = recovery.budgets[k] if named.identified[k] else np.nan
-        if recovery.solution is not None and named.identified[k]:
-            spent = recovery.solution.spent[k]
-        budget, price = recovery.budgets[k], recovery.multipliers[k]
-        cells: list[Cell] = [
-            named.constraint(k),
-            _bar(budget, budgets, known.budget_intervals[k]) if budget < np.inf else "none seen",
-            float(spent),
-            _bar(price, prices, known.multiplier_intervals[k]),
-            *([_bar(stable.estimates[k], over, stable.intervals[k])] if steady else []),
-            _holds_back(named, k),
-        ]
-        rows.append(Row(cells))
-    columns = [
-        Column("Constraint"),
-        Column("Budget", "largest expected discounted cost"),
-        Column("Spent", "by the recovered policy"),
-        Column("Price", "reward for one more unit"),
-        *([Column("Price over the noise", "in no unit of the reward")] if steady else []),
-        Column("Holds it back"),
+    spent = np.where(named.identified, recovery.budgets, np.nan)
+    if recovery.solution is not None:
+        spent = np.where(named.identified, recovery.solution.spent, np.nan)
+    budgets = Bars(recovery.budgets, known.budget_intervals).cells
+    seen = [
+        c if b < np.inf else "none seen" for c, b in zip(budgets, recovery.budgets, strict=True)
     ]
-    return [Table("Budgets and prices", columns, rows)]
+    columns = [
+        ("Constraint", [named.constraint(k) for k in range(named.constraints)]),
+        (Column("Budget", "largest expected discounted cost"), seen),
+        (Column("Spent", "by the recovered policy"), spent),
+        (
+            Column("Price", "reward for one more unit"),
+            Bars(recovery.multipliers, known.multiplier_intervals),
+        ),
+    ]
+    stable = recovery.noise_prices
+    if np.isfinite(stable.standard_errors).any():
+        head = Column("Price / temperature", "independent of the unit of reward")
+        columns.append((head, Bars(stable.estimates, stable.intervals)))
+    columns.append(("Holds it back", [_holds_back(named, k) for k in range(named.constraints)]))
+    return [Table.of("Budgets and prices", columns)]
 
 
 def _holds_back(named: NamedRecovery, k: int) -> str:
@@ -337,29 +395,22 @@ def _chance(p_value: float) -> str:
     return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
 
 
-def _coefficients(named: NamedRecovery) -> list[Block]:
+def _coefficients(named: NamedRecovery) -> list[Table]:
     """The model's own coefficients with their standard errors; nothing where there are none."""
     found = named.recovery.parameters
     if not np.isfinite(found.standard_errors).any():
         return []
-    limits = _shared_scale(found.estimates, found.intervals)
-    numbers = found.estimates, found.intervals, found.standard_errors.tolist(), found.p_values
-    rows = [
-        Row([name, _bar(estimate, limits, ends), error, _chance(p_value)])
-        for name, estimate, ends, error, p_value in zip(found.names, *numbers, strict=True)
-    ]
+    shown = slice(MOST_FEATURES)
+    limits = bar_scale(found.estimates, found.intervals)
     interval = f"and its {100 * found.confidence:g} % interval"
-    columns = [Column("Coefficient"), Column("Estimate", interval), Column("Standard error")]
-    columns.append(Column("p-value", "if it were 0"))
+    columns = [
+        ("Coefficient", found.names[shown]),
+        (
+            Column("Estimate", interval),
+            Bars(found.estimates[shown], found.intervals[shown], limits),
+        ),
+        ("Standard error", found.standard_errors[shown]),
+        (Column("p-value", "if it were 0"), [_chance(p) for p in found.p_values[shown]]),
+    ]
     note = f"In units of the demonstrator's noise; {found.errors} standard errors."
-    return [Table("Coefficients of the model", columns, rows[:MOST_FEATURES], note)]
-
-
-def _shared_scale(values: np.ndarray, ends: np.ndarray) -> tuple[float, float]:
-    """(left, right) of a scale for these numbers, with room beyond them for an open end."""
-    left, right = scale_of(np.concatenate([values, np.ravel(ends)]))
-    return left, right * (1.3 if np.isposinf(ends).any() else 1.0)
-
-
-def _bar(value: float, limits: tuple[float, float], ends: np.ndarray) -> Bar:
-    return Bar(float(value), limits, low=float(ends[0]), high=float(ends[1]))
+    return [Table.of("Coefficients of the model", columns, note)]

@@ -45,7 +45,7 @@ from tacit.show.page import (
 from tacit.show.quantities import NamedRecovery, state_bars, state_table, weight_tables
 from tacit.show.report import NAMED, capital, character, first_sentences
 from tacit.show.summary import units_sentence
-from tacit.show.tables import Bar, Cell, Column, Row, Table, interval_words, share, short
+from tacit.show.tables import Bars, Cell, Column, Table, interval_words, share, short
 
 MOST_TYPES = 6  # chances of a table, a column each
 
@@ -237,28 +237,26 @@ def _open_headlines(findings: Sequence[Finding]) -> list[Headline]:
 def _membership(found: MixtureRecovery, columns: Mapping[str, np.ndarray]) -> Section:
     """How likely each trajectory is of each type, the least sure first; and groups by type."""
     many, chances = len(found.types), found.membership
-    order = np.argsort(chances.max(axis=1), kind="stable")
+    order = np.argsort(chances.max(axis=1), kind="stable")[:MOST_TRAJECTORIES]
     names = {"number": np.arange(len(chances)), **columns}
     # The table of the run is in the order of fits; its numbers say whose rows they are.
     place = np.argsort(np.asarray(names["number"]), kind="stable")
     told = {n: np.asarray(c)[place] for n, c in names.items() if len(c) == len(chances)}
     told.setdefault("episode", np.arange(len(chances)))
-    extra = [name for name in ("group", "steps", "z_score", "p_value") if name in told]
-    shown = min(many, MOST_TYPES)
-    rows = []
-    for e in order[:MOST_TRAJECTORIES].tolist():
-        bars = [Bar(100.0 * float(chance), (0.0, 100.0)) for chance in chances[e, :shown]]
-        more = [cell(told[name].tolist()[e]) for name in extra]
-        rows.append(Row([str(told["episode"][e]), f"type {int(found.assigned[e])}", *bars, *more]))
-    heads = [Column("Episode"), Column("Type", "the likeliest")]
-    heads += [Column(f"Type {k}", "chance in %") for k in range(shown)]
-    heads += [HEADS[name] for name in extra]
+    shown: list[tuple[str | Column, Sequence[Cell] | np.ndarray | Bars]] = [
+        ("Episode", [str(name) for name in told["episode"][order]]),
+        (Column("Type", "the likeliest"), [f"type {k}" for k in found.assigned[order]]),
+    ]
+    for k in range(min(many, MOST_TYPES)):
+        bars = Bars(100.0 * chances[order, k], limits=(0.0, 100.0))
+        shown.append((Column(f"Type {k}", "chance in %"), bars))
+    for name in ("group", "steps", "z_score", "p_value"):
+        if name in told:
+            shown.append((HEADS[name], [cell(value) for value in told[name][order].tolist()]))
     note = "The least certain stand first. Fits are judged by the likeliest type."
     if len(chances) > MOST_TRAJECTORIES:
         note += f" {MOST_TRAJECTORIES} of {len(chances)} are listed."
-    blocks: list[Block] = [
-        Table("Who is of which type", heads, rows, note, searchable=True, sortable=True)
-    ]
+    blocks: list[Block] = [Table.of("Who is of which type", shown, note, listed=True)]
     if "group" in told:
         blocks.insert(0, _group_table(found, told["group"]))
     unsure = int((chances.max(axis=1) < SURE).sum())
@@ -270,21 +268,23 @@ def _membership(found: MixtureRecovery, columns: Mapping[str, np.ndarray]) -> Se
 
 def _group_table(found: MixtureRecovery, groups: np.ndarray) -> Table:
     """How many trajectories of each group are of each type."""
-    rows = []
-    for name in sorted(set(groups.tolist())):
-        inside = found.membership[groups == name]
-        parts = [Bar(float(one), (0.0, float(len(inside)))) for one in inside.sum(axis=0)]
-        rows.append(Row([str(name), len(inside), *parts[:MOST_TYPES]]))
-    heads = [Column("Group"), Column("Episodes")]
-    heads += [Column(f"Type {k}", "expected") for k in range(min(len(found.types), MOST_TYPES))]
-    return Table("Groups by type", heads, rows, sortable=True)
+    names, sizes = np.unique(groups.astype(str), return_counts=True)
+    expected = [found.membership[groups.astype(str) == name].sum(axis=0) for name in names]
+    columns: list[tuple[str | Column, Sequence[Cell] | np.ndarray | Bars]] = [
+        ("Group", names),
+        ("Episodes", sizes),
+    ]
+    for k in range(min(len(found.types), MOST_TYPES)):
+        bars = Bars([row[k] for row in expected], limits=(0.0, float(sizes.max())))
+        columns.append((Column(f"Type {k}", "expected"), bars))
+    return Table.of("Groups by type", columns)
 
 
 def _part(
     title: str,
     one: str,
     named: Mapping[str, NamedRecovery],
-    blocks: Callable[[NamedRecovery], list[Block]],
+    blocks: Callable[[NamedRecovery], Sequence[Block]],
 ) -> Section:
     """One thing of each of them, chosen by its name."""
     options = [Option((k,), blocks(who)) for k, who in enumerate(named.values())]
@@ -305,12 +305,13 @@ def _guarantees(
     told = [capital(one) for one in found.findings]
     if told and not private:
         blocks.append(Items(told))
-    rows = [
-        Row([name, one.status.value, short(one.certificate.feature_gap, digits=2)])
-        for name, one in several.each.items()
+    each = several.each.values()
+    columns = [
+        (capital(several.one), [*several.each]),
+        ("Status", [one.status.value for one in each]),
+        ("Feature gap", [short(one.certificate.feature_gap, digits=2) for one in each]),
     ]
-    heads = [Column(capital(several.one)), Column("Status"), Column("Feature gap")]
-    blocks.append(Table(f"Each {several.one}", heads, rows))
+    blocks.append(Table.of(f"Each {several.one}", columns))
     for name, one in several.each.items():
         said = [capital(finding) for finding in one.identification.findings]
         if said and not private:

@@ -81,6 +81,12 @@ def scale_of(values: ArrayLike) -> tuple[float, float]:
     return (low, high) if high > low else (0.0, 1.0)
 
 
+def bar_scale(values: ArrayLike, ends: ArrayLike) -> tuple[float, float]:
+    """(left, right) of a scale for numbers and their intervals, with room for an open end."""
+    left, right = scale_of(np.concatenate([np.ravel(values), np.ravel(ends)]))
+    return left, right * (1.3 if np.isposinf(np.asarray(ends)).any() else 1.0)
+
+
 @dataclass(frozen=True)
 class Scale:
     """How the numbers of several tables are printed, so that they can be compared at a glance.
@@ -254,6 +260,33 @@ class Bar:
 Cell = str | float | int | Spread | Bar | None
 
 
+@dataclass(frozen=True, eq=False)
+class Bars:
+    """A column of numbers with bars on one scale.
+
+    Attributes:
+        values: [N]; NaN where there is none.
+        ends: [N, 2] their intervals; None where they have none.
+        limits: (left, right) of the scale; None for one that holds 0 and every number here.
+        unit: what follows a number, such as " %".
+    """
+
+    values: ArrayLike
+    ends: ArrayLike | None = None
+    limits: tuple[float, float] | None = None
+    _: KW_ONLY
+    unit: str = ""
+
+    @property
+    def cells(self) -> list[Cell]:
+        """[N] the cells of the column."""
+        values = np.asarray(self.values, dtype=float).ravel()
+        ends = np.full((len(values), 2), np.nan) if self.ends is None else np.asarray(self.ends)
+        limits = bar_scale(values, ends) if self.limits is None else self.limits
+        known = zip(values.tolist(), ends.astype(float).tolist(), strict=True)
+        return [Bar(x, limits, low=low, high=high, unit=self.unit) for x, (low, high) in known]
+
+
 @dataclass(frozen=True)
 class Column:
     """The head of a column.
@@ -303,6 +336,31 @@ class Table:
     searchable: bool = False
     sortable: bool = False
 
+    @classmethod
+    def of(
+        cls,
+        caption: str,
+        columns: Iterable[tuple[str | Column, Sequence[Cell] | np.ndarray | Bars]],
+        note: str = "",
+        *,
+        listed: bool = False,
+    ) -> Table:
+        """The table of columns: the head of each and what is below it.
+
+        Args:
+            caption: what it shows.
+            columns: the first holds the names of the rows.
+            note: how to read it, below.
+            listed: whether it is a long list, to be searched and sorted.
+        """
+        heads, cells = [], []
+        for head, column in columns:
+            heads.append(Column(head) if isinstance(head, str) else head)
+            column = column.tolist() if isinstance(column, np.ndarray) else column
+            cells.append(column.cells if isinstance(column, Bars) else column)
+        rows = [Row(row) for row in zip(*cells, strict=True)]
+        return cls(caption, heads, rows, note, searchable=listed, sortable=listed)
+
     def __post_init__(self) -> None:
         for index, row in enumerate(self.rows):
             if len(row.cells) != len(self.columns):
@@ -350,6 +408,20 @@ def number_in(cell: Cell) -> float | None:
     return (
         None if number is None or isinstance(number, str) or math.isnan(number) else float(number)
     )
+
+
+def words(cell: Cell) -> str:
+    """A cell as text: a number, and its interval where it has one.
+
+    >>> words(Bar(0.5, (0.0, 1.0), low=0.25, high=float("inf"))), words(None)
+    ('0.5 (0.25 or more)', '–')
+    """
+    if isinstance(cell, str):
+        return cell
+    number = short(number_in(cell))
+    if isinstance(cell, Spread) or (isinstance(cell, Bar) and cell.has_interval):
+        return f"{number} ({cell.range()})"
+    return number
 
 
 def by_state(table: np.ndarray, policy: np.ndarray) -> np.ndarray:

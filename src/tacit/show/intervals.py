@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
+from tacit.errors import InvalidModel
 from tacit.show.canvas import (
     FAINT,
     MUTED,
@@ -22,7 +23,6 @@ from tacit.show.canvas import (
     series_mark,
     styled,
 )
-from tacit.show.grid import limits_of
 from tacit.show.tables import log_ticks, short
 
 MOST_ROWS = 24  # of a chart with a row each
@@ -79,36 +79,6 @@ class Interval:
     high: float
 
 
-@styled()
-def draw_intervals(
-    intervals: Sequence[Interval], axes: Axes, *, limits: tuple[float, float] | None = None
-) -> Axes:
-    """The axes, with a row per number: its interval and its estimate.
-
-    Args:
-        intervals: from top to bottom.
-        axes: what to draw on.
-        limits: of the axis; wide enough for everything finite unless given. An infinite end is an
-            arrow at the edge.
-    """
-    ends = [(i.estimate, i.low, i.high) for i in intervals]
-    finite = [float(x) for row in ends for x in row if np.isfinite(x)]
-    left, right = limits or (min([0.0, *finite]), max(finite, default=1.0) * 1.04 or 1.0)
-    for row, interval in enumerate(intervals):
-        low, high = max(interval.low, left), min(interval.high, right)
-        axes.plot(
-            [low, high], [row, row], color=series_colour(0), lw=5, alpha=0.35, solid_capstyle="butt"
-        )
-        for end, edge, mark in ((interval.low, left, "<"), (interval.high, right, ">")):
-            if np.isinf(end):
-                axes.plot(edge, row, marker=mark, ms=6, color=series_colour(0), clip_on=False)
-        axes.plot(interval.estimate, row, ls="", marker="o", ms=5, color=series_colour(0))
-    axes.set_yticks(range(len(intervals)), [plain(interval.name) for interval in intervals])
-    axes.set_xlim(left, right)
-    tidy_rows(axes, len(intervals))
-    return axes
-
-
 def tidy_rows(axes: Axes, rows: int) -> None:
     """Rows from top to bottom, few numbers, faint upright lines."""
     axes.set_ylim(max(1, rows) - 0.5, -0.5)
@@ -122,32 +92,41 @@ def tidy_rows(axes: Axes, rows: int) -> None:
 def draw_beside(rows: Mapping[str, Sequence[Interval]], axes: Axes | None, label: str) -> Axes:
     """The axes, with intervals of the same name in one row, a mark for each that has it.
 
+    An infinite end is an arrow at the edge.
+
     Args:
         rows: who -> its intervals; what only some have stands for those alone.
         axes: what to draw on; a new figure unless given.
         label: of the numbers.
     """
-    features = list(dict.fromkeys(row.name for each in rows.values() for row in each))
-    if len(features) > MOST_ROWS:
-        label += f" ({MOST_ROWS} of {len(features)})"
-    features = features[:MOST_ROWS]
-    axes = row_axes(axes, len(features), features, each=max(ROW, 0.11 * len(rows)))
+    names = list(dict.fromkeys(row.name for each in rows.values() for row in each))
+    if not names:
+        raise InvalidModel("nothing here was identified, so there is nothing to draw")
+    if len(names) > MOST_ROWS:
+        label += f" ({MOST_ROWS} of {len(names)})"
+    names = names[:MOST_ROWS]
+    axes = row_axes(axes, len(names), names, each=max(ROW, 0.11 * len(rows)))
     every = [(row.estimate, row.low, row.high) for each in rows.values() for row in each]
-    low, high = limits_of([np.array([*every, (0.0, 0.0, 0.0)])])
-    far = high - low  # what has no end leaves the picture
-    for k, (name, each) in enumerate(rows.items()):
-        found = {row.name: row for row in each}
-        shift = 0.6 * ((k + 0.5) / len(rows) - 0.5)
-        places = [i for i, feature in enumerate(features) if feature in found]
-        kept = [found[features[i]] for i in places]
-        middle = np.array([row.estimate for row in kept])
-        ends = np.array([[row.low, row.high] for row in kept]).reshape(-1, 2).T
-        errors = np.nan_to_num(np.abs(np.clip(ends, low - far, high + far) - middle))
-        look = {"color": series_colour(k), "marker": series_mark(k), "ms": 4, "capsize": 0}
-        axes.errorbar(
-            middle, np.array(places) + shift, xerr=errors, ls="", label=plain(name), **look
-        )
-    axes.axvline(0.0, color=MUTED, lw=0.7)
-    axes.legend(**legend_above(len(rows)))
-    axes.set(xlabel=label, xlim=(low - 0.05 * far, high + 0.05 * far))
+    finite = [number for row in every for number in row if np.isfinite(number)]
+    left, right = 1.04 * min([0.0, *finite]), 1.04 * max([0.0, *finite]) or 1.0
+    for k, (who, each) in enumerate(rows.items()):
+        colour, mark = series_colour(k), series_mark(k)
+        for row in each:
+            if row.name not in names:
+                continue
+            y = names.index(row.name) + 0.6 * ((k + 0.5) / len(rows) - 0.5)
+            ends = [max(row.low, left), min(row.high, right)]
+            width = 5 if len(rows) == 1 else 3
+            axes.plot(ends, [y, y], color=colour, lw=width, alpha=0.35, solid_capstyle="butt")
+            for end, edge, arrow in ((row.low, left, "<"), (row.high, right, ">")):
+                if np.isinf(end):
+                    axes.plot(edge, y, marker=arrow, ms=width + 1, color=colour, clip_on=False)
+            axes.plot(row.estimate, y, ls="", marker=mark, ms=5, color=colour, clip_on=False)
+        axes.plot([], [], marker=mark, ms=5, lw=3, color=colour, label=plain(who))
+    axes.set(xlabel=label, xlim=(left, right))
+    tidy_rows(axes, len(names))
+    if left < 0:
+        axes.axvline(0.0, color=MUTED, lw=0.7)
+    if len(rows) > 1:
+        axes.legend(**legend_above(len(rows)))
     return axes
