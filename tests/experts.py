@@ -9,7 +9,7 @@ import numpy as np
 import oracles
 import tacit
 from tacit import MDP, Demonstrations, Features
-from tacit.data import Horizons
+from tacit.data.tally import Horizons
 from tacit.inverse.expectations import Expectations, pull_back
 
 TEMPERATURE, PRICE = 0.0025, 0.05

@@ -9,8 +9,8 @@ from hypothesis import given
 
 import oracles
 from strategies import examples, policies, problems
-from tacit.data import Horizons
 from tacit.data.demonstrations import Demonstrations
+from tacit.data.tally import Horizons
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.simulation import simulate
 from tacit.inverse.expectations import check_task, expectations, pull_back

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import kinds
 import tacit
 from experts import grid, hill_expert
-from tacit.data import EPISODES, Units
+from tacit.data.units import EPISODES, Units
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy.inference import units_of
 

@@ -17,12 +17,17 @@ import pytest
 import tacit
 from tacit.checks import resolution_check
 from tacit.cli import main
-from tacit.data.sources import clusters, hexagons, ingest, read_raster, square_cells
+from tacit.data.sources import LogReader, clusters, hexagons, read_raster, square_cells
 from tacit.data.sources.rasters import Raster
 from tacit.data.sources.times import seconds
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.findings import Kind
 from tacit.inverse.joint.tasks import Task
+
+
+def ingest(log, **options):
+    return LogReader(**options).read(log)
+
 
 STEPS = {"north": (-1, 0), "east": (0, 1), "south": (1, 0), "west": (0, -1), "stay": (0, 0)}
 
@@ -304,7 +309,7 @@ def test_two_names_tell_episodes_apart_that_begin_again_for_each_individual(tmp_
     log.write_text("\n".join(lines) + "\n", encoding="utf-8")
     asked = {"time": "Zeitpunkt", "every": "10min", "x": "Länge", "y": "Breite", "cell": 100.0}
     asked |= {"episode": "Fahrt", "individual": "Tier", "decimal_comma": True}
-    found = tacit.data.sources.ingest(log, **asked)
+    found = ingest(log, **asked)
     seen = found.demonstrations
     assert seen.names.tolist() == ["Kuh 7 1", "Kuh 7 2", "Ochse 1", "Ochse 2"]
     assert seen.individuals.tolist() == ["Kuh 7", "Kuh 7", "Ochse", "Ochse"]
@@ -313,7 +318,7 @@ def test_two_names_tell_episodes_apart_that_begin_again_for_each_individual(tmp_
     text = log.read_text("utf-8").replace("Länge", "east").replace("Breite", "north")
     log.write_text(text, encoding="utf-8")
     with pytest.raises(tacit.InvalidDemonstrations, match="all positions lie in one cell"):
-        tacit.data.sources.ingest(log, **(asked | {"x": "east", "y": "north"}))
+        ingest(log, **(asked | {"x": "east", "y": "north"}))
 
 
 PATIENTS = """patient;date;clinic;grade;given;pain;load

@@ -10,9 +10,14 @@ import pytest
 
 import tacit
 from tacit.cli import main
-from tacit.data.sources import ingest, read_raster
+from tacit.data.sources import LogReader, read_raster
 from tacit.data.sources.rasters import holds_classes
 from tacit.errors import InvalidDemonstrations, InvalidModel
+
+
+def ingest(log, **options):
+    return LogReader(**options).read(log)
+
 
 SIDE, WIDTH = 6, 500.0
 CORNERS = {"metres": (432000.0, 5761000.0), "degrees": (9.1, 51.9)}

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.checks import numbers_of
-from tacit.data import EPISODES, Units
 from tacit.data.demonstrations import Demonstrations
+from tacit.data.units import EPISODES, Units
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inference.numerics import chi_square_tail, coarse, first_largest
 from tacit.inverse.expectations import check_task

@@ -16,8 +16,8 @@ from tacit.checks.reliability import (
     trajectory_fits,
     trip_fits,
 )
-from tacit.data import EPISODES
 from tacit.data.demonstrations import Demonstrations
+from tacit.data.units import EPISODES
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.baselines import RewardOnly
 from tacit.inverse.expectations import check_task

@@ -31,12 +31,6 @@ FEW = 40
 # How much coarser and finer cells are tried.
 FACTOR = 1.5
 NO_TABLES = (".json", ".geojson", ".gpx", ".kml", ".xml", ".yaml", ".shp")
-# Options that say how a log is read.
-READ = (
-    "episode", "time", "every", "state", "x", "y", "cell", "hexagon", "clusters", "action", "group",
-    "individual", "weight", "sampling_weight", "columns", "action_columns", "ends", "origin",
-    "decimal_comma",
-)  # fmt: skip
 # Most columns of a log that are shown where it was not said what they are.
 SHOWN = 40
 
@@ -212,20 +206,19 @@ class Ingest:
 
     def read(self, *, scale: float = 1.0) -> Log:
         """The log, in cells of that many times their width."""
-        from tacit.data.sources import ingest
+        from tacit.data.sources import LogReader
         from tacit.data.sources.roads import on_roads
 
-        options: dict[str, Any] = {name: getattr(self, name) for name in READ}
-        for name in ("cell", "hexagon"):
-            options[name] = None if options[name] is None else options[name] * scale
-        for name in ("columns", "action_columns", "ends"):
-            options[name] = options[name] or ()
-        pairs = (one.partition("=") for one in self.maps or ())
-        maps, classes = {name: path for name, _, path in pairs}, None
-        if self.classes is not None:
-            named = (one.partition("=") for one in self.classes)
-            classes = {name: reference or None for name, _, reference in named}
-        found = ingest(self.log, **options, maps=maps, classes=classes)
+        typed = {one.name: getattr(self, one.name, None) for one in fields(LogReader)}
+        options: dict[str, Any] = {
+            name: value for name, value in typed.items() if value is not None
+        }
+        for name in {"cell", "hexagon"} & {*options}:
+            options[name] *= scale
+        for name in {"maps", "classes"} & {*options}:
+            pairs = (one.partition("=") for one in options[name])
+            options[name] = {key: value or None for key, _, value in pairs}
+        found = LogReader(**options).read(self.log)
         if self.roads is not None:
             return on_roads(found, self.roads, decimal_comma=self.decimal_comma)
         return found if found.features else with_plain_features(found)

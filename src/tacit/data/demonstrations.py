@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tacit.data import repeated, table_columns, weights_of
 from tacit.data.pooling import pooled
 from tacit.data.reading import Reading, read_episodes, read_frame
 from tacit.data.rows import STORED_EXTRAS, Episodes, Frame, joined
+from tacit.data.weights import repeated, weights_of
 from tacit.errors import InvalidDemonstrations
 from tacit.files.arrays import write_arrays
 from tacit.files.atomic import LARGEST, naming
@@ -250,7 +250,33 @@ class Demonstrations:
             actions: names of the actions, likewise.
             first: number of the first episode.
         """
-        return table_columns(self, states, actions, first)
+        import polars
+
+        def named(names: Sequence[str], numbers: np.ndarray) -> npt.ArrayLike:
+            # Polars: NumPy would hold every row's text at the length of the longest.
+            return polars.Series([*names, "-1"])[numbers] if names else numbers  # type: ignore
+
+        episode = self.episode
+        called = self.names is not None and not first and len({*self.names}) == self.episodes
+        columns: dict[str, npt.ArrayLike] = {
+            "episode": named(self.names.tolist(), episode) if called else first + episode,  # type: ignore
+            "step": self.step,
+            "state": named(states, self.states),
+            "action": named(actions, self.actions),
+        }
+        if self.ended.any():
+            columns["ended"] = self.ended[episode]
+        if (self.final_states != -1).any():
+            columns["final_state"] = named(states, self.final_states[episode])
+        if self.partial.any():
+            columns["partial"] = self.partial[episode]
+        if self.groups is not None:
+            columns["group"] = named(self.groups.tolist(), episode)
+        if self.individuals is not None:
+            columns["individual"] = named(self.individuals.tolist(), episode)
+        if self.weights is not None:
+            columns["sampling_weight"] = self.weights
+        return columns
 
     @property
     def episodes(self) -> int:

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.data import positive, weigh
 from tacit.data.rows import (
-    MISSING,
     OPTIONAL,
     ORDINARY,
     ROWS,
@@ -25,6 +23,7 @@ from tacit.data.rows import (
     stored_arrays,
     without_missing,
 )
+from tacit.data.weights import positive, weigh
 from tacit.errors import InvalidDemonstrations, TacitError
 from tacit.files.atomic import LARGEST, read_head
 from tacit.files.columns import TOP, Column, Fault, real, whole
@@ -164,7 +163,7 @@ def _check_names(table: Table) -> list[str]:
 def _labels(column: Column) -> np.ndarray:
     """[N] the numbers, or the place of each row's name; one that is missing is refused."""
     if column.texts is not None:
-        column.refuse([text.casefold() in MISSING for text in column.texts], "integers or names")
+        column.refuse(column.voids, "integers or names")
     return column.labels()
 
 
@@ -194,9 +193,9 @@ class _Names:
         column = column.spelled()
         texts = column.texts or ()
         void = [
-            (text.casefold() in MISSING and text not in self.known)
+            (bool(empty) and text not in self.known)
             or (may_miss and text == "-1" and "-1" not in self.known)
-            for text in texts
+            for text, empty in zip(texts, column.voids, strict=True)
         ]
         found = [None if self.only else whole(text) for text in texts]
         span = f" to {self.most}" if self.most < TOP else ""

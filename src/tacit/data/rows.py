@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 Arguments = dict[str, Any]
 # A frame of somebody else's: Polars, pandas, or a mapping from names to columns.
 Frame = Any
-# Cells that say nothing, in small letters: never a name.
-MISSING = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "-")
 # Columns of a table; those of the second line may be absent.
 ORDINARY = ("episode", "step", "state", "action")
 OPTIONAL = (
@@ -67,7 +65,6 @@ class FrameTable(Table):
         columns: Mapping[str, str],
         *,
         what: str,
-        as_texts: bool = False,
     ) -> None:
         have = [str(name) for name in _column_names(frame, error)]
         for name, column in columns.items():
@@ -81,7 +78,7 @@ class FrameTable(Table):
             if have.count(column) > 1:
                 raise error(f"{what} must have the column {column!r} once; it has several")
         super().__init__(what, error, tuple(columns))
-        self.columns, self._frame, self._as_texts = dict(columns), frame, as_texts
+        self.columns, self._frame = dict(columns), frame
 
     def batches(
         self, columns: Mapping[str, Growing], progress: Progress | None
@@ -89,9 +86,7 @@ class FrameTable(Table):
         """The frame itself, with the columns asked for."""
         import polars
 
-        found = {name: series(self._frame, self.columns[name]) for name in columns}
-        kind = polars.String if self._as_texts else None
-        yield polars.DataFrame({n: one.cast(kind) if kind else one for n, one in found.items()})
+        yield polars.DataFrame({n: series(self._frame, self.columns[n]) for n in columns})
 
 
 def framed(frame: Frame, columns: Mapping[str, str | None], missing: str) -> FrameTable:

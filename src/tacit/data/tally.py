@@ -13,7 +13,6 @@ from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
-from tacit.data import Horizons
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations
 from tacit.model.available import first_unavailable
@@ -36,6 +35,24 @@ _kept: WeakKeyDictionary[Demonstrations, tuple[ref[MDP], dict]] = WeakKeyDiction
 DENSE_GROUPS = 1_000_000
 # Steps looked at in one go: the successor lists of all would not fit for millions.
 AT_ONCE = 1_000_000
+
+
+@dataclass(frozen=True)
+class Horizons:
+    """How many discounted steps trajectories cover, each at most 1 / (1 - discount).
+
+    Attributes:
+        number: E, how many trajectories there are.
+        mean: of the steps covered.
+        square: mean of their squares, for bounds on sums: of an episode that is complete, of the
+            most that it could have taken. Infinite at discount 1, where nothing bounds that.
+        longest: the most that one covers.
+    """
+
+    number: int
+    mean: float
+    square: float
+    longest: float
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

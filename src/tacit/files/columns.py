@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 
 TOP = 2**31 - 1  # states and actions are held in 32 bits: a larger number would wrap round
+# Cells that say nothing, in small letters: never a name.
+MISSING = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "-")
 FLAGS = {"true": True, "false": False, "1": True, "0": False}
 # Rows that are looked at for names nobody knows, and how many of those are shown beside the first.
 STRANGERS, SHOWN = 1000, 5
@@ -92,6 +95,33 @@ class Column:
                 hint += f"; {are}: {', '.join(shown)}{rest}"
             hint += _instead(strange[0], known)
             self.refuse(odd, wanted, hint)
+
+    @cached_property
+    def voids(self) -> np.ndarray:
+        """[T] bool, whether each text says that it is missing."""
+        return np.array([text.casefold() in MISSING for text in self.texts or ()], bool)
+
+    @cached_property
+    def missing(self) -> np.ndarray:
+        """[N] bool, whether each row of a column of texts is missing."""
+        return self.voids[self.values]
+
+    def select(self, rows: np.ndarray) -> Column:
+        """The column of these rows."""
+        return replace(self, values=self.values[rows])
+
+    def measurements(self, *, comma: bool) -> np.ndarray:
+        """[N] numbers of a column of texts, with decimal commas or not; NaN where one is missing.
+
+        A cell that is neither a number nor missing is refused.
+        """
+        numbers = np.array([real(text, comma=comma) for text in self.texts or ()])
+        if (odd := ~np.isfinite(numbers) & ~self.voids).any():
+            text = str(self.cell(int(np.argmax(odd[self.values]))))
+            has_comma = not comma and re.fullmatch(r"[+-]?\d+,\d+", text)
+            hint = f": for decimal commas give --decimal-comma, or write {text.replace(',', '.')}"
+            self.refuse(odd, "a number", hint if has_comma else "")
+        return numbers[self.values]
 
     def spelled(self) -> Column:
         """The same column with its numbers as texts."""

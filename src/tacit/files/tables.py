@@ -103,6 +103,7 @@ class Table:
         texts: Collection[str] = (),
         plain: Collection[str] = (),
         reals: Collection[str] = (),
+        as_texts: bool = False,
         progress: Progress | None = None,
     ) -> dict[str, Column]:
         """The columns by name.
@@ -112,19 +113,31 @@ class Table:
             texts: names of columns that are texts even where every cell is a number.
             plain: names of columns whose numbers must be spelled plainly.
             reals: names of columns that are read as float64 where every cell is a number.
+            as_texts: whether all columns are read as texts, whatever they hold.
             progress: called now and then with what is done and what there is to do.
         """
         growing = {
-            one: Growing(one, is_text=one in texts, is_plain=one in plain, is_real=one in reals)
+            one: Growing(
+                one, is_text=as_texts or one in texts, is_plain=one in plain, is_real=one in reals
+            )
             for one in (self.names if names is None else names)
         }
         rows = 0
         for batch in self.batches(growing, progress):
+            if as_texts:
+                batch = self._spelled(batch)
             for name, column in growing.items():
                 if odd := column.add(batch[name]):
                     raise self.fault(rows + odd[0], odd[1])
             rows += len(batch)
         return {name: column.finish(self.fault) for name, column in growing.items()}
+
+    def _spelled(self, batch: polars.DataFrame) -> polars.DataFrame:
+        """The same with all cells as texts."""
+        import polars
+
+        with readable(Path(self.path)):
+            return batch.with_columns(polars.all().cast(polars.String))
 
     def batches(
         self, columns: Mapping[str, Growing], progress: Progress | None

@@ -13,10 +13,10 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from tacit.data import Units
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.data.tally import tally_of
+from tacit.data.units import Units
 from tacit.engine.backends import DENSE_LIMIT, backend_of
 from tacit.engine.progress import Callback
 from tacit.errors import InvalidModel, not_installed

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.data import Horizons
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, PartitionedDemonstrations
-from tacit.data.tally import Moves, Spread, Tally, once, tally_of
+from tacit.data.tally import Horizons, Moves, Spread, Tally, once, tally_of
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, is_sparse, known_rest

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.data.rows import MISSING
 from tacit.data.sources.discretise import Discretiser
 from tacit.data.sources.gymnasium import action_masks, terminal_states
-from tacit.data.sources.logs import ingest
+from tacit.data.sources.logs import Log, LogReader
 from tacit.data.sources.places import Places, clusters, hexagons, square_cells
+from tacit.data.sources.positions import DEGREES, METRES, is_called
 from tacit.data.sources.rasters import read_raster
 from tacit.data.sources.recordings import from_imitation, from_minari, rollouts
 from tacit.data.sources.times import UNITS, time_stamps
-from tacit.data.sources.tracks import DEGREES, METRES, Log, is_called
 from tacit.errors import InvalidDemonstrations
-from tacit.files.columns import Growing, real, whole
+from tacit.files.columns import MISSING, Growing, real, whole
 from tacit.files.tables import open_table
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ __all__ = [
     "ColumnGuess",
     "Discretiser",
     "Log",
+    "LogReader",
     "Places",
     "action_masks",
     "clusters",
@@ -36,7 +36,6 @@ __all__ = [
     "from_minari",
     "guess_columns",
     "hexagons",
-    "ingest",
     "read_raster",
     "rollouts",
     "square_cells",
@@ -49,7 +48,7 @@ SAMPLE, MOST_COLUMNS = 5000, 4
 MOST_GROUPS = 12
 # Cells across the log, at least and at most.
 FEWEST_ACROSS, MOST_ACROSS = 5, 30
-# What columns are called, by what they are to `ingest`; the earlier the likelier.
+# What columns are called, by what they are to `LogReader`; the earlier the likelier.
 CALLED = {
     "x": "x lon longitude long lng länge laenge longitud east easting",
     "y": "y lat latitude breite latitud north northing",
@@ -74,7 +73,7 @@ class ColumnGuess:
     Attributes:
         holds: of each column: numbers, time stamps, words or nothing.
         first: of each column, the first cell.
-        roles: argument of `ingest` -> names of the columns that seem to be it.
+        roles: attribute of `LogReader` -> names of the columns that seem to be it.
         texts: of each column the first cells, by episode and time; "" where one is missing.
     """
 
@@ -84,7 +83,7 @@ class ColumnGuess:
     texts: Mapping[str, np.ndarray]
 
     def options(self, given: Mapping[str, object]) -> dict[str, str | bool | list[str]]:
-        """Arguments of `ingest` beside those that are given; COLUMN stands for one not found."""
+        """What else to tell a `LogReader`; COLUMN stands for a column that was not found."""
         named = {role: (name,) for role, name in given.items() if isinstance(name, str)}
         named = {role: names for role, names in named.items() if names[0] in self.texts}
         return replace(self, roles={**self.roles, **named})._options(given)

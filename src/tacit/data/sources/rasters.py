@@ -20,6 +20,8 @@ from tacit.files.wording import did_you_mean
 
 # Most whole numbers of a map that are taken for classes where nobody says what they are.
 MOST_CLASSES = 24
+# Most whole numbers of a map that may be codes of classes: those of one byte.
+MOST_CODES = 256
 # Pixels for each of them, at least.
 LEAST_PIXELS = 3
 # Amounts change by small steps from pixel to pixel: less than this share of what numbers in any
@@ -357,3 +359,30 @@ def without_background(values: np.ndarray) -> np.ndarray:
     known = np.isfinite(values)
     lone = known.any() and not known.all() and np.ptp(values[known]) == 0
     return known.astype(np.float64) if lone else values
+
+
+def map_features(
+    name: str, raster: Raster, places: Places, classes: Mapping[str, str | None] | None
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """(Feature -> [S] of a map, the mean over each cell or the share of each class; notes)."""
+    notes = []
+    if not math.isfinite(raster.left):
+        first, last = places.names[0], places.names[-1]
+        notes.append(
+            f"{name} does not say where it lies: it was laid over all cells, {first} to {last}"
+        )
+    if holds_classes(raster.values) if classes is None else name in classes:
+        shares, told = class_shares(raster, name, places, (classes or {}).get(name))
+        return shares, [*notes, told]
+    codes = len(class_codes(raster.values))
+    if classes is None and 2 < codes <= MOST_CODES:
+        notes.append(
+            f"{name} holds {codes} whole numbers, taken for amounts: their mean in each cell "
+            f"(--classes {name} takes them for classes, --classes without names says that they "
+            "are none)"
+        )
+    drawn = without_background(raster.values)
+    if drawn is not raster.values:
+        lone = raster.values[np.isfinite(raster.values)][0]
+        notes.append(f"{name} holds {lone:g} or no value: no value is taken for 0, {lone:g} for 1")
+    return {name: replace(raster, values=drawn).over(places)}, notes

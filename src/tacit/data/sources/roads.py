@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.data import Reals
-from tacit.data.sources.tracks import Log
+from tacit.data.sources.logs import Log
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.tables import open_table
 from tacit.files.wording import natural_order, some
@@ -56,7 +55,7 @@ def on_roads(log: Log, path: str | Path, *, decimal_comma: bool = False) -> Log:
         moves[place] = node[str(ends[row])]
     features = {}
     for name in attributes:
-        values = Reals(decimal_comma)(columns[name])
+        values = columns[name].measurements(comma=decimal_comma)
         columns[name].refuse(~np.isfinite(values[np.unique(columns[name].values)]), "a number")
         features[name] = np.zeros(moves.shape)
         features[name][at, taken] = values

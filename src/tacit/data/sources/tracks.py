@@ -1,42 +1,22 @@
-"""Moments in time become steps, moves between states actions, and both a world."""
+"""Moments in time become steps, and moves between states actions."""
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from tacit.data.demonstrations import Demonstrations
-from tacit.data.sources.places import STAY, Places, clusters, hexagons, square_cells
-from tacit.data.sources.rasters import Raster
+from tacit.data.sources.places import STAY, Places
 from tacit.data.sources.times import duration
-from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.files.wording import did_you_mean
-from tacit.model.mdp import MDP
-from tacit.model.objective import Features
-from tacit.model.transitions import Layout, Successors
+from tacit.errors import InvalidModel
 
-# Names of columns that hold degrees, in small letters.
-DEGREES = (
-    ("lon", "long", "longitude", "lng", "länge", "laenge", "longitud"),
-    ("lat", "latitude", "breite", "latitud"),
-)
-METRES = 111_320.0  # in one degree of latitude, nearly
 # Share of moves beyond a neighbour from which cells or time steps do not suit each other.
 MANY_JUMPS = 0.1
 # Share of a time step by which a moment may miss its step and be called regular.
 LATE = 0.25
 # Share of the rows that counting steps from the row before must keep to be preferred.
 DRIFT = 0.02
-
-
-def is_called(name: str, words: Sequence[str]) -> bool:
-    """Whether a column is called by one of these words, or ends in one, as location-long does."""
-    return re.split(r"[\W_]+", name.casefold())[-1] in words
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,149 +217,3 @@ def infer_actions(
 def _named(codes: np.ndarray, names: Sequence[str]) -> list[str | None]:
     table = [*names, None]
     return [table[code] for code in codes.tolist()]
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Log:
-    """A log as states, moves and features.
-
-    Attributes:
-        demonstrations: the episodes, named after those of the log.
-        layout: names of states and actions, and the grid if there is one.
-        places: the cells that positions fell into; None where the log has states itself.
-        moves: [S, A] where each action leads, -1 where it is not available; None where the log has
-            actions itself, of which nobody knows where they lead.
-        features: name -> [S] what may matter in each state, or [S, A] by action.
-        points: [N, 2] the positions that were used, in units of the cells; empty without positions.
-        notes: sentences on what was done and assumed.
-    """
-
-    demonstrations: Demonstrations
-    layout: Layout
-    places: Places | None = None
-    moves: np.ndarray | None = None
-    features: Mapping[str, np.ndarray] = field(default_factory=dict)
-    points: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
-    notes: tuple[str, ...] = ()
-
-    def mdp(self, discount: float) -> MDP:
-        """The world: moves lead where they lead; actions of the log are counted."""
-        seen = self.demonstrations
-        if self.moves is None:
-            return MDP.from_transitions(
-                seen,
-                discount=discount,
-                n_states=len(self.layout.state_names),
-                n_actions=len(self.layout.action_names),
-            )
-        begins = seen.states[seen.offsets[:-1]][~seen.partial]
-        start = np.bincount(begins, minlength=len(self.moves)) / max(1, len(begins))
-        there = self.moves >= 0
-        lists = Successors(np.where(there, self.moves, 0)[:, :, None], there[:, :, None] * 1.0)
-        return MDP(lists, start, discount, available=there)
-
-    def maps(
-        self, reward: Sequence[str] | None = None, costs: Sequence[Sequence[str]] = ()
-    ) -> Features:
-        """The `Features` of these names; None for a reward of all that no constraint has."""
-        refused = [name for names in costs for name in names]
-        wanted = [*self.features] if reward is None else reward
-        wanted = [n for n in wanted if reward is not None or n not in refused]
-        for name in (*wanted, *refused):
-            if name not in self.features:
-                raise InvalidModel(
-                    f"a feature must be one of {', '.join(self.features) or 'none'}; got {name!r}"
-                    f"{did_you_mean(name, self.features)}"
-                )
-        if not wanted:
-            raise InvalidModel(
-                "a reward must be made of at least one feature; got none: name one that no "
-                "constraint has, or one of them for the reward as well"
-            )
-
-        def stacked(names: Sequence[str]) -> np.ndarray:
-            parts = [self.features[name] for name in names]
-            if len({part.ndim for part in parts}) > 1:  # what the action changes, and what not
-                shape = (*parts[0].shape[:1], len(self.layout.action_names))
-                parts = [np.broadcast_to(p.reshape(len(p), -1), shape) for p in parts]
-            return np.stack(parts, axis=-1)
-
-        return Features(
-            stacked(wanted), [stacked(names) for names in costs], wanted, [[*n] for n in costs]
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Degrees:
-    """How positions are counted: from a corner in metres where they are degrees, else as they are.
-
-    Attributes:
-        origin: x and y of a corner of some cell, as the log counts.
-        scale: metres in a degree to the east and north; None where positions are no degrees.
-    """
-
-    origin: tuple[float, float]
-    scale: np.ndarray | None = None
-
-    @classmethod
-    def found(
-        cls, points: np.ndarray, names: tuple[str, str], origin: tuple[float, float] | None
-    ) -> tuple[Degrees, list[str]]:
-        """What columns of these names hold, and the sentence that says so."""
-        if all(map(is_called, names, reversed(DEGREES))):
-            raise InvalidDemonstrations(
-                f"x must be the column to the east, and y that to the north; got {names[0]} and "
-                f"{names[1]}: give --x {names[1]} --y {names[0]}"
-            )
-        if not all(map(is_called, names, DEGREES)):
-            return cls(origin or (0.0, 0.0)), []
-        most = np.nanmax(np.abs(points), axis=0)
-        if most[1] > 90 or most[0] > 360:
-            raise InvalidDemonstrations(
-                f"{names[0]} and {names[1]} must be degrees; the largest are {most.tolist()}: "
-                "rename the columns if they are metres"
-            )
-        corner = origin or (float(np.nanmin(points[:, 0])), float(np.nanmin(points[:, 1])))
-        middle = math.radians(float(np.nanmean(points[:, 1])))
-        note = (
-            f"{names[0]} and {names[1]} were taken for degrees and became metres to the east and "
-            f"north of ({corner[0]:.6g}, {corner[1]:.6g}): widths of cells are in metres"
-        )
-        return cls(corner, METRES * np.array([math.cos(middle), 1.0])), [note]
-
-    @property
-    def start(self) -> tuple[float, float]:
-        """The origin, as cells count."""
-        return self.origin if self.scale is None else (0.0, 0.0)
-
-    def metres(self, points: np.ndarray) -> np.ndarray:
-        """[N, 2] positions, as cells count."""
-        return points if self.scale is None else (points - self.origin) * self.scale
-
-    def map(self, raster: Raster) -> Raster:
-        """A map, as cells count."""
-        if self.scale is None:
-            return raster
-        return raster.scaled(np.array(self.origin), self.scale)
-
-
-def places_by(
-    points: npt.ArrayLike,
-    given: Mapping[str, float | None],
-    *,
-    origin: tuple[float, float] = (0.0, 0.0),
-    seed: int = 0,
-) -> Places:
-    """The `Places` of the one among cell, hexagon and clusters that has a number."""
-    asked = {name: number for name, number in given.items() if number is not None}
-    if len(asked) != 1:
-        raise InvalidModel(
-            "positions need one of cell, hexagon and clusters: a width, a width, or how many; got "
-            f"{' and '.join(asked) or 'none'}"
-        )
-    [(name, number)] = asked.items()
-    if name == "clusters":
-        return clusters(points, int(number), seed=seed)
-    if name == "hexagon":
-        return hexagons(points, number)
-    return square_cells(points, number, origin=origin)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tacit.data import INDIVIDUALS
 from tacit.data.tally import Scatter
+from tacit.data.units import INDIVIDUALS
 from tacit.engine.backends import side_by_side
 from tacit.engine.kernels import SMALL
 from tacit.engine.kernels.systems import Factors, eliminate_lanes, flow_moments, substitute_lanes

@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from tacit.data import Units
+from tacit.data.units import Units
 from tacit.engine.progress import Callback
 from tacit.inference.boundary import rank_of
 from tacit.inference.gauge import Gauge

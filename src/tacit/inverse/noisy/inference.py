@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.data import EPISODES, INDIVIDUALS, Units
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, PartitionedDemonstrations
 from tacit.data.tally import Scatter
+from tacit.data.units import EPISODES, INDIVIDUALS, Units
 from tacit.inference.gauge import Gauge
 from tacit.inference.numerics import (
     ONE_SIDED,

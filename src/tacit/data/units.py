@@ -1,0 +1,98 @@
+"""Which episodes are independent: those of one individual are not, of each other."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.errors import InvalidDemonstrations
+
+# What episodes are called where nothing is known of who is behind them, and where it is.
+EPISODES, INDIVIDUALS = "trajectories", "individuals"
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """What is independent among episodes: those of one individual are not, of each other.
+
+    Attributes:
+        number: [E] unit of each episode, from 0.
+        called: `INDIVIDUALS`, "groups" or `EPISODES`.
+    """
+
+    number: np.ndarray
+    called: str
+
+    def across(self, member: np.ndarray) -> Units:
+        """The same; the episodes where each group of `member` [E] is one unit by itself."""
+        alone = len({*zip(self.number.tolist(), member.tolist(), strict=True)}) <= member.max() + 1
+        return Units(np.arange(len(member)), EPISODES) if alone else self
+
+    @property
+    def doubt(self) -> str:
+        """What to say of a law that takes all episodes for independent."""
+        told = f", as if all episodes of {self.called} were independent"
+        return "" if self.called == EPISODES else told
+
+    def __len__(self) -> int:
+        return int(self.number.max()) + 1
+
+    def drawn(self, random: np.random.Generator) -> np.ndarray:
+        """The episodes of as many units as there are, drawn with repetition."""
+        if len(self) < 2:
+            raise InvalidDemonstrations(f"resampling needs at least two {self.called}; got one")
+        order, lengths = np.argsort(self.number, kind="stable"), np.bincount(self.number)
+        chosen = random.integers(len(self), size=len(self))
+        ends, long = np.cumsum(lengths)[chosen], lengths[chosen]
+        return order[np.repeat(ends - np.cumsum(long), long) + np.arange(long.sum())]
+
+    def parted(self, member: np.ndarray) -> np.ndarray:
+        """[U] bool, the units with episodes in several of the groups `member` [E]."""
+        first = np.unique(self.number, return_index=True)[1]
+        apart = np.bincount(self.number, weights=member[first][self.number] != member)
+        return np.asarray(apart > 0)
+
+    def dealt(self, member: np.ndarray, random: np.random.Generator) -> np.ndarray:
+        """[E] the groups of the episodes, `member` [E], dealt out again to whole units.
+
+        Groups of a unit that has episodes in several are shuffled within it.
+        """
+        first, parted = np.unique(self.number, return_index=True)[1], self.parted(member)
+        own = member[first]
+        own[~parted] = random.permutation(own[~parted])
+        result = own[self.number]
+        if parted.any():
+            shuffled = np.lexsort((random.random(len(member)), self.number))
+            ordered = np.argsort(self.number, kind="stable")
+            within = parted[self.number[ordered]]
+            result[ordered[within]] = member[shuffled[within]]
+        return result
+
+    def dealing(self, member: np.ndarray, whole: str) -> str:
+        """What `dealt` does, in words; episodes are called `whole`."""
+        if self.called == EPISODES:
+            return f"dealing the {whole} out again"
+        told, parted = f"dealing the {len(self)} {self.called} out again", self.parted(member).sum()
+        if parted == 0:
+            return told
+        within = f"shuffling groups within the {parted} {self.called} that are in several"
+        return within if parted == len(self) else f"{told}, and {within},"
+
+    def least_chance(self, member: np.ndarray) -> float:
+        """The smallest p-value that dealing groups `member` [E] out again can give."""
+        first, parted = np.unique(self.number, return_index=True)[1], self.parted(member)
+        sizes = np.bincount(member[first][~parted])
+        ways = _ways(sizes)
+        for unit in np.flatnonzero(parted):
+            ways *= _ways(np.bincount(member[self.number == unit]))
+        # Groups of the same size may change their names, and nothing else.
+        same = np.unique(sizes[sizes > 0], return_counts=True)[1] if not parted.any() else []
+        return float(np.prod([math.factorial(int(n)) for n in same]) / ways)
+
+
+def _ways(sizes: np.ndarray) -> float:
+    """How many ways there are to deal out groups of these sizes; infinite beyond all numbers."""
+    logarithm = math.lgamma(sizes.sum() + 1.0) - sum(math.lgamma(n + 1.0) for n in sizes)
+    return round(math.exp(logarithm)) if logarithm < 40.0 else math.inf
