@@ -122,7 +122,8 @@ def draw_beside(rows: Mapping[str, Sequence[Interval]], axes: Axes | None, label
                 if np.isinf(end):
                     axes.plot(edge, y, marker=arrow, ms=width + 1, color=colour, clip_on=False)
             axes.plot(row.estimate, y, ls="", marker=mark, ms=5, color=colour, clip_on=False)
-        axes.plot([], [], marker=mark, ms=5, lw=3, color=colour, label=plain(who))
+        if len(rows) > 1:
+            axes.plot([], [], marker=mark, ms=5, lw=3, color=colour, label=plain(who))
     axes.set(xlabel=label, xlim=(left, right))
     tidy_rows(axes, len(names))
     if left < 0:
