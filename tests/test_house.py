@@ -30,7 +30,7 @@ DOORS = re.compile(r"\.(save|load|plot|summary|_repr_html_)$")
 # Slow to load, or not on every machine: imported inside what uses them, or at once in a room that
 # nothing imports before it is needed.
 HEAVY = {"jax", "numba", "highspy", "polars", "matplotlib", "rich", "scipy"}
-OPTIONAL = {"joblib", "jinja2", "tyro", "gymnasium", "minari", "sklearn", "blackjax", "dask"}
+OPTIONAL = {"joblib", "jinja2", "tyro", "gymnasium", "minari", "sklearn", "dask"}
 
 
 def imports_of(node: ast.AST, inside: str = "") -> Iterator[tuple[str, str]]:

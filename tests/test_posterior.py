@@ -8,9 +8,8 @@ from scipy.stats import truncnorm
 import tacit
 from experts import policy_of
 from kinds import told
-from tacit.inverse.doubts import chain_findings, truncated
 from tacit.inverse.findings import Kind
-from tacit.search.sampler import Chains
+from tacit.inverse.posterior import truncated
 
 
 @pytest.fixture(scope="module")
@@ -65,70 +64,7 @@ def test_draws_within_bounds_have_the_law_of_a_cut_normal():
     assert draws[:, 1].mean() == pytest.approx(2.0, abs=0.1)
 
 
-@pytest.mark.study
-def test_chains_on_long_data_give_the_intervals_of_the_recovery(found, task):
-    pytest.importorskip("blackjax")
-    known = found.parameters.with_errors("fisher")
-    after = tacit.checks.posterior(found, sampler="nuts", **task)
-    # Over 3000 effective draws: an end is off by 0.05 standard errors; the cubic term of the
-    # likelihood, which chains see, moves it by about as much. Three times both.
-    gap = np.abs(after.intervals - known.intervals) / known.standard_errors[:, None]
-    assert gap.max() < 0.3
-    assert after.reliable
-    assert after.divergences == 0
-    assert (after.r_hat < 1.01).all()
-    assert (after.effective > 1000).all()
-    assert len(after.draws) == 4000
-    # A belief as sure as the data counts half, as it does in the approximation.
-    name, mean, deviation = found.parameters.names[0], after.means[0], after.deviations[0]
-    believed = {name: (mean + 3.0 * deviation, deviation)}
-    even = tacit.checks.posterior(found, believed, sampler="nuts", **task)
-    assert even.means[0] == pytest.approx(mean + 1.5 * deviation, abs=0.3 * deviation)
-    assert even.deviations[0] == pytest.approx(deviation / np.sqrt(2), rel=0.1)
-
-
-@pytest.mark.study
-def test_chains_know_the_law_of_one_coefficient_at_its_bound():
-    pytest.importorskip("blackjax")
-    # Two states, of which the second pays; the expert does not care. The law of the coefficient,
-    # cut at 0, is integrated on a grid.
-    mdp = tacit.MDP([[[1, 0], [0, 1]], [[1, 0], [0, 1]]], [0.5, 0.5], 0.5)
-    features = tacit.Features([[0.0], [1.0]])
-    seen = tacit.simulate(mdp, np.full((2, 2), 0.5), trajectories=20, steps=5, seed=0)
-    found = tacit.Likelihood().fit(mdp, features, seen, throw=False)
-    task = {"mdp": mdp, "features": features, "demonstrations": seen}
-    after = tacit.checks.posterior(found, sampler="nuts", seed=3, **task)
-    grid = np.linspace(0.0, 3.0, 3001)
-    counts = seen.counts(mdp).sum(axis=0)
-    # Both states lead alike, so that only what the next state pays tells the actions apart.
-    log = counts[1] * 0.5 * grid - counts.sum() * np.log1p(np.exp(0.5 * grid))
-    weights = np.exp(log - log.max())
-    below = np.cumsum(weights) / weights.sum()
-    for share in (0.05, 0.5, 0.95):  # 1000 effective draws, four standard errors
-        assert (after.draws[:, 0] <= grid[below.searchsorted(share)]).mean() == pytest.approx(
-            share, abs=0.06
-        )
-
-
-def test_chains_that_went_wrong_are_said_to_have(found):
-    draws = np.zeros((4, 10, 2))
-    fine = Chains(draws, np.array([1.0, 1.001]), np.array([900.0, 2000.0]), 0)
-    assert chain_findings(fine, ("a", "b")) == ()
-    wrong = Chains(draws, np.array([1.0, 1.3]), np.array([20.0, 2000.0]), 4)
-    said = chain_findings(wrong, ("a", "b"))
-    assert [one.kind for one in said] == [Kind.NOT_CONVERGED] * 3
-    assert [one.about.number for one in said] == [1.3, 20.0, 4.0]
-    assert tacit.checks.posterior(found).reliable
-
-
-def test_bad_requests_are_one_line(found, task):
-    with pytest.raises(tacit.InvalidModel, match="sampler must be"):
-        tacit.checks.posterior(found, sampler="gibbs")
-    with pytest.raises(tacit.InvalidModel, match="needs mdp="):
-        tacit.checks.posterior(found, sampler="nuts")
-    fewer = {**task, "demonstrations": task["demonstrations"].select(np.arange(3))}
-    with pytest.raises(tacit.InvalidModel, match=r"blackjax|made from"):
-        tacit.checks.posterior(found, sampler="nuts", **fewer)
+def test_bad_requests_are_one_line(found):
     with pytest.raises(tacit.InvalidModel, match="names are"):
         tacit.checks.posterior(found, {"nothing": (1.0, 1.0)})
     for pair in ((1.0, 0.0), (1.0, 1e-320), (1e308, 1.0), (np.nan, 1.0)):

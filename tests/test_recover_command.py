@@ -362,7 +362,6 @@ def test_a_belief_is_weighed_against_the_data(folder, tmp_path, capsys):
         shown = capsys.readouterr().err
         assert complaint in shown
         assert shown.count("\n") == 1
-    assert main(["recover", str(folder), *words, "--sampler", "nuts"]) == 2
 
 
 def test_the_answer_is_told_before_anything_is_drawn(folder, tmp_path, capsys, monkeypatch):

@@ -204,7 +204,6 @@ def test_what_trips_do_not_answer_is_refused(problem, tmp_path, capsys):
     for option in (
         ["--estimator", "convex"],
         ["--cautious"],
-        ["--sampler", "nuts", "--belief", str(tmp_path / "belief.toml")],
     ):
         code = main(["recover", str(tmp_path / "trips"), "--out", str(tmp_path / "r"), *option])
         assert code == 2

@@ -64,9 +64,5 @@ def optional(module: str, needs: str, extra: str, error: type[TacitError] = Inva
     try:
         return import_module(module)
     except ImportError:
-        raise error(f"{needs}, {not_installed(extra)}") from None
-
-
-def not_installed(extra: str) -> str:
-    """The end of a sentence on a module that is missing: how this extra of tacit is installed."""
-    return f"which is not installed: pip install '.[{extra}]' in a copy of tacit's repository"
+        install = f"pip install '.[{extra}]' in a copy of tacit's repository"
+        raise error(f"{needs}, which is not installed: {install}") from None

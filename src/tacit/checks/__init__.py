@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from tacit.checks.reliability import dynamics_uncertainty, trajectory_fits
     from tacit.checks.response import Response, elasticities, reroute
     from tacit.checks.untaken import UntakenActions, untaken_actions
-    from tacit.inverse.bootstrap import posterior
-    from tacit.inverse.doubts import Posterior
     from tacit.inverse.joint.goals import link_size
+    from tacit.inverse.posterior import Posterior, posterior
 
 __all__ = [
     "Alternative",

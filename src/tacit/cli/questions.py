@@ -36,14 +36,10 @@ class Questions:
     """with --by: also fit all groups with the same cost weights, or with all weights the same"""
     belief: Annotated[Optional[Path], shown_default("none")] = None
     """TOML file of a prior belief: a mean and a standard deviation for each coefficient in it"""
-    sampler: Literal["laplace", "nuts"] = "laplace"
-    """with --belief: laplace takes the likelihood for quadratic at its maximum, nuts samples it"""
     cautious: bool = False
     """also give the objective that keeps within every budget the demonstrations leave possible"""
 
     def __post_init__(self) -> None:
-        if self.sampler != "laplace" and self.belief is None:
-            raise InvalidModel("sampler is for --belief; got it alone (an empty file is none)")
         if not 0.0 <= self.holdout < 1.0:
             raise InvalidModel(f"holdout must be in [0, 1); got {self.holdout}")
         for discount in self.discount_grid or ():
@@ -74,10 +70,6 @@ def check_answerable(questions: Questions, problem: Problem, estimator: Estimato
     elif reason := _reason_for_optimal(questions, problem, estimator):
         raise InvalidDemonstrations(reason)
     _check_data(questions, problem)
-    if questions.sampler == "nuts":
-        from tacit.inverse.bootstrap import check_sampler
-
-        check_sampler(problem.mdp)
 
 
 def _check_trips(questions: Questions, estimator: Estimator | None) -> None:
@@ -87,7 +79,6 @@ def _check_trips(questions: Questions, estimator: Estimator | None) -> None:
     other = not isinstance(estimator, Likelihood | None)
     for option, is_given, reason in (
         ("--estimator", other, "likelihood is the one estimator of trips"),
-        ("--sampler", questions.sampler != "laplace", "laplace is the one sampler of trips"),
         ("--cautious", questions.cautious, "a goal has its own budget; recover one goal's trips"),
     ):
         if is_given:
@@ -224,15 +215,7 @@ def _answers(
         )
     if questions.belief is not None:
         belief = read_belief(questions.belief, problem)
-        answers["posterior"] = lambda: checks.posterior(
-            recovery,
-            belief,
-            seed=seed,
-            sampler=questions.sampler,
-            mdp=problem.mdp,
-            features=problem.features,
-            demonstrations=problem.seen,
-        )
+        answers["posterior"] = lambda: checks.posterior(recovery, belief, seed=seed)
     if questions.cautious:
         answers["cautious"] = lambda: cautious_answer(recovery, problem.mdp, problem.features)
     return answers

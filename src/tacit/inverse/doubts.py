@@ -1,4 +1,4 @@
-"""What is known about a constraint, as a set, and what is believed about coefficients, as a law.
+"""What is known about a constraint, as a set.
 
 A policy that spends f [D] of the features of a constraint keeps a row (w, b) [D + 1] where
 w . f <= b. One that keeps several rows keeps all their mixtures: a set of rows is kept where the
@@ -9,15 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.optimal.questions import Questions
-
-if TYPE_CHECKING:
-    from tacit.search.sampler import Chains
 
 # Most features of a constraint for which all corners of a box are listed; beyond, its lower ends
 # alone make a simplex, with one corner a feature.
@@ -165,121 +160,3 @@ def spread_directions(size: int) -> tuple[np.ndarray, float]:
     cube = np.array(list(product((-1.0, 1.0), repeat=size))) / np.sqrt(size)
     sides = np.concatenate([cross, cube])
     return sides, float(-1.0 / ConvexHull(sides).equations[:, -1].max())
-
-
-# Draws of a posterior, and those before that forget where it began.
-POSTERIOR_DRAWS, FORGOTTEN = 4000, 200
-# Chains agree where their potential scale reduction is below this, and say enough about the ends of
-# intervals where they are worth so many independent draws.
-AGREED, ENOUGH = 1.01, 400.0
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Posterior:
-    """What is believed about the coefficients after the demonstrations.
-
-    Attributes:
-        names: [P] of the coefficients, as in `recovery.parameters`.
-        means: [P].
-        deviations: [P] posterior standard deviations.
-        intervals: [P, 2] between the tails of equal size.
-        draws: [N, P] from the posterior; by Laplace's approximation independent or nearly so, by
-            NUTS of all chains, one after the other.
-        prior: [P, 2] mean and standard deviation believed before; NaN and infinite without any.
-        confidence: of the intervals.
-        sampler: "laplace" or "nuts".
-        r_hat: [P] potential scale reduction, 1 where all halves of all chains agree; NaN without
-            chains, as the next.
-        effective: [P] independent draws that those of the chains are worth.
-        divergences: steps at which the sampler lost its way; 0 without one.
-        reliable: whether the three are as they should be.
-        findings: what it rests on.
-    """
-
-    names: tuple[str, ...]
-    means: np.ndarray
-    deviations: np.ndarray
-    intervals: np.ndarray
-    draws: np.ndarray
-    prior: np.ndarray
-    confidence: float
-    sampler: str
-    r_hat: np.ndarray
-    effective: np.ndarray
-    divergences: int
-    reliable: bool
-    findings: tuple[Finding, ...] = ()
-
-    @property
-    def sentences(self) -> tuple[Finding, ...]:
-        """What to know about it, what is wrong first."""
-        return self.findings
-
-    @property
-    def columns(self) -> dict[str, list[str] | np.ndarray]:
-        """The same as a table, a row for each coefficient."""
-        found: dict[str, list[str] | np.ndarray] = {
-            "coefficient": [*self.names],
-            "mean": self.means,
-            "deviation": self.deviations,
-            "from": self.intervals[:, 0],
-            "to": self.intervals[:, 1],
-            "believed before": self.prior[:, 0],
-            "give or take": self.prior[:, 1],
-        }
-        if self.sampler == "nuts":
-            found |= {"R-hat": self.r_hat, "effective draws": self.effective}
-        return found
-
-    @property
-    def text(self) -> str:
-        """A line for each coefficient."""
-        rows = zip(self.names, self.means, self.deviations, self.intervals, strict=True)
-        wide = max(len(name) for name in self.names)
-        head = f"believed of the coefficients, {self.confidence:.0%} of it between the ends:"
-        return "\n".join(
-            [head]
-            + [f"  {n:<{wide}}  {m:.4g} ± {d:.2g}  [{e[0]:.4g}, {e[1]:.4g}]" for n, m, d, e in rows]
-        )
-
-    def __str__(self) -> str:
-        return self.text
-
-
-def chain_findings(chains: Chains, names: tuple[str, ...]) -> tuple[Finding, ...]:
-    """What is wrong with the draws."""
-    found, rate = [], float(chains.divergences) / chains.draws[..., 0].size
-    worst, least = int(np.argmax(chains.r_hat)), int(np.argmin(chains.effective))
-    if not chains.r_hat[worst] < AGREED:
-        said = f"The chains do not agree about {names[worst]}: R-hat {chains.r_hat[worst]:.3f}, "
-        said += f"where {AGREED:g} would do. Do not trust the draws."
-        found.append(Finding(said, Kind.NOT_CONVERGED, number=float(chains.r_hat[worst])))
-    if not chains.effective[least] >= ENOUGH:
-        said = f"The draws of {names[least]} are worth {chains.effective[least]:.0f} independent "
-        said += f"ones, fewer than the {ENOUGH:.0f} that intervals need."
-        found.append(Finding(said, Kind.NOT_CONVERGED, number=float(chains.effective[least])))
-    if chains.divergences:
-        said = f"{rate:.2%} of the sampler's steps diverged: a part of the law may be missing."
-        found.append(Finding(said, Kind.NOT_CONVERGED, number=float(chains.divergences)))
-    return tuple(found)
-
-
-def truncated(
-    rng: np.random.Generator, mean: np.ndarray, precision: np.ndarray, lower: np.ndarray
-) -> np.ndarray:
-    """[N, P] draws of a normal law cut at its lower bounds [P], coordinate by coordinate."""
-    from scipy.special import ndtr, ndtri
-
-    x = np.maximum(mean, np.where(np.isfinite(lower), lower, mean))
-    spread = 1.0 / np.sqrt(np.diagonal(precision))
-    draws = np.empty((POSTERIOR_DRAWS, len(mean)))
-    for i in range(-FORGOTTEN, POSTERIOR_DRAWS):
-        for j in range(len(mean)):
-            rest = precision[j] @ (x - mean) - precision[j, j] * (x[j] - mean[j])
-            middle = mean[j] - rest / precision[j, j]
-            # The upper tail, which keeps its digits far from the middle.
-            most = ndtr((middle - lower[j]) / spread[j]) if np.isfinite(lower[j]) else 1.0
-            x[j] = middle - spread[j] * ndtri(max(rng.uniform() * most, 1e-300))
-            x[j] = max(x[j], lower[j])
-        draws[max(i, 0)] = x
-    return draws
