@@ -17,7 +17,7 @@ from tacit.engine.backends import backend_of
 from tacit.folders.runs import Run
 from tacit.inverse.expectations import pull_back
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.noisy.boltzmann import loss_of, refit
+from tacit.inverse.noisy.boltzmann import LARGEST, is_boundless, loss_of, refit
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import Steps, coordinates
 from tacit.inverse.recovery import RecoveryStatus
@@ -461,6 +461,47 @@ def test_an_expert_without_noise_has_no_blown_up_numbers(name):
     likely = recovery.solution.policy[np.arange(len(chosen)), chosen]
     assert (likely[visited] > 0.45).all()  # a tie in the corner cannot be broken
     recovery.summary()
+
+
+def constrained_optimum():
+    """The optimum within a budget, which mixes two actions in one state, and what it does."""
+    world = tacit.worlds.random(0, states=12, actions=3, constraints=1, features=3, tightness=0.5)
+    policy = tacit.solve(world.mdp, world.truth).policy
+    assert ((policy > 0).sum(axis=1) > 1).sum() == 1
+    return world, tacit.simulate(world.mdp, policy, trajectories=40, steps=50, seed=0)
+
+
+def test_one_mixed_choice_among_certain_ones_gives_no_maximum():
+    # Twice the parameters change the mixture: the way to infinity keeps that one sum as it is.
+    world, seen = constrained_optimum()
+    steps = Steps.of(world.mdp, coordinates(world.mdp, world.features), seen)
+    full = steps.fit(Likelihood())
+    x = full.point.x
+    larger = refit(world.mdp, full, lower=np.where(x > 1.0, 4.0 * x, 0.0))
+    assert full.converged
+    assert loss_of(world.mdp, full, larger.point.x) < full.point.loss + 1e-6  # of 55 nats
+    found = fit(seen, world)
+    assert found.status is RecoveryStatus.EXPERT_DETERMINISTIC
+    assert np.isnan(found.identification.reward_standard_errors).all()
+    assert not says(found, "trade off freely")  # no direction is blind, but the errors are endless
+    assert found.identification.active.all()  # without the constraint it is 100 nats less likely
+    batch = tacit.many.recover_many(world.mdp, world.features, [seen], estimator=Likelihood())
+    assert batch.deterministic.all()
+
+
+def test_a_direction_of_which_nothing_is_known_leads_to_no_infinite_maximum():
+    bent = 10.0 * np.outer([1.0, -1.0], [1.0, -1.0])  # only the difference is known
+    given = {"lower": np.zeros(2), "upper": np.full(2, LARGEST), "curvature": bent}
+    assert not is_boundless(
+        lambda x: 5.0 * (x[0] - x[1] - 0.5) ** 2, np.array([10.5, 10.0]), **given, threshold=1e-3
+    )
+    # The same, but that small ones are unlikely: two that grow together, and no maximum.
+    assert is_boundless(
+        lambda x: 5.0 * (x[0] - x[1] - 0.5) ** 2 + np.exp(-x.sum()),
+        np.array([10.5, 10.0]),
+        **given,
+        threshold=1e-3,
+    )
 
 
 def lava_world() -> tuple[MDP, Features]:

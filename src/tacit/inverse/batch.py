@@ -225,12 +225,12 @@ def searched(
 ) -> Batch:
     """The `Batch` of these problems, with a ridge on those whose best parameters are infinite."""
     steps = isinstance(estimator, Likelihood)
-    found = search_many(backend, problem, start, len(problem.target), told=told, **settings)
-    total = np.abs(found.x).max(axis=1, initial=0.0)
-    boundless = (total > 1.0) & (found.doubled < (SEEN if steps else VISIBLE))
+    given = {"visible": SEEN if steps else VISIBLE, "told": told, **settings}
+    found = search_many(backend, problem, start, len(problem.target), **given)
+    boundless = found.boundless.copy()  # a ridge takes nothing back
     if boundless.any() and not problem.ridge.any():
         rows = np.flatnonzero(boundless)
-        ridge = np.zeros((len(total), len(problem.ridge)))
+        ridge = np.zeros((len(boundless), len(problem.ridge)))
         ridge[rows] = RESCUE * (1.0 if steps else problem.scale)
         problem = problem._replace(ridge=ridge)
         begin = Start(start.initial, found.x, found.values)

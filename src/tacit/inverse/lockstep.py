@@ -11,6 +11,7 @@ import numpy as np
 
 from tacit.engine import each, told_of_workers
 from tacit.engine.backends import Array, Backend, compiled_in_double, placed, this_device
+from tacit.inverse.noisy.boltzmann import DEAR, outward_step
 from tacit.search import minimise, smooth_dual
 from tacit.search.operators import Matrices
 from tacit.search.smooth_dual import Dual, loss_error
@@ -31,7 +32,7 @@ class Found(NamedTuple):
     spent: Array  # [N, D] discounted sums of the tables from the initial states
     values: Array  # [N, S]
     residual: Array  # [N] Bellman residual left
-    doubled: Array  # [N] what twice the parameters would add to the loss, the ridge not counted
+    boundless: Array  # [N] bool, see `is_boundless`
     steps: Array  # [N] evaluations
 
 
@@ -58,6 +59,7 @@ def search_here(
     *,
     tolerance: float,
     max_steps: int,
+    visible: float = 0.0,
     chunk: int | None = None,
     told: Told = lambda done: None,
 ) -> Found:
@@ -70,15 +72,17 @@ def search_here(
         count: N.
         tolerance: of every search.
         max_steps: likewise.
+        visible: loss that larger parameters must cost; 0 where that is not asked.
         chunk: problems at once; None takes as many as fit.
         told: called with the number of problems done.
     """
     parts = []
+    settings = {"tolerance": tolerance, "max_steps": max_steps, "visible": visible}
     if backend.arrays is np:  # a large model on a CPU: one problem fills the machine
         for n in range(count):
             one, dual, begin = some_of(backend, problem, start, n)
             alone = smooth_dual.DualProblem(one, dual, begin.values)
-            parts.append(_found(alone, dual, begin, 1, tolerance, max_steps))
+            parts.append(_found(alone, dual, begin, 1, **settings))
             told(n + 1)
         return _joined(parts, count)
     together = this_device().accelerator
@@ -92,7 +96,7 @@ def search_here(
         rows = np.minimum(np.arange(first, first + chunk), count - 1)
         some, dual, begin = some_of(backend, problem, start, rows)
         many = DualProblems(some, dual, begin, chunk, together=together)
-        parts.append(_found(many, dual, begin, used, tolerance, max_steps))
+        parts.append(_found(many, dual, begin, used, **settings))
         told(first + used)
     return _joined(parts, count)
 
@@ -192,7 +196,14 @@ class DualProblems:
 
 
 def _found(
-    problem: Any, dual: Dual, start: Start, count: int, tolerance: float, max_steps: int
+    problem: Any,
+    dual: Dual,
+    start: Start,
+    count: int,
+    *,
+    tolerance: float,
+    max_steps: int,
+    visible: float,
 ) -> Found:
     """Where the searches of the first `count` problems end."""
     rows = np.arange(count)
@@ -200,9 +211,7 @@ def _found(
     end = minimise.minimise(problem, begun, tolerance=tolerance, max_steps=max_steps)
     assert end.point is not None
     x, loss = end.z, end.point.loss
-    precision = np.full(count, tolerance)
-    twice = problem.at(2.0 * x, rows, end.point, precision).loss
-    ridge = (0.5 * minimise.of(dual.ridge, rows) * x * x).sum(axis=1)
+    boundless = _boundless(problem, dual, end, rows, tolerance, visible)
     detail = end.point.detail
     kept = detail.kept if isinstance(detail, Details) else detail
     values, slopes, residual = (
@@ -217,9 +226,44 @@ def _found(
         spent=(slopes @ initial[:, :, None])[:, :, 0],
         values=values,
         residual=residual,
-        doubled=(twice - 4.0 * ridge) - (loss - ridge),
+        boundless=boundless,
         steps=end.evaluations,
     )
+
+
+def _boundless(
+    problem: Any,
+    dual: Dual,
+    end: minimise.Search,
+    rows: np.ndarray,
+    tolerance: float,
+    visible: float,
+) -> np.ndarray:
+    """[N] bool, for which of these problems `is_boundless` would be true."""
+    x, near = end.z, end.point
+    assert near is not None
+    assert isinstance(near.curvature, Matrices)
+
+    def added(places: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """[n] what these places of some problems add to the loss, the ridge not counted."""
+        there = problem.at(places, rows, near, np.full(len(rows), tolerance)).loss
+        ridge = 0.5 * minimise.of(dual.ridge, rows) * (places**2 - x[rows] ** 2)
+        return (there - near.loss[rows]) - ridge.sum(axis=1)
+
+    boundless, curvature = np.zeros(len(rows), bool), near.curvature.values[: len(rows)]
+    step = outward_step(x[rows], curvature)
+    rise = (step[:, None, :] @ curvature @ step[:, :, None])[:, 0, 0]
+    large = np.abs(x[rows]).max(axis=1, initial=0.0) > 1.0
+    some = np.flatnonzero(large & (rise <= DEAR * visible))
+    if some.size:
+        boundless[some] = added(2.0 * x[some], some) < visible
+    some = some[~boundless[some]]
+    if some.size:
+        ahead, alone = x[some] + step[some], step[some]
+        with np.errstate(invalid="ignore"):  # at discount 1 both may be infinite: nothing is seen
+            seen = np.abs(added(alone, some) - added(0.0 * alone, some)) >= visible
+        boundless[some] = (added(ahead, some) < visible) & seen
+    return boundless
 
 
 def _evaluate_each(

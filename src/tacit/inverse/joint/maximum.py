@@ -17,7 +17,7 @@ from tacit.inverse.joint.goals import Worlds
 from tacit.inverse.joint.stack import posed
 from tacit.inverse.joint.trips import Journeys
 from tacit.inverse.noisy.activity import bounded
-from tacit.inverse.noisy.boltzmann import LARGEST, NOWHERE, RESCUE, Fit
+from tacit.inverse.noisy.boltzmann import LARGEST, NOWHERE, RESCUE, Fit, is_boundless
 from tacit.inverse.noisy.evidence import VISIBLE, Evidence
 from tacit.inverse.noisy.inference import STEPS, Errors, undecided
 from tacit.inverse.noisy.known import Bounds
@@ -197,13 +197,16 @@ class Likelihoods:
         return self.fit(x, lower, np.where(which, value, problem.upper))
 
     def boundless(self, found: Found) -> bool:
-        """Whether twice the parameters explain the trips as well: no noise is seen."""
-        x, problem = found.fitted.point.x, found.fitted.problem
-        step = np.clip(2.0 * x, problem.lower, problem.upper) - x  # what its bounds allow of it
-        # Doubling costs half of this where the loss is a parabola: no need to look.
-        if not np.abs(step).max(initial=0.0) > 1.0 or step @ found.sums.curvature @ step > 1.0:
-            return False
-        return self.at(x + step, self.all).loss - found.sums.loss < VISIBLE
+        """Whether larger parameters explain the trips as well: no noise is seen."""
+        x, problem, sums = found.fitted.point.x, found.fitted.problem, found.sums
+        return is_boundless(
+            lambda place: sums.loss if place is x else self.at(place, self.all).loss,
+            x,
+            lower=problem.lower,
+            upper=problem.upper,
+            curvature=sums.curvature,
+            threshold=VISIBLE,
+        )
 
     def limits(self, found: Found) -> np.ndarray:
         """[D] `lower_limits` of costs that were never incurred, and of some rewards of free sign.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -17,6 +19,7 @@ from tacit.inverse.sets import unmeasured
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, coefficient_names
 from tacit.search.minimise import Stage
+from tacit.search.operators import Matrices
 from tacit.search.smooth_dual import (
     Dual,
     Point,
@@ -43,6 +46,9 @@ SILENT = 1e-20
 
 # A search that has come this far without an end (in nats a step) is after an infinite parameter.
 FAR = 30.0
+
+# A step whose loss would rise by half as many thresholds, were it a parabola, is not flat.
+DEAR = 1e3
 
 Amount = TypeVar("Amount", float, np.ndarray)
 # Pull towards 0 taken when the demonstrations alone determine no finite parameters.
@@ -233,19 +239,57 @@ def loss_of(mdp: MDP, fitted: Fit, x: np.ndarray) -> float:
 
 
 def looks_deterministic(mdp: MDP, fitted: Fit, threshold: float) -> bool:
-    """Whether twice the parameters explain the expert as well: its noise is too small to see.
+    """Whether larger parameters explain the expert as well: its noise is too small to see."""
+    problem, point = fitted.problem, fitted.point
+    loss = partial(loss_of, mdp, fitted)
+    bounds = {"lower": problem.lower, "upper": problem.upper}
+    return is_boundless(loss, point.x, **bounds, curvature=point.curvature, threshold=threshold)
+
+
+def is_boundless(
+    loss: Callable[[np.ndarray], float],
+    x: np.ndarray,
+    *,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    curvature: np.ndarray,
+    threshold: float,
+) -> bool:
+    """Whether the minimum at x [D] is an infinite one: the loss is flat along larger parameters.
 
     At a proper optimum doubling costs half the parameters' own information; an expert without noise
-    sends the scale to infinity, along which the loss is flat.
+    sends the scale to infinity, along which the loss is flat. Where all but a few choices are
+    certain, those few stay as they are meanwhile (`outward_step`).
     """
-    x, moving = fitted.point.x, fitted.problem.upper > fitted.problem.lower
-    if not np.abs(x[moving]).max(initial=0.0) > 1.0:  # a parameter that is given runs nowhere
+    moving = upper > lower  # a parameter that is given runs nowhere
+    if not np.abs(x[moving]).max(initial=0.0) > 1.0:
         return False
-    upper = np.where(fitted.problem.upper < LARGEST, fitted.problem.upper, np.inf)
-    twice = np.clip(np.where(moving, 2.0, 1.0) * x, fitted.problem.lower, upper)
-    if not np.abs(twice - x).max(initial=0.0) > 1.0:  # its bounds keep it here
+    upper = np.where(upper < LARGEST, upper, np.inf)
+    step = np.clip(np.where(moving, 2.0, 1.0) * x, lower, upper) - x
+    if not np.abs(step).max(initial=0.0) > 1.0:  # its bounds keep it here
         return False
-    return loss_of(mdp, fitted, twice) - loss_of(mdp, fitted, x) < threshold
+    bent = outward_step(step[None], curvature[None])[0]
+    if bent @ curvature @ bent > DEAR * threshold:  # no need to look
+        return False
+    here = loss(x)
+    if loss(x + step) - here < threshold:
+        return True
+    if not loss(np.clip(x + bent, lower, upper)) - here < threshold:
+        return False
+    # A direction of which nothing is known is as flat from 0.
+    return abs(loss(bent) - loss(np.zeros(len(x)))) >= threshold
+
+
+def outward_step(step: np.ndarray, curvature: np.ndarray) -> np.ndarray:
+    """[N, D] steps [N, D] bent to where curvatures [N, D, D] see least of them.
+
+    Every coordinate goes at least half of its way. Two actions that are taken equally often, by an
+    expert whose other choices are certain, pin down one sum of large parameters: to double that sum
+    would be dear, and parameters may run off to infinity beside it.
+    """
+    slope = (curvature @ step[:, :, None])[:, :, 0]
+    leeway = 0.5 * np.abs(step)
+    return step + Matrices(curvature).bounded_step(slope, -leeway, leeway)
 
 
 def rescued(

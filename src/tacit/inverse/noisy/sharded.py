@@ -20,7 +20,7 @@ from tacit.engine.backends.sharded import Sharded
 from tacit.errors import InvalidModel, NotConverged
 from tacit.inference.gauge import Gauge
 from tacit.inverse.noisy import check_plain
-from tacit.inverse.noisy.boltzmann import FAR, LARGEST, RESCUE, Fit
+from tacit.inverse.noisy.boltzmann import FAR, LARGEST, RESCUE, Fit, is_boundless
 from tacit.inverse.noisy.convex import VISIBLE, Convex
 from tacit.inverse.noisy.evidence import VISIBLE as VISIBLE_STEPS
 from tacit.inverse.noisy.inference import inverse_information, row_errors
@@ -145,10 +145,11 @@ def _fitted(
         return float(loss_at(mdp.backend, bare, x, plain.point.values, chosen.tolerance))
 
     plain = sought(problem, np.zeros(len(problem.target)), mdp.zeros())
-    x, likely = plain.point.x, isinstance(chosen, Likelihood)
+    point, x, likely = plain.point, plain.point.x, isinstance(chosen, Likelihood)
     furthest = np.abs(x).max(initial=0.0)
     visible = VISIBLE_STEPS if likely else VISIBLE
-    flat = furthest > 1.0 and loss(2.0 * x) - loss(x) < visible
+    bounds, bent = {"lower": problem.lower, "upper": problem.upper}, np.asarray(point.curvature)
+    flat = is_boundless(loss, x, **bounds, curvature=bent, threshold=visible)
     if problem.ridge.any() or not (flat if converged(plain) else furthest > FAR):
         return plain, {"converged": converged(plain)}
     ridge = RESCUE if likely else RESCUE / (1.0 - mdp.discount)
