@@ -117,7 +117,8 @@ def verdict_findings(
             )
         elif not converged:
             kind = Kind.NOT_CONVERGED
-            said = f"Whether constraint {k} is active is not known: the search did not converge."
+            reason = verdict.absence or "the search did not converge"
+            said = f"Whether constraint {k} is active is not known: {reason}."
         else:
             assert active[k]  # what was not shown to be active has no price in the reported fit
             kind = Kind.ACTIVE

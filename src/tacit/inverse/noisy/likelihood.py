@@ -32,9 +32,17 @@ from tacit.inverse.findings import (
 )
 from tacit.inverse.noisy import MANY, check_plain
 from tacit.inverse.noisy.activity import verdict_findings, without_idle_constraints
-from tacit.inverse.noisy.boltzmann import Fit, coefficients_of, estimate_of, refit, silent
+from tacit.inverse.noisy.boltzmann import (
+    Fit,
+    coefficients_of,
+    estimate_of,
+    refit,
+    rescued,
+    silent,
+)
 from tacit.inverse.noisy.counted import dynamics_noise, policy_noise
 from tacit.inverse.noisy.evidence import (
+    VISIBLE,
     Evidence,
     evidence_of,
     method_findings,
@@ -141,7 +149,7 @@ def estimate_of_steps(
         certificate={**estimate.certificate, "objective_gap": gap},
         known=numbers.identification(
             space,
-            verdict=verdict if wide.asked.converged else None,
+            verdict=verdict if wide.asked.converged and not verdict.absence else None,
             dynamics=wide.dynamics,
             answer=answer,
         ),
@@ -239,7 +247,7 @@ def constraint_findings(
     """
     prices = evidence.gauge.multipliers
     # A search that found no maximum has tested nothing, even where a ridge then gave a point.
-    tested = evidence.fitted.converged and evidence.asked.converged
+    tested = evidence.fitted.converged and evidence.asked.converged and not verdict.absence
     misfit &= evidence.robust
     findings = verdict_findings(verdict, prices, converged=tested, robust=misfit)
     if tested and chosen is not None:
@@ -377,6 +385,15 @@ def maximise(
         seed=options.seed,
         scattered=robust or rows is not None,
     )
+    if (
+        wide.boundless
+        and kept is not full
+        and not rescued(mdp, kept, VISIBLE, options.max_steps)[1]
+    ):
+        # Only with all constraints there is no maximum: leaving some out would hide that.
+        nothing = np.full(steps.space.constraints, np.nan)
+        absence = "the likelihood has no maximum with it"
+        kept, verdict = full, Verdict(unadjusted=nothing, p_values=nothing, absence=absence)
     asked = (options, features, demonstrations, steps)
     known = {"wide": wide, "verdict": verdict, "goodness": goodness}
     if not isinstance(options.prior, Sparse) or not full.converged:
