@@ -22,6 +22,7 @@ from tacit.folders.claims import claimed, difference, identity
 from tacit.folders.runs import Run, data_hashes
 from tacit.inverse.findings import Finding, Kind
 from tacit.model.transitions import Layout
+from tacit.show.canvas import series_mark
 from tacit.show.summary import data_summary
 from walks import seen_by
 
@@ -174,9 +175,13 @@ def test_several_tasks_are_saved_together(run, tmp_path):
         type(run).load(tmp_path / "joint")
     weights, prices = joint.plot().axes  # one mark a task and row, where the numbers are
     for panel, each in ((weights, "reward_weights"), (prices, "multipliers")):
-        drawn = [np.sort(bar.lines[0].get_xdata()) for bar in panel.containers]
+        marks = [line for line in panel.lines if line.get_ls() == "None"]
+        drawn = [
+            [m.get_xdata()[0] for m in marks if m.get_marker() == series_mark(k)] for k in (0, 1)
+        ]
         wanted = [getattr(one.standardised, each) for one in joint.recoveries]
         assert all(np.isin(w, d).all() for w, d in zip(wanted, drawn, strict=True))
+        assert sum(map(len, drawn)) == len(marks)
     run.save(tmp_path / "single")
     with pytest.raises(OSError, match="one task"):
         tacit.JointRecovery.load(tmp_path / "single")
