@@ -146,7 +146,7 @@ def test_a_damaged_file_is_read_or_refused_in_one_line(files, folder, name, read
     outcomes = set()
 
     @given(damage())
-    @examples(15 if name == "named.parquet" else 150)  # each starts a process
+    @examples(150)
     def attempt(changes):
         path.write_bytes(damaged(files[name], changes))
         outcomes.add(survives(read, path))

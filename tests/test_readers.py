@@ -47,12 +47,6 @@ def columns(seen: Demonstrations) -> tuple:
     return seen.states.tolist(), seen.actions.tolist(), seen.offsets.tolist()
 
 
-@pytest.fixture
-def trusted(monkeypatch):
-    """Saves the second that a process takes to try out a Parquet file made elsewhere."""
-    monkeypatch.setattr("tacit.files.parquet._try_out", lambda path, largest: None)
-
-
 ROWS = [(0, 0, 3, 1), (0, 1, 2, 0), (1, 0, 5, 1)]
 EXPECTED = ([3, 2, 5], [1, 0, 1], [0, 2, 3])
 
@@ -239,7 +233,7 @@ def test_rows_that_are_packed_are_not_unpacked(tmp_path):
     refused(lambda: Demonstrations.load(path), str(path), "line 2")
 
 
-def test_parquet_is_read_in_slices(tmp_path, trusted, monkeypatch):
+def test_parquet_is_read_in_slices(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "ROWS", 10)
     rng = np.random.default_rng(0)
     order = rng.permutation(95)
@@ -364,22 +358,16 @@ def hard_decimals() -> list[str]:
 
 @pytest.mark.parametrize("odd", [None, "0.5 ", "0.50x"])
 def test_reals_have_the_bits_that_python_gives_them(tmp_path, monkeypatch, odd):
-    """Read as numbers or, beside one that Polars cannot read, as texts; in blocks of both kinds."""
     monkeypatch.setattr(tables, "BLOCK", 2**15)
     texts = hard_decimals()
     spelled = texts if odd is None else [*texts, odd]
     path = written(tmp_path, "name,x\n" + "".join(f"a,{text}\n" for text in spelled))
-    table = tables.open_table(path, InvalidDemonstrations)
-    column = table.read(("name", "x"), texts=("name",), reals=("x",))["x"]
-    assert (column.texts is None) == (odd is None)
+    column = tables.open_table(path, InvalidDemonstrations).read(("x",))["x"]
     if odd == "0.50x":
         refused(column.reals, f"line {len(spelled) + 1}", "finite", "0.50x")
         return
     expected = np.array([float(text) for text in spelled])
     np.testing.assert_array_equal(column.reals().view(np.int64), expected.view(np.int64))
-    plain = table.read(("x",))["x"]
-    assert plain.texts is not None
-    np.testing.assert_array_equal(plain.reals().view(np.int64), expected.view(np.int64))
 
 
 def test_what_is_no_table_at_all_is_a_matter_of_files(tmp_path):
@@ -450,14 +438,14 @@ PARQUET = [
 
 
 @pytest.mark.parametrize(("changes", "words"), PARQUET)
-def test_a_bad_parquet_table_is_refused_in_one_line(tmp_path, trusted, changes, words):
+def test_a_bad_parquet_table_is_refused_in_one_line(tmp_path, changes, words):
     path = tmp_path / "rows.parquet"
     good = {"episode": [0, 0], "step": [0, 1], "state": [1, 2], "action": [0, 0]}
     pl.DataFrame({**good, **changes}).write_parquet(path)
     refused(lambda: Demonstrations.load(path), str(path), *words)
 
 
-def test_small_whole_numbers_of_any_width_are_read_from_parquet(tmp_path, trusted):
+def test_small_whole_numbers_of_any_width_are_read_from_parquet(tmp_path):
     path = tmp_path / "rows.parquet"
     kinds = {"episode": pl.UInt8, "step": pl.Int16, "state": pl.UInt64, "action": pl.Int8}
     frame = pl.DataFrame({"episode": [0, 0], "step": [0, 1], "state": [1, 2], "action": [0, 1]})
@@ -467,15 +455,14 @@ def test_small_whole_numbers_of_any_width_are_read_from_parquet(tmp_path, truste
     assert seen.ended.tolist() == [True]
 
 
-def test_texts_of_parquet_are_held_to_the_same(tmp_path, trusted):
+def test_texts_of_parquet_are_held_to_the_same(tmp_path):
     path, good = tmp_path / "rows.parquet", {"state": [1, 2], "action": [0, 0]}
     for episode, words in (["0", "00"], "plainly"), (["a", "a\rb"], "carriage return"):
         pl.DataFrame({"episode": episode, **good}).write_parquet(path)
         refused(lambda: Demonstrations.load(path), str(path), "row 2", "episode", words)
 
 
-def test_large_files_made_elsewhere_are_tried_out_too(tmp_path, capfd):
-    """Damage in the middle of 3 MiB is met by another process, and no panic is shown."""
+def test_a_large_damaged_parquet_file_is_refused_in_one_line(tmp_path):
     path = tmp_path / "rows.parquet"
     rng = np.random.default_rng(0)
     rows = {"episode": np.arange(200_000) // 10, "state": rng.integers(0, 2**31, 200_000)}
@@ -487,29 +474,9 @@ def test_large_files_made_elsewhere_are_tried_out_too(tmp_path, capfd):
     for at in (4, len(content) - 400):  # the head of a page, and the footer
         path.write_bytes(content[:at] + b"\xff" * 48 + content[at + 48 :])
         refused(lambda: Demonstrations.load(path), str(path), "read", kind=OSError)
-    assert capfd.readouterr().err == ""
 
 
-def test_every_flipped_byte_of_our_own_parquet_is_noticed(tmp_path, trusted):
-    path = tmp_path / "rows.parquet"
-    Demonstrations([3, 1, 2], [0, 1, 1], [0, 3]).save(path)
-    content = path.read_bytes()
-    unnoticed = []
-    for at in range(0, len(content), 4):
-        path.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
-        try:
-            check_parquet(path)
-            unnoticed.append(at)
-        except OSError:
-            pass
-    # What is left is the seal's own name: without it the file is tried out like any other.
-    seal = content.index(b"tacit.sha256")
-    assert {*unnoticed} <= {*range(seal - 2, seal + 14), *range(len(content) - 8, len(content))}
-    path.write_bytes(content.replace(b"Polars", b"polars"))
-    refused(lambda: Demonstrations.load(path), str(path), "damaged", kind=OSError)
-
-
-def test_damage_that_would_end_the_process_is_met_by_another_one(tmp_path, capfd, monkeypatch):
+def test_a_length_in_parquet_that_cannot_be_is_refused(tmp_path):
     path = tmp_path / "rows.parquet"
     good = pl.DataFrame({"episode": ["x", "x"], "state": [1, 2], "action": [0, 1]})
     good.write_parquet(path, compression="uncompressed")
@@ -517,9 +484,6 @@ def test_damage_that_would_end_the_process_is_met_by_another_one(tmp_path, capfd
     content = path.read_bytes()
     path.write_bytes(content[:16] + b"\xff\xff\xff\x7f" + content[20:])
     refused(lambda: Demonstrations.load(path), str(path), "read", "specification", kind=OSError)
-    monkeypatch.setattr("tacit.files.parquet.TRIAL", "import os; os.abort()")
-    refused(lambda: Demonstrations.load(path), str(path), "read", "damaged", kind=OSError)
-    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "npz"])

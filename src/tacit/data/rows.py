@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tacit.errors import InvalidDemonstrations, TacitError
 from tacit.files.arrays import read_arrays
-from tacit.files.columns import TOP, Fault, Growing, integers
+from tacit.files.columns import TOP, Fault, integers
 from tacit.files.tables import Progress, Table, TextTable
 from tacit.files.wording import did_you_mean, some
 
@@ -81,12 +81,12 @@ class FrameTable(Table):
         self.columns, self._frame = dict(columns), frame
 
     def batches(
-        self, columns: Mapping[str, Growing], progress: Progress | None
+        self, names: Sequence[str], progress: Progress | None = None
     ) -> Iterator[polars.DataFrame]:
         """The frame itself, with the columns asked for."""
         import polars
 
-        yield polars.DataFrame({n: series(self._frame, self.columns[n]) for n in columns})
+        yield polars.DataFrame({name: series(self._frame, self.columns[name]) for name in names})
 
 
 def framed(frame: Frame, columns: Mapping[str, str | None], missing: str) -> FrameTable:

@@ -62,8 +62,6 @@ DAMAGE = (
 # Times its own size that a file may unpack to, where that is more than so many bytes: honest
 # tables stay far below, and what is made to fill the memory lies far above.
 PACKED, SPARED = 100, 2**28
-# Members of an archive: each takes time, however small.
-MEMBERS = 4096
 SUMS = "checksums"
 
 
@@ -112,8 +110,6 @@ def read_arrays(path: Path, *, largest: int = LARGEST) -> dict[str, np.ndarray]:
         with _damage_told(path):
             archive = zipfile.ZipFile(file)
             sizes = sum(entry.file_size for entry in archive.infolist())
-        if (count := len(archive.infolist())) > MEMBERS:
-            raise BadFile(f"{path} must hold at most {MEMBERS:,} arrays; it lists {count:,}")
         if len(set(archive.namelist())) < len(archive.infolist()):
             raise BadFile(f"{path} must hold each array once; it holds two of the same name")
         check_unpacked(path, sizes, largest)

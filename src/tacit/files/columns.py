@@ -25,8 +25,7 @@ TOP = 2**31 - 1  # states and actions are held in 32 bits: a larger number would
 # Cells that say nothing, in small letters: never a name.
 MISSING = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "-")
 FLAGS = {"true": True, "false": False, "1": True, "0": False}
-# Rows that are looked at for names nobody knows, and how many of those are shown beside the first.
-STRANGERS, SHOWN = 1000, 5
+SHOWN = 5  # names that nobody knows, beside the first, that a message shows
 _whole = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII).fullmatch
 # Makes the error that says where a row stands and what is wrong with it.
 Fault = Callable[[int, str], TacitError]
@@ -37,6 +36,36 @@ def whole(text: str) -> int | None:
     return int(text) if _whole(text) else None
 
 
+def real(text: str, *, comma: bool = False) -> float:
+    """The number that a text spells, with a point or a decimal comma; NaN where it spells none."""
+    try:
+        return np.nan if "_" in text else float(text.replace(",", ".", 1) if comma else text)
+    except ValueError:
+        return np.nan
+
+
+def compact(cells: polars.Series, *, is_text: bool, is_plain: bool) -> polars.Series:
+    """The cells as whole numbers where every one is spelled as such; else texts, each held once.
+
+    Args:
+        cells: of a part of a column.
+        is_text: whether they are texts even where all are numbers.
+        is_plain: whether numbers must be spelled plainly: 007 is a name.
+    """
+    import polars
+
+    if cells.dtype != polars.String:
+        return cells
+    if not is_text:
+        numbers = cells.cast(polars.Int64, strict=False)
+        is_name = numbers.is_null()
+        if is_plain:
+            is_name |= numbers.cast(polars.String) != cells
+        if not is_name.any():
+            return numbers
+    return cells.cast(polars.Categorical)
+
+
 @dataclass(frozen=True, eq=False)
 class Column:
     """A column of a table, as it stands in the file.
@@ -44,7 +73,8 @@ class Column:
     Attributes:
         name: of the column.
         values: [N] integers, floats or booleans; or the place in `texts` of each row's text.
-        texts: the distinct texts of the column, stripped; None where it holds numbers.
+        texts: the distinct texts of the column, stripped, in the order of the rows; None where it
+            holds numbers.
         fault: makes the error about a row.
     """
 
@@ -52,6 +82,76 @@ class Column:
     values: np.ndarray
     texts: tuple[str, ...] | None
     fault: Fault
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        parts: Sequence[polars.Series],
+        fault: Fault,
+        *,
+        is_text: bool = False,
+        is_plain: bool = False,
+    ) -> Column:
+        """The column of Polars series, one below the other.
+
+        Args:
+            name: of the column.
+            parts: the series; numbers among texts are texts.
+            fault: makes the error about a row.
+            is_text: whether its cells are texts, spelled as they are, even where all are numbers.
+            is_plain: whether its numbers must be spelled plainly.
+        """
+        import polars
+
+        parts = list(parts) or [polars.Series([], dtype=polars.Int64)]
+        if len({part.dtype for part in parts}) > 1:
+            parts = [part.cast(polars.String) for part in parts]
+        cells = polars.concat(parts)
+        kind = cells.dtype
+        is_number = kind.is_numeric() or kind == polars.Boolean
+        is_wide = "128" in str(kind)  # NumPy has none
+        if kind == polars.Null or (is_number and (is_wide or cells.null_count())):
+            cells = cells.cast(polars.String)
+        if cells.dtype in (polars.String, polars.Categorical, polars.Enum):
+            return cls._of_texts(name, cells, fault, is_text=is_text, is_plain=is_plain)
+        if len(cells) and not (kind.is_integer() or (is_number and not is_text)):
+            got = f"got {cells.to_list()[0]!r:.60} ({kind})"
+            raise fault(0, f"{name} must be integers or names; {got}")
+        values = cells.to_numpy()
+        if is_text:
+            return cls(name, values, None, fault).spelled()
+        if values.dtype.kind == "i" and np.array_equal(values, narrow := values.astype(np.int32)):
+            values = narrow
+        return cls(name, values, None, fault)
+
+    @classmethod
+    def _of_texts(
+        cls, name: str, cells: polars.Series, fault: Fault, *, is_text: bool, is_plain: bool
+    ) -> Column:
+        import polars
+
+        cells = cells.cast(polars.Categorical).fill_null("")
+        distinct = cells.unique(maintain_order=True).cast(polars.String)
+        codes = cells.cast(polars.Enum(distinct)).to_physical().to_numpy()
+        broken = distinct.str.contains("\r", literal=True).to_numpy()[codes]
+        if broken.any():
+            row = int(np.argmax(broken))
+            raise fault(row, f"{name} must hold no carriage return; got {cells[row]!r:.60}")
+        texts = [text.strip() for text in distinct]
+        numbers = [None if is_text else whole(text) for text in texts]
+        pairs = list(zip(texts, numbers, strict=True))
+        # 007 is a name where numbers must be plain, and so is all that stands beside it.
+        plain = [n if not is_plain or str(n) == text else None for text, n in pairs]
+        if texts and None not in plain:
+            return cls(name, np.array(plain, np.int64)[codes], None, fault)
+        if is_plain:
+            _refuse_twins(name, pairs, codes, fault)
+        else:
+            texts = [text if number is None else str(number) for text, number in pairs]
+        places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+        table = np.array([places[text] for text in texts], np.int32)
+        return cls(name, table[codes] if texts else np.zeros(0, np.int32), tuple(places), fault)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -64,37 +164,31 @@ class Column:
         """The error that says what a row must hold and what it holds."""
         cell = self.cell(row)
         got = f"it is missing{hint}" if cell == "" else f"got {cell!r:.60}{hint}"
-        if self.texts is None and self.values.dtype.kind in "fb":
-            got += " (Float64)" if self.values.dtype.kind == "f" else " (Boolean)"
+        if self.texts is None:
+            got += {"f": " (Float64)", "b": " (Boolean)"}.get(self.values.dtype.kind, "")
         return self.fault(row, f"{self.name} must be {wanted}; {got}")
 
     def refuse(self, bad: Sequence[bool] | np.ndarray, wanted: str, hint: str = "") -> None:
         """Raises for the first bad row, if any: `bad` has one entry a row, or one a text."""
         odd = np.asarray(bad, dtype=bool)
-        if odd.any():
-            rows = odd if self.texts is None else odd[self.values]
-            if rows.any():
-                raise self.wrong(int(np.argmax(rows)), wanted, hint)
+        rows = odd if self.texts is None or not odd.any() else odd[self.values]
+        if rows.any():
+            raise self.wrong(int(np.argmax(rows)), wanted, hint)
 
     def refuse_strangers(
         self, known: Collection[str], wanted: str, void: Collection[str] = ()
     ) -> None:
         """Raises for the first row of text that is neither known nor void, with a near name."""
         texts = self.texts or ()
-        odd = np.array([text not in known and text not in void for text in texts], dtype=bool)
-        if odd.any():
-            rows = np.flatnonzero(odd[self.values])
-            strange = list(dict.fromkeys(str(self.cell(int(row))) for row in rows[:STRANGERS]))
-            if len(rows) > STRANGERS:  # all of them, but not by looking at every row
-                strange += [t for t, o in zip(texts, odd, strict=True) if o and t not in strange]
-            hint = did_you_mean(strange[0], known)
-            if others := strange[1:]:
-                shown = [f"{text!r}{did_you_mean(text, known)}" for text in others[:SHOWN]]
-                rest = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
-                are = "so is one other" if len(others) == 1 else f"so are {len(others)} others"
-                hint += f"; {are}: {', '.join(shown)}{rest}"
-            hint += _instead(strange[0], known)
-            self.refuse(odd, wanted, hint)
+        odd = [text not in known and text not in void for text in texts]
+        first, *others = [text for text, is_odd in zip(texts, odd, strict=True) if is_odd] or [""]
+        hint = did_you_mean(first, known)
+        if others:
+            shown = [f"{text!r}{did_you_mean(text, known)}" for text in others[:SHOWN]]
+            rest = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
+            are = "so is one other" if len(others) == 1 else f"so are {len(others)} others"
+            hint += f"; {are}: {', '.join(shown)}{rest}"
+        self.refuse(odd, wanted, hint + _instead(first, known))
 
     @cached_property
     def voids(self) -> np.ndarray:
@@ -110,45 +204,44 @@ class Column:
         """The column of these rows."""
         return replace(self, values=self.values[rows])
 
+    def spelled(self) -> Column:
+        """The same column with its numbers as texts."""
+        if self.texts is not None:
+            return self
+        distinct, codes = np.unique(self.values, return_inverse=True)
+        return replace(self, values=codes, texts=tuple(map(str, distinct.tolist())))
+
     def measurements(self, *, comma: bool) -> np.ndarray:
         """[N] numbers of a column of texts, with decimal commas or not; NaN where one is missing.
 
         A cell that is neither a number nor missing is refused.
         """
         numbers = np.array([real(text, comma=comma) for text in self.texts or ()])
-        if (odd := ~np.isfinite(numbers) & ~self.voids).any():
+        odd = ~np.isfinite(numbers) & ~self.voids
+        if odd.any():
             text = str(self.cell(int(np.argmax(odd[self.values]))))
             has_comma = not comma and re.fullmatch(r"[+-]?\d+,\d+", text)
             hint = f": for decimal commas give --decimal-comma, or write {text.replace(',', '.')}"
             self.refuse(odd, "a number", hint if has_comma else "")
         return numbers[self.values]
 
-    def spelled(self) -> Column:
-        """The same column with its numbers as texts."""
-        if self.texts is not None:
-            return self
-        found, codes = np.unique(self.values, return_inverse=True)
-        return replace(self, values=codes, texts=tuple(str(value) for value in found.tolist()))
-
     def integers(self, least: int = 0, most: int = TOP, wanted: str = "integers") -> np.ndarray:
         """[N] whole numbers from `least` to `most`, as 32-bit integers."""
         span = f"{wanted} from {least}" + (f" to {most}" if most < TOP else "")
         values = self.values
         if self.texts is not None:
-            numbers = [whole(text) for text in self.texts]
-            dates = [
-                bool(re.match(r"[0-9]{4}[-/][0-9]{1,2}[-/]|[0-9]+:[0-9]", t)) for t in self.texts
-            ]
+            date = re.compile(r"[0-9]{4}[-/][0-9]{1,2}[-/]|[0-9]+:[0-9]").match
             hint = f": time stamps become steps by tacit ingest LOG --time {self.name} --every 1h"
-            self.refuse(dates, span, hint)
+            self.refuse([bool(date(text)) for text in self.texts], span, hint)
+            numbers = [whole(text) for text in self.texts]
             self.refuse([number is None for number in numbers], span)
-            values = np.array([number or 0 for number in numbers], np.int64)[self.values]
+            values = np.array([number or 0 for number in numbers], np.int64)[values]
         elif values.dtype.kind not in "iu":
-            odd = values != np.floor(values) if values.dtype.kind == "f" else values < 0
-            odd |= ~np.isfinite(values)
+            odd = ~(np.isfinite(values) & (values == np.floor(values)))
             raise self.wrong(int(np.argmax(odd)), span)
-        if len(values) and not (least <= values.min() and values.max() <= most):
-            row = int(np.argmax((values < least) | (values > most)))
+        outside = (values < least) | (values > most)
+        if outside.any():
+            row = int(np.argmax(outside))
             huge = most == TOP and values[row] > most
             hint = ": number them from 0, or give names with a letter in them" if huge else ""
             raise self.wrong(row, f"{wanted} from {least} to {most}", hint)
@@ -157,9 +250,10 @@ class Column:
     def reals(self) -> np.ndarray:
         """[N] finite numbers."""
         if self.texts is None:
-            self.refuse(~np.isfinite(self.values), "a finite number")
-            return self.values.astype(np.float64)
-        numbers = _reals(self.texts)
+            numbers = self.values.astype(np.float64)
+            self.refuse(~np.isfinite(numbers), "a finite number")
+            return numbers
+        numbers = np.array([real(text) for text in self.texts], np.float64)
         odd = ~np.isfinite(numbers)
         if odd.any():
             commas = [bool(re.fullmatch(r"[+-]?[0-9]+,[0-9]+", text)) for text in self.texts]
@@ -185,22 +279,24 @@ class Column:
         return self.values
 
 
-def _reals(texts: Sequence[str]) -> np.ndarray:
-    """[N] the number that each text spells, NaN where it spells none."""
-    if "_" not in "".join(texts):  # which Python would take for a comma
-        try:  # all at once: there may be a hundred thousand
-            return np.fromiter(map(float, texts), np.float64, len(texts))
-        except ValueError:
-            pass
-    return np.array([real(text) for text in texts], np.float64)
-
-
-def real(text: str, *, comma: bool = False) -> float:
-    """The number that a text spells, with a point or a decimal comma; NaN where it spells none."""
-    try:
-        return np.nan if "_" in text else float(text.replace(",", ".", 1) if comma else text)
-    except ValueError:
-        return np.nan
+def _refuse_twins(
+    name: str, pairs: Sequence[tuple[str, int | None]], codes: np.ndarray, fault: Fault
+) -> None:
+    """Raises where two texts are one number: nobody could tell whether 0 and 00 are one."""
+    first: dict[int, tuple[int, str]] = {}
+    for place, (text, number) in enumerate(pairs):
+        if number is None:
+            continue
+        other_place, other = first.setdefault(number, (place, text))
+        if other == text:
+            continue
+        if text == str(number):
+            place, text, other = other_place, other, text
+        raise fault(
+            int(np.argmax(codes == place)),
+            f"{name} must be integers spelled plainly, or names; got {text!r} beside {other!r}: "
+            f"write {number} in both, or add a letter if they are names",
+        )
 
 
 def _instead(text: str, known: Collection[str]) -> str:
@@ -211,141 +307,6 @@ def _instead(text: str, known: Collection[str]) -> str:
     if nearest(text, names) or not names:
         return ""
     return f": take one of {some(names, SHOWN)}"
-
-
-class Growing:
-    """A column that grows batch by batch, each a Polars series.
-
-    Attributes:
-        name: of the column.
-        is_text: whether its cells are texts: some batch was not all numbers, or it was asked for.
-        is_plain: whether a number that is not spelled plainly, such as 007, is a name: 0 and 00
-            are not taken for one.
-        is_real: whether numbers with a point are read as such, not as texts that spell them.
-    """
-
-    def __init__(
-        self, name: str, *, is_text: bool = False, is_plain: bool = False, is_real: bool = False
-    ) -> None:
-        self.name, self.is_text, self.is_plain, self.is_real = name, is_text, is_plain, is_real
-        self._keep = is_text  # whether "007" and "7" are two texts
-        self._parts: list[np.ndarray] = []
-        self._places: dict[str, int] = {}
-
-    def kind(self, content: bytes) -> type[polars.DataType]:
-        """What the column of this text may be read as, without a look at its cells."""
-        import polars
-
-        if self.is_text or (self.is_plain and _oddly_spelled(content)):
-            return polars.String
-        return polars.Float64 if self.is_real else polars.Int64
-
-    def add(self, series: polars.Series) -> tuple[int, str] | None:
-        """Appends a batch; (row, what is wrong) where a column cannot hold it."""
-        import polars
-
-        kind = series.dtype
-        wide = kind.is_integer() and "128" in str(kind)  # NumPy has none
-        if (
-            wide
-            or kind in (polars.Categorical, polars.Enum, polars.Null)
-            or (series.null_count() and (kind.is_numeric() or kind == polars.Boolean))
-        ):
-            series = series.cast(polars.String)
-        if series.dtype == polars.String:
-            return self._add_texts(series)
-        if kind.is_integer() or (not self._keep and (kind.is_float() or kind == polars.Boolean)):
-            self._add_numbers(series.to_numpy())
-        elif len(series):
-            return (
-                0,
-                f"{self.name} must be integers or names; got {series.to_list()[0]!r:.60} ({kind})",
-            )
-        return None
-
-    def _add_texts(self, series: polars.Series) -> tuple[int, str] | None:
-        import polars
-
-        series = series.fill_null("") if series.null_count() else series
-        distinct = series.unique(maintain_order=True)
-        if len(distinct) == len(series):  # as measurements are
-            codes = np.arange(len(series), dtype=np.uint32)
-        else:
-            codes = series.cast(polars.Enum(distinct)).to_physical().to_numpy()
-        broken = distinct.str.contains("\r", literal=True)
-        if broken.any():
-            at = int(np.argmax(broken.to_numpy()[codes]))
-            return at, f"{self.name} must hold no carriage return; got {series[at]!r:.60}"
-        texts = list(map(str.strip, distinct.to_list()))
-        # Most that are no whole numbers have a point.
-        numbers = [None if self._keep or "." in text else whole(text) for text in texts]
-        if self.is_plain:  # 007 is a name, and so is all that stands beside it
-            pairs = zip(texts, numbers, strict=True)
-            numbers = [n if n is not None and str(n) == t else None for t, n in pairs]
-        if texts and None not in numbers:
-            self._add_numbers(np.array(numbers, np.int64)[codes])
-            return None
-        if not self.is_text:  # numbers so far
-            self.is_text = True
-            earlier, self._parts = self._parts, []
-            for part in earlier:
-                self._add_numbers(part)
-        pairs = zip(texts, numbers, strict=True)
-        self._append([text if number is None else str(number) for text, number in pairs], codes)
-        return None
-
-    def _add_numbers(self, values: np.ndarray) -> None:
-        if self.is_text:
-            found, codes = np.unique(values, return_inverse=True)
-            self._append([str(value) for value in found.tolist()], codes)
-        else:
-            fits = values.dtype.kind == "i" and (
-                not len(values) or -TOP <= values.min() <= values.max() <= TOP
-            )
-            self._parts.append(values.astype(np.int32) if fits else values)
-
-    def _append(self, texts: list[str], codes: np.ndarray) -> None:
-        places = self._places
-        table = [places.setdefault(text, len(places)) for text in texts]
-        self._parts.append(np.array(table, np.int32)[codes])
-
-    def finish(self, fault: Fault) -> Column:
-        """The column of all batches, which are let go."""
-        values = np.concatenate(self._parts) if self._parts else np.zeros(0, np.int32)
-        self._parts.clear()
-        if self.is_plain and self.is_text:
-            self._refuse_twins(values, fault)
-        return Column(self.name, values, tuple(self._places) if self.is_text else None, fault)
-
-    def _refuse_twins(self, values: np.ndarray, fault: Fault) -> None:
-        """Raises where two texts are one number: nobody could tell whether 0 and 00 are one."""
-        seen: dict[int, str] = {}
-        for text in self._places:
-            number = whole(text)
-            if number is None:
-                continue
-            other = seen.setdefault(number, text)
-            if other != text:
-                odd = text if text != str(number) else other
-                raise fault(
-                    int(np.argmax(values == self._places[odd])),
-                    f"{self.name} must be integers spelled plainly, or names; got {odd!r} beside "
-                    f"{text if odd == other else other!r}: write {number} in both, or add a letter "
-                    "if they are names",
-                )
-
-
-def _oddly_spelled(content: bytes) -> bool:
-    """Whether some number in a text may have a sign, or zeros that it does not need."""
-    if b"+" in content or b"-0" in content or re.match(rb"0[0-9]", content):
-        return True
-    codes = np.frombuffer(content, np.uint8)
-    digits = codes - ord("0") <= 9
-    odd = codes[1:-1] == ord("0")
-    odd &= digits[2:]
-    odd &= ~digits[:-2]
-    odd &= codes[:-2] != ord(".")
-    return bool(odd.any())
 
 
 def integers(values: npt.ArrayLike, name: str) -> np.ndarray:
@@ -359,8 +320,9 @@ def integers(values: npt.ArrayLike, name: str) -> np.ndarray:
     if len(array) and not np.issubdtype(array.dtype, np.integer):
         raise InvalidDemonstrations(f"{name} must be integers; got {array.dtype}")
     # Held in 32 bits: a larger number would wrap round to a state that exists.
-    if len(array) and not -TOP - 1 <= array.min() <= array.max() <= TOP:
-        row = int(np.argmax((array < -TOP - 1) | (array > TOP)))
+    outside = (array < -TOP - 1) | (array > TOP)
+    if outside.any():
+        row = int(np.argmax(outside))
         raise InvalidDemonstrations(f"{name} must fit in 32 bits; row {row} is {array[row]}")
     return array.astype(np.int32)
 
@@ -368,7 +330,7 @@ def integers(values: npt.ArrayLike, name: str) -> np.ndarray:
 def flags(values: npt.ArrayLike, name: str) -> np.ndarray:
     """[E] the column as booleans; `InvalidDemonstrations` if it is anything but true and false."""
     array = np.array(values)
-    if array.dtype.kind in "iu" and ((array == 0) | (array == 1)).all():
+    if array.dtype.kind in "iu" and np.isin(array, (0, 1)).all():
         array = array.astype(bool)
     if array.size and array.dtype != bool:
         raise InvalidDemonstrations(f"{name} must be true or false; got {array.dtype}")
@@ -378,9 +340,9 @@ def flags(values: npt.ArrayLike, name: str) -> np.ndarray:
 def texts(values: npt.ArrayLike, name: str) -> np.ndarray:
     """[E] the column as texts; `InvalidDemonstrations` if one is missing."""
     array = np.asarray(values)
-    if array.dtype.kind == "O" or array.dtype.kind not in "UTiu":
-        listed = array.ravel().tolist()
-        odd = next((at for at, one in enumerate(listed) if not isinstance(one, str | int)), None)
+    if array.dtype.kind not in "UTiu":
+        cells = array.ravel().tolist()
+        odd = next((at for at, cell in enumerate(cells) if not isinstance(cell, str | int)), None)
         if odd is not None:
-            raise InvalidDemonstrations(f"{name} must be names; entry {odd} is {listed[odd]!r:.40}")
+            raise InvalidDemonstrations(f"{name} must be names; entry {odd} is {cells[odd]!r:.40}")
     return array.astype(str)

@@ -12,7 +12,6 @@ import io
 import os
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -22,7 +21,7 @@ import numpy.typing as npt
 
 from tacit.errors import TacitError
 from tacit.files.atomic import LARGEST, check_text, known_format, write_bytes
-from tacit.files.columns import Column, Growing, whole
+from tacit.files.columns import Column, compact, whole
 from tacit.files.parquet import ROWS, check_parquet, readable, write_parquet
 from tacit.files.wording import did_you_mean, some
 
@@ -88,9 +87,8 @@ class Table:
                     f"{self.path} must have the column {name!r}; it has {shown}"
                     f"{did_you_mean(name, others)}"
                 )
-        counts = Counter(self.names)
         for name in self.names if unique is None else unique:
-            if counts[name] > 1:
+            if self.names.count(name) > 1:
                 raise self.error(
                     f"{self.path}, line {self.header}: every column must be named once; "
                     f"{name!r} is twice"
@@ -102,7 +100,6 @@ class Table:
         *,
         texts: Collection[str] = (),
         plain: Collection[str] = (),
-        reals: Collection[str] = (),
         as_texts: bool = False,
         progress: Progress | None = None,
     ) -> dict[str, Column]:
@@ -112,37 +109,30 @@ class Table:
             names: of the columns to read; None for all. A row in which all are empty is skipped.
             texts: names of columns that are texts even where every cell is a number.
             plain: names of columns whose numbers must be spelled plainly.
-            reals: names of columns that are read as float64 where every cell is a number.
             as_texts: whether all columns are read as texts, whatever they hold.
             progress: called now and then with what is done and what there is to do.
         """
-        growing = {
-            one: Growing(
-                one, is_text=as_texts or one in texts, is_plain=one in plain, is_real=one in reals
-            )
-            for one in (self.names if names is None else names)
-        }
-        rows = 0
-        for batch in self.batches(growing, progress):
-            if as_texts:
-                batch = self._spelled(batch)
-            for name, column in growing.items():
-                if odd := column.add(batch[name]):
-                    raise self.fault(rows + odd[0], odd[1])
-            rows += len(batch)
-        return {name: column.finish(self.fault) for name, column in growing.items()}
-
-    def _spelled(self, batch: polars.DataFrame) -> polars.DataFrame:
-        """The same with all cells as texts."""
         import polars
 
-        with readable(Path(self.path)):
-            return batch.with_columns(polars.all().cast(polars.String))
+        asked = self.names if names is None else [*names]
+        texts = asked if as_texts else texts
+        parts: dict[str, list[polars.Series]] = {name: [] for name in asked}
+        for batch in self.batches(asked, progress):
+            if as_texts:
+                with readable(Path(self.path)):
+                    batch = batch.cast(polars.String)
+            for name, cells in parts.items():
+                is_text, is_plain = name in texts, name in plain
+                cells.append(compact(batch[name], is_text=is_text, is_plain=is_plain))
+        return {
+            name: Column.of(name, cells, self.fault, is_text=name in texts, is_plain=name in plain)
+            for name, cells in parts.items()
+        }
 
     def batches(
-        self, columns: Mapping[str, Growing], progress: Progress | None
+        self, names: Sequence[str], progress: Progress | None = None
     ) -> Iterator[polars.DataFrame]:
-        """Frames of some rows each, without blank rows."""
+        """Frames of some rows of these columns each, without blank rows."""
         raise NotImplementedError
 
     def place(self, row: int) -> str:
@@ -162,14 +152,14 @@ class ParquetTable(Table):
         super().__init__(path, error, names)
 
     def batches(
-        self, columns: Mapping[str, Growing], progress: Progress | None
+        self, names: Sequence[str], progress: Progress | None = None
     ) -> Iterator[polars.DataFrame]:
         """Frames of some rows each."""
         import polars
 
         for row in range(0, self.rows, ROWS):
             with readable(Path(self.path)):
-                scan = polars.scan_parquet(self.path, glob=False).select(*columns)
+                scan = polars.scan_parquet(self.path, glob=False).select(names)
                 frame = scan.slice(row, ROWS).collect()
             if len(frame) != min(ROWS, self.rows - row):
                 raise OSError(f"{self.path} is damaged: it holds fewer rows than it declares")
@@ -202,43 +192,43 @@ class TextTable(Table):
         end = b"\r" if self.carriage else b"\n"
         start = len(content) - len(content[mark:].lstrip(b"\r\n"))
         first = content[start:].partition(end)[0]
-        self.line = content[mark:start].count(end) + 2
+        self.start = start + len(first) + len(end)
+        self.header = content[mark:start].count(end) + 1
+        self.line = self.header + 1
         if not first.strip():
             named = f" {', '.join(expected[:4])}" if expected else ""
             raise error(f"{path} is empty; its first line must name the columns{named}")
         if len(first) == HEADER - start:
             raise error(f"{path} must be a text table; its first line never ends")
+        place = f"{path}, line {self.header} must"
         try:
             text = first.decode().rstrip("\r")
         except UnicodeDecodeError:
-            raise error(
-                f"{path}, line {self.line - 1} must be UTF-8 text that names the columns; "
-                f"got {first[:20]!r}"
-            ) from None
+            words = f"be UTF-8 text that names the columns; got {first[:20]!r}"
+            raise error(f"{place} {words}") from None
         if is_garbled(text):
             words = f"got {text[:60]!r}: is it damaged, or a quote left open?"
-            raise error(f"{path}, line {self.line - 1} must name the columns; {words}")
+            raise error(f"{place} name the columns; {words}")
         splits = {separator: header_names(text, separator) for separator in SEPARATORS}
         # The separator that gives the most expected names; then the one that gives the most names.
         self.separator = max(
             splits, key=lambda one: (len({*splits[one]} & {*expected}), len(splits[one]))
         )
         super().__init__(path, error, splits[self.separator])
-        self.start, self.header = start + len(first) + len(end), self.line - 1
-        self._read: list[int] = [*range(len(self.names))]
+        self._read = range(len(self.names))
 
     def batches(
-        self, columns: Mapping[str, Growing], progress: Progress | None
+        self, names: Sequence[str], progress: Progress | None = None
     ) -> Iterator[polars.DataFrame]:
-        """Frames of some rows each, without blank rows."""
-        self._read = [self.names.index(name) for name in columns]
+        """Frames of some rows each, all cells as texts, without blank rows."""
+        self._read = [self.names.index(name) for name in names]
         total = os.path.getsize(self.path)
         with open(self.path, "rb") as file:
             for line, content in self.blocks(file):
                 body = content.lstrip(b"\r\n")
                 line += content.count(b"\n", 0, len(content) - len(body))
                 if body:
-                    yield self._frame(line, body.rstrip(b"\r\n"), columns)
+                    yield self._frame(line, body.rstrip(b"\r\n"))
                 if progress is not None:
                     progress(file.tell(), total)
 
@@ -261,7 +251,7 @@ class TextTable(Table):
                 line += content.count(b"\n", 0, end)
             rest = content[end:]
 
-    def _frame(self, line: int, body: bytes, columns: Mapping[str, Growing]) -> polars.DataFrame:
+    def _frame(self, line: int, body: bytes) -> polars.DataFrame:
         """The frame of a block without its blank rows."""
         import polars
 
@@ -269,28 +259,20 @@ class TextTable(Table):
         if lone is not None:
             line += body.count(b"\n", 0, lone.start())
             raise self.error(f"{self.path}, line {line}: a cell must hold no carriage return")
-        # Columns go by their place: those that are not read may have any name, even the same.
-        places = {str(self.names.index(name)): name for name in columns}
-        text = {str(at): polars.String for at in range(len(self.names))}
-        odd = body.count(b'"') % 2  # of a number behind an open quote Polars makes none, or panics
-        kinds = {at: columns[name].kind(body) for at, name in places.items() if not odd}
-        failures = (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError)
-        # Numbers are read as such at once where nothing else stands in their column.
-        for schema in (text | kinds, text):
+        try:
             if known_format(body):
-                break  # Polars would unpack what looks compressed
-            try:
-                frame = polars.read_csv(
-                    body,
-                    has_header=False,
-                    schema=schema,
-                    columns=[int(at) for at in places],
-                    separator=self.separator,
-                ).rename(places)
-            except failures:
-                continue
-            return _without_blank_rows(frame)
-        raise self.error(self._explain(line, body))
+                raise OSError  # Polars would unpack what looks compressed
+            # Columns go by their place: those that are not read may have any name, even the same.
+            frame = polars.read_csv(
+                body,
+                has_header=False,
+                schema={str(at): polars.String for at in range(len(self.names))},
+                columns=[*self._read],
+                separator=self.separator,
+            )
+        except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError):
+            raise self.error(self._explain(line, body)) from None
+        return _without_blank_rows(frame).rename({str(at): self.names[at] for at in self._read})
 
     def records(self, content: bytes) -> Iterator[tuple[int, list[str]]]:
         """(line within the content from 0, fields) of every record that is not blank."""
@@ -309,16 +291,14 @@ class TextTable(Table):
             for line, fields in self.records(content):
                 if len(fields) > len(self.names) or (closed and len(fields) < len(self.names)):
                     return f"{self.path}, line {first + line}: {self._uneven(fields)}"
+            words = "the lines cannot be split into fields; is a quote left open?"
         except UnicodeDecodeError as error:
             line = first + content.count(b"\n", 0, error.start)
             byte = content[error.start]
             return f"{self.path}, line {line} must be UTF-8 text; got the byte 0x{byte:02x}"
         except csv.Error as error:
-            return f"{self.path}, from line {first}: it is no text table: {error}"
-        return (
-            f"{self.path}, from line {first}: the lines cannot be split into fields; "
-            "is a quote left open?"
-        )
+            words = f"it is no text table: {error}"
+        return f"{self.path}, from line {first}: {words}"
 
     def _uneven(self, fields: list[str]) -> str:
         names = f"{len(self.names)} fields ({some(self.names)})"
@@ -377,11 +357,10 @@ def _without_blank_rows(frame: polars.DataFrame) -> polars.DataFrame:
     """The frame without rows whose cells are all empty; the first column tells if there are any."""
     import polars
 
-    first = polars.nth(0).cast(polars.String).fill_null("").str.strip_chars() == ""
-    if not frame.select(first.any()).item():
+    is_blank = polars.all().str.strip_chars().fill_null("") == ""
+    if not frame.select(polars.nth(0).str.strip_chars().fill_null("") == "").to_series().any():
         return frame
-    empty = polars.all().cast(polars.String).fill_null("").str.strip_chars() == ""
-    return frame.filter(~polars.all_horizontal(empty))
+    return frame.filter(~polars.all_horizontal(is_blank))
 
 
 def write_columns(path: Path, columns: Mapping[str, npt.ArrayLike]) -> None:

@@ -47,7 +47,7 @@ def read_transitions(path: Path, names: Names, *, source: str) -> TransitionTabl
     strange = next((name for name in table.names if name not in COLUMNS), None)
     if strange is not None:
         raise InvalidModel(f"{path}: unknown column {strange!r}; it holds {', '.join(COLUMNS)}")
-    cells = table.read(COLUMNS, texts=COLUMNS[:3], reals=COLUMNS[3:])
+    cells = table.read(COLUMNS, texts=COLUMNS[:3])
     state, action, following, probability = (cells[name] for name in COLUMNS)
     if not len(state):
         raise InvalidModel(f"{path} must have one row for each way an action can go; it has none")

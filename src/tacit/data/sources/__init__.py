@@ -18,7 +18,7 @@ from tacit.data.sources.rasters import read_raster
 from tacit.data.sources.recordings import from_imitation, from_minari, rollouts
 from tacit.data.sources.times import UNITS, time_stamps
 from tacit.errors import InvalidDemonstrations
-from tacit.files.columns import MISSING, Growing, real, whole
+from tacit.files.columns import MISSING, real, whole
 from tacit.files.tables import open_table
 
 if TYPE_CHECKING:
@@ -165,13 +165,11 @@ def guess_columns(log: str | Path) -> ColumnGuess:
     import polars
 
     table = open_table(Path(log), InvalidDemonstrations)
-    asked = {name: Growing(name, is_text=True) for name in table.names}
-    for frame in table.batches(asked, None):
-        rows = frame.head(SAMPLE)
-        break
-    else:
+    first_rows = next(table.batches(table.names), None)
+    if first_rows is None:
         raise InvalidDemonstrations(f"{log} must hold at least one row below its header; got none")
-    rows = rows.with_columns(polars.all().cast(polars.String).fill_null("").str.strip_chars())
+    cells = polars.all().cast(polars.String).fill_null("").str.strip_chars()
+    rows = first_rows.head(SAMPLE).with_columns(cells)
     first = {name: str(rows[name][0]) for name in rows.columns}
     texts = {name: _known(rows[name]) for name in rows.columns}
     holds = {name: _kind(cells) for name, cells in texts.items()}
