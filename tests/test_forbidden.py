@@ -553,7 +553,7 @@ def test_what_is_forbidden_is_said_by_the_names_of_a_layout(tmp_path, capsys):
     # The command line says it so, too, and keeps the numbers beside it.
     Problem(mdp=mdp, features=features, demonstrations=seen, layout=layout).save(tmp_path / "p")
     words = ["recover", str(tmp_path / "p"), "--estimator", "forbidden", "--candidates", "states"]
-    words += ["--reward-weights", "-1", "--temperature", "1", "--no-report", "--json"]
+    words += ["--reward", "-1", "--temperature", "1", "--no-report", "--json"]
     assert main([*words, "--out", str(tmp_path / "run")]) == 0
     found = json.loads(capsys.readouterr().out)["findings"]
     pair = [one for one in found if one["about"].get("state") in (1, 2)]

@@ -196,8 +196,8 @@ def test_what_knows_no_temperature_says_so(world, seen):
 
 def test_prices_over_the_noise_are_said(found):
     html, shown_first = found._repr_html_(), found.standardised.noise_prices
-    assert "price over the noise" in html
-    assert f"{shown_first.estimates[0]:.4g}" in html
+    assert "Price / temperature" in html
+    assert f"{shown_first.estimates[0]:.3g}" in html
     low, high = shown_first.intervals[0]
     (line,) = [one for one in found.summary().splitlines() if "price over the noise" in one]
     assert line.endswith(f"{shown_first.estimates[0]:.4g}  [{low:.4g}, {high:.4g}]")
@@ -207,7 +207,7 @@ def test_prices_over_the_noise_are_said(found):
         for one in weight_tables(NamedRecovery(found, layout))
         if isinstance(one, Table) and one.caption == "Budgets and prices"
     ]
-    at = [column.name for column in table.columns].index("Price over the noise")
+    at = [column.name for column in table.columns].index("Price / temperature")
     shown = table.rows[0].cells[at]
     assert isinstance(shown, Bar)
     assert shown.value == found.noise_prices.estimates[0]

@@ -32,6 +32,8 @@ from tacit.search.operators import Matrices
 VALUE_CARE = 1e-2
 # What the visits may create or lose, likewise.
 VISIT_CARE = 1e-1
+# Advantages that are this share of the values are rounding.
+INERT = 1e-12
 
 
 class Dual(NamedTuple):
@@ -116,7 +118,8 @@ def evaluate(
     # A table that shifts all values alike moves no action: what is left of it is rounding, which a
     # Newton step would divide by its own square.
     largest = xp.abs(table_values).max(axis=1, initial=0.0)
-    inert = xp.abs(advantages).max(axis=(1, 2), initial=0.0) <= 1e-12 * largest
+    apart = xp.where(policy > 0, xp.abs(advantages), 0.0)  # what is never done shifts nothing
+    inert = apart.max(axis=(1, 2), initial=0.0) <= INERT * largest
     if xp is not np or inert.any():
         advantages = xp.where(inert[:, None, None], 0.0, advantages)
         rounding = 1e-11 * (largest * xp.abs(dual.start).sum() + xp.abs(dual.target))

@@ -35,7 +35,8 @@ from tacit.show.canvas import (
 from tacit.show.grid import frame, frame_areas, nearest_distances, outlines
 
 MOST_ARROWED = 20  # beyond it arrows are specks and the most likely action becomes a colour
-LEAST_SHARE = 0.01  # of the probability of a state: less is drawn by no arrow
+LEAST_SHARE = 0.01
+"""Share of the probability of a state below which no arrow is drawn."""
 
 _WIDTH, _HEAD = 0.045, 3.4  # of an arrow's shaft, in cells; of its head, in shafts
 _ALONE, _LONG = 0.62, 0.44  # lengths in cells: alone, and of a share of 1 among several

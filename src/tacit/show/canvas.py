@@ -40,7 +40,9 @@ INK = "#1b1b1b"
 """Colour of lines and letters."""
 MUTED = "#595959"
 """Colour of what stands behind."""
-FAINT, PAPER = "#d4d4d4", "#ffffff"
+FAINT = "#d4d4d4"
+PAPER = "#ffffff"
+"""Colour of what stands in front of nothing."""
 EMPTY, CELL, MARKED = "#e8e8e8", "#f3f3f1", "#fbdcc4"  # cells: nothing known, plain, framed
 # Colours that fill cells stay as they are where the colours of the page change: each is a shade off
 # its namesake above, which a page takes for its own. From dark to bright, then the rest.
@@ -49,14 +51,24 @@ PAINTED = ("#0072b3", "#d55e01", "#56b4e8", "#f0e443", "#1b1b1c", "#e69f01", "#f
 ON_LIGHT, ON_DARK = "#000001", "#fffffe"
 
 # All change their brightness one way only, so their order survives a copy in grey.
-REWARD_MAP, COST_MAP, VISIT_MAP = "viridis", "cividis", "Blues"
+REWARD_MAP = "viridis"
+"""Colours of a reward."""
+COST_MAP = "cividis"
+"""Colours of a cost."""
+VISIT_MAP = "Blues"
 
 MISSING = "Glyph .* missing from"  # how matplotlib begins to say so
 READABLE = 4.5  # contrast ratio that WCAG 2 asks of normal text
 
 COLUMN, ROW = 3.5, 0.2  # inches: a figure in a column of a paper, and a row of it
-PAGE_WIDTH = 7.2  # inches: a figure over the whole width of a printed page
-TEXT, SMALL, TINY = 8.0, 7.0, 6.0  # points, at that width
+PAGE_WIDTH = 7.2
+"""Width of a figure over a whole printed page, in inches."""
+TEXT = 8.0
+"""Size of text at that width, in points."""
+SMALL = 7.0
+"""Size of labels and legends, in points."""
+TINY = 6.0
+"""Size of the smallest letters, in points."""
 
 _TICK = {"color": MUTED, "labelcolor": INK, "labelsize": SMALL, "major.size": 3, "major.width": 0.7}
 # A reader's own matplotlibrc must not change what is drawn, nor how: the same input, the same

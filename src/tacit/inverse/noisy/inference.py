@@ -35,6 +35,7 @@ from tacit.inverse.parameters import (
 )
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
+from tacit.search.smooth_dual import INERT
 
 if TYPE_CHECKING:
     from tacit.inverse.noisy.convex import Convex
@@ -115,6 +116,8 @@ def advantages(mdp: MDP, space: Coordinates, fitted: Fit) -> np.ndarray:
         result[d] = space.tables[d] + later - values[:, None]
     if mdp.restricted:
         result[:, ~mdp.choices] = 0.0  # never taken, and nothing at an end is chosen
+    largest = np.abs(fitted.point.table_values).max(axis=1, initial=0.0)
+    result[np.abs(result).max(axis=(1, 2), initial=0.0) <= INERT * largest] = 0.0
     return result
 
 
