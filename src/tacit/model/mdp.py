@@ -7,7 +7,6 @@ value [S] -> [S, A] and its transpose, the inflow [S, A] -> [S].
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -26,7 +25,6 @@ from tacit.model.transitions import (
     ROW_SUM_TOLERANCE,
     Successors,
     Transitions,
-    frozen,
     numbers,
     read_only,
     shared_successors,
@@ -77,10 +75,9 @@ class MDP:
         discount = checked_discount(self.discount, ends=True)
         initial = np.atleast_1d(numbers(self.initial, "initial"))
         given = self.available
-        pairs = None if given is None else functools.partial(available_pairs, given)
-        successors = successor_lists(self.transitions, available=pairs)
+        successors = successor_lists(self.transitions, available=given)
         _check_initial(initial, successors.states.shape[0])
-        object.__setattr__(self, "transitions", frozen(successors))
+        object.__setattr__(self, "transitions", successors)
         object.__setattr__(self, "initial", read_only(initial / initial.sum()))
         object.__setattr__(self, "discount", discount)
         shape = (self.states, self.actions)

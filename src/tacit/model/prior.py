@@ -10,7 +10,7 @@ import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.model.counts import TransitionCounts
-from tacit.model.transitions import Transitions, successor_lists
+from tacit.model.transitions import Transitions, transition_rows
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -179,12 +179,7 @@ def unvisited_rule(given: Unvisited | str) -> Unvisited:
 
 def guessed_rows(transitions: Transitions, states: int, actions: int) -> csr_array:
     """[S * A, S] the rows of a guess, from any form of transitions or something that has them."""
-    from scipy.sparse import csr_array
-
-    lists = successor_lists(getattr(transitions, "transitions", transitions))
-    shape = lists.states.shape
-    if shape[:2] != (states, actions):
-        raise InvalidModel(f"a prior's guess must have S, A = {(states, actions)}; got {shape[:2]}")
-    rows = np.repeat(np.arange(states * actions), shape[2])
-    entries = (rows, lists.states.ravel())
-    return csr_array((lists.probabilities.ravel(), entries), shape=(states * actions, states))
+    rows, shape = transition_rows(getattr(transitions, "transitions", transitions))
+    if shape != (states, actions):
+        raise InvalidModel(f"a prior's guess must have S, A = {(states, actions)}; got {shape}")
+    return rows

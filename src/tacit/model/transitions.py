@@ -7,14 +7,14 @@ where they lie, and is told by the transitions which way actions point (`with_di
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from tacit.errors import InvalidModel
+from tacit.model.available import available_pairs
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -60,39 +60,67 @@ class Successors:
 Transitions: TypeAlias = ArrayLike | Successors | object
 
 
+# (S, A); then row s * A + a, next state and probability of each transition.
+Entries: TypeAlias = tuple[tuple[int, int], np.ndarray, np.ndarray, np.ndarray]
+
+
 def successor_lists(
-    transitions: Transitions,
-    *,
-    reached: int | None = None,
-    available: Callable[[tuple[int, int]], np.ndarray] | None = None,
+    transitions: Transitions, *, reached: int | None = None, available: ArrayLike | None = None
 ) -> Successors:
     """Sorted, merged successor lists from any of the three forms, validated.
+
+    An empty row leads, with probability 0, to its own state.
 
     Args:
         transitions: as given.
         reached: the number of next states, where the lists are those of some of the states only.
-        available: (S, A) -> [S, A] bool, the pairs that are there; the rows of all others are
-            ignored and come back empty.
+        available: [S, A] bool, the pairs that are there; the rows of all others are ignored and
+            come back empty. None: all of them.
     """
+    rows, (states, actions) = transition_rows(transitions, reached=reached, available=available)
+    own = np.repeat(np.arange(states), actions) if reached is None else 0
+    lists, *places = _padded(rows, own)
+    probabilities = np.zeros(lists.shape)
+    probabilities[*places] = rows.data
+    shape = (states, actions, lists.shape[1])
+    return Successors(read_only(lists.reshape(shape)), read_only(probabilities.reshape(shape)))
+
+
+def transition_rows(
+    transitions: Transitions, *, reached: int | None = None, available: ArrayLike | None = None
+) -> tuple[csr_array, tuple[int, int]]:
+    """([S * A, S] distributions as sorted CSR rows, row s * A + a, validated; S and A).
+
+    The arguments are those of `successor_lists`.
+    """
+    from scipy.sparse import csr_array
+
     if isinstance(transitions, Successors):
-        states, probabilities = _from_lists(transitions, reached, available)
-    elif (rows := getattr(transitions, "tocsr", None)) is not None:
-        states, probabilities = _from_sparse(rows())
+        shape, *entries = _from_lists(transitions)
+    elif hasattr(transitions, "tocsr"):
+        shape, *entries = _from_sparse(transitions)
     else:
-        states, probabilities = _from_dense(transitions)
-    there = None if available is None else available((states.shape[0], states.shape[1]))
-    if there is not None and not there.all():
-        probabilities = np.where(there[:, :, None], probabilities, 0.0)
-    whole = reached is None
-    _check_rows(states, probabilities, there, MISSING if whole else MISSING_PART)
-    return Successors(*_merged(states, probabilities, reached))
+        shape, *entries = _from_dense(transitions)
+    count, there = shape[0] if reached is None else reached, np.ones(shape, bool)
+    if available is not None:
+        there = available_pairs(available, shape)
+        kept = there.ravel()[entries[0]]
+        entries = [part[kept] for part in entries]
+    rows, following, chances = entries
+    _check_entries(rows, following, chances, (*shape, count))
+    sums = np.bincount(rows, chances, there.size)
+    _check_sums(sums.reshape(shape), there, MISSING if reached is None else MISSING_PART)
+    # A row that is off by rounding alone stays as it is: normalised again it would drift.
+    width = np.bincount(rows, minlength=there.size)
+    off = np.abs(sums - 1.0) > width * np.finfo(np.float64).eps
+    chances = chances / np.where(off & (sums > 0.0), sums, 1.0)[rows]
+    table = csr_array((chances, (rows, following)), shape=(there.size, count))
+    table.sum_duplicates()
+    table.eliminate_zeros()
+    return table, shape
 
 
-def _from_lists(
-    given: Successors,
-    reached: int | None,
-    available: Callable[[tuple[int, int]], np.ndarray] | None,
-) -> tuple[np.ndarray, np.ndarray]:
+def _from_lists(given: Successors) -> Entries:
     states = numbers(given.states, "successor states", None)
     probabilities = numbers(given.probabilities, "successor probabilities")
     if states.ndim != 3 or states.shape != probabilities.shape:
@@ -100,81 +128,73 @@ def _from_lists(
             "successor states and probabilities must both have shape [S, A, B]; "
             f"got {states.shape} and {probabilities.shape}"
         )
-    if 0 in states.shape:
-        raise InvalidModel(
-            f"an MDP needs at least one state, action and successor; got {states.shape}"
-        )
+    _refuse_empty(states.shape)
     if not np.issubdtype(states.dtype, np.integer):
         raise InvalidModel(f"successor states must be integers; got {states.dtype}")
-    count = states.shape[0] if reached is None else reached
-    outside = (states < 0) | (states >= count)
-    if available is not None and outside.any():
-        absent = ~available((states.shape[0], states.shape[1]))[:, :, None]
-        states = np.where(outside & absent, 0, states)
-        outside &= ~absent
-    if outside.any():
-        s, a, b = (int(i) for i in np.argwhere(outside)[0])
-        raise InvalidModel(
-            f"successor states must be in 0..{count - 1}; "
-            f"entry (state {s}, action {a}, {b}) is {states[s, a, b]}"
-        )
-    return states.astype(np.int32), probabilities
+    count, actions, width = states.shape
+    rows = np.repeat(np.arange(count * actions), width)
+    return (count, actions), rows, states.ravel(), probabilities.ravel()
 
 
-def _from_sparse(matrix: csr_array) -> tuple[np.ndarray, np.ndarray]:
+def _from_sparse(given: Any) -> Entries:
+    matrix = given.tocsr().tocoo()
     if matrix.ndim != 2:
         raise InvalidModel(f"sparse transitions must have shape [S * A, S]; got {matrix.shape}")
-    rows, count = (int(size) for size in matrix.shape or ())
-    if count == 0 or rows == 0:
-        raise InvalidModel(f"an MDP needs at least one state and one action; got {matrix.shape}")
+    rows, count = matrix.shape
+    _refuse_empty(matrix.shape)
     if rows % count:
         raise InvalidModel(
             "sparse transitions must have shape [S * A, S], row s * A + a; "
             f"got {matrix.shape}, whose rows are no multiple of its columns"
         )
-    matrix = matrix.copy()
-    matrix.sum_duplicates()
-    lengths = np.diff(matrix.indptr)
-    width = max(int(lengths.max()), 1)
-    states = np.zeros((rows, width), dtype=np.int32)
-    probabilities = np.zeros((rows, width))
-    row = np.repeat(np.arange(rows), lengths)
-    column = np.arange(len(matrix.indices)) - np.repeat(matrix.indptr[:-1], lengths)
-    states[row, column] = matrix.indices
-    probabilities[row, column] = numbers(matrix.data, "sparse transitions")
-    shape = (count, rows // count, width)
-    return states.reshape(shape), probabilities.reshape(shape)
+    chances = numbers(matrix.data, "sparse transitions")
+    return (count, rows // count), matrix.row, matrix.col, chances
 
 
-def _from_dense(table: object) -> tuple[np.ndarray, np.ndarray]:
+def _from_dense(table: object) -> Entries:
     dense = numbers(table, "dense transitions")
     if dense.ndim != 3 or dense.shape[0] != dense.shape[2]:
         raise InvalidModel(
             f"dense transitions must have shape [S, A, S] (state, action, next state); "
             f"got {dense.shape}"
         )
-    if 0 in dense.shape:
-        raise InvalidModel(f"an MDP needs at least one state and one action; got {dense.shape}")
-    # `!= 0`, not `> 0`: negative and NaN entries must survive to be reported.
-    width = max(int((dense != 0).sum(axis=2).max()), 1)
-    order = np.argsort(dense == 0, axis=2, kind="stable")[:, :, :width]
-    return order.astype(np.int32), np.take_along_axis(dense, order, axis=2)
+    _refuse_empty(dense.shape)
+    shape, flat = dense.shape[:2], dense.reshape(-1, len(dense))
+    rows, following = np.nonzero(flat)  # negative and NaN entries, too: they are reported
+    return shape, rows, following, flat[rows, following]
 
 
-def _check_rows(
-    states: np.ndarray, probabilities: np.ndarray, there: np.ndarray | None, empty: str
+def _refuse_empty(shape: tuple[int, ...]) -> None:
+    if 0 in shape:
+        raise InvalidModel(f"an MDP needs at least one state and one action; got {shape}")
+
+
+def _check_entries(
+    rows: np.ndarray, following: np.ndarray, chances: np.ndarray, shape: tuple[int, int, int]
 ) -> None:
-    bad = ~(probabilities >= 0)  # also catches NaN
-    if bad.any():
-        s, a, b = (int(i) for i in np.argwhere(bad)[0])
+    """Raises for the first transition that leads nowhere, or has no probability."""
+    _, actions, count = shape
+    outside = (following < 0) | (following >= count)
+    odd = outside | ~(chances >= 0)  # also catches NaN
+    if not odd.any():
+        return
+    at = int(np.argmax(odd))
+    s, a = divmod(int(rows[at]), actions)
+    if outside[at]:
         raise InvalidModel(
-            "transition probabilities must be non-negative numbers; "
-            f"(state {s}, action {a}, next state {states[s, a, b]}) has {probabilities[s, a, b]:g}"
+            f"successor states must be in 0..{count - 1}; one of (state {s}, action {a}) is "
+            f"{following[at]}"
         )
-    sums = probabilities.sum(axis=2)
+    raise InvalidModel(
+        "transition probabilities must be non-negative numbers; "
+        f"(state {s}, action {a}, next state {following[at]}) has {chances[at]:g}"
+    )
+
+
+def _check_sums(sums: np.ndarray, there: np.ndarray, empty: str) -> None:
+    """Raises for the row [S, A] that is farthest from a distribution."""
     error = np.where(np.isfinite(sums), np.abs(sums - 1.0), np.inf)
-    if there is not None:
-        error[~there] = 0.0
+    error[~there] = 0.0
     s, a = (int(i) for i in np.unravel_index(np.argmax(error), error.shape))
     if error[s, a] > ROW_SUM_TOLERANCE:
         raise InvalidModel(
@@ -183,71 +203,38 @@ def _check_rows(
         )
 
 
-def _merged(
-    states: np.ndarray, probabilities: np.ndarray, reached: int | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """The rows normalised exactly, next states sorted, repeats added up, zeros dropped.
-
-    An empty row leads, with probability 0, to its own state.
-    """
-    rows_given, actions, width = states.shape
-    count = rows_given if reached is None else reached
-    sums = probabilities.sum(axis=2, keepdims=True)
-    # A row that is off by rounding alone stays as it is: normalised again it would drift.
-    exact = (np.abs(sums - 1.0) <= width * np.finfo(np.float64).eps) | (sums == 0.0)
-    probabilities = (probabilities / np.where(exact, 1.0, sums)).reshape(-1, width)
-    states = np.where(probabilities > 0, states.reshape(-1, width), count)  # padding sorts last
-    order = np.argsort(states, axis=1, kind="stable")
-    states = np.take_along_axis(states, order, axis=1)
-    probabilities = np.take_along_axis(probabilities, order, axis=1)
-    first = np.ones_like(states, dtype=bool)
-    first[:, 1:] = states[:, 1:] != states[:, :-1]
-    slot = np.cumsum(first, axis=1) - 1
-    width = max(int((first & (states < count)).sum(axis=1).max()), 1)
-    slot = np.minimum(slot, width - 1)  # only zero-probability padding can lie beyond
-    rows = np.arange(len(states))[:, None]
-    merged = np.zeros((len(states), width))
-    np.add.at(merged, (rows, slot), probabilities)
+def _padded(table: csr_array, own: np.ndarray | int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """([n, W] the columns of each row, ascending; row and place therein of every entry)."""
+    lengths = np.diff(table.indptr)
+    width = max(int(lengths.max()), 1)
     # Padding repeats the row's first next state: in range, and already in the cache.
-    own = np.arange(len(states))[:, None] // actions if reached is None else 0
-    targets = np.repeat(np.where(states[:, :1] < count, states[:, :1], own), width, axis=1)
-    real = states < count
-    targets[np.broadcast_to(rows, states.shape)[real], slot[real]] = states[real]
-    shape = (rows_given, actions, width)
-    return targets.reshape(shape).astype(np.int32), merged.reshape(shape)
+    first = np.append(table.indices, 0)[table.indptr[:-1]]
+    lists = np.repeat(np.where(lengths > 0, first, own)[:, None], width, axis=1).astype(np.int32)
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    slot = np.arange(len(row)) - table.indptr[row]
+    lists[row, slot] = table.indices
+    return lists, row, slot
 
 
 def shared_successors(successors: Successors, *, reached: int | None = None) -> Successors:
     """The same transitions with `states` [S, 1, W], if W is small enough; else as they are."""
+    from scipy.sparse import csr_array
+
     size, actions, width = successors.states.shape
     if actions == 1:
         return successors
-    count = size if reached is None else reached
-    flat = np.where(successors.probabilities > 0, successors.states, count).reshape(size, -1)
-    order = np.argsort(flat, axis=1, kind="stable")
-    ordered = np.take_along_axis(flat, order, axis=1)
-    first = np.ones_like(ordered, dtype=bool)
-    first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    shared = int((first & (ordered < count)).sum(axis=1).max())
+    s, a, b = np.nonzero(successors.probabilities)
+    following = successors.states[s, a, b]
+    shape = (size, size if reached is None else reached)
+    reach = csr_array((np.ones(len(s)), (s, following)), shape=shape)
     # Sharing costs zero entries where actions differ; up to twice the width, saved gathers win.
-    if shared > 2 * width:
+    if np.diff(reach.indptr).max() > 2 * width:
         return successors
-    slot = np.minimum(np.cumsum(first, axis=1) - 1, max(shared, 1) - 1)
-    back = np.empty_like(slot)
-    np.put_along_axis(back, order, slot, axis=1)
-    rows = np.arange(size)[:, None]
-    real = ordered < count
-    shared = max(shared, 1)
-    own = rows if reached is None else 0
-    states = np.repeat(np.where(real[:, :1], ordered[:, :1], own), shared, axis=1)
-    states[np.broadcast_to(rows, ordered.shape)[real], slot[real]] = ordered[real]
-    probabilities = np.zeros((size, actions, shared))
-    action = np.repeat(np.arange(actions), width)[None, :]
-    # Merged successors are distinct, so plain assignment of the non-zero entries loses nothing.
-    keep = successors.probabilities.reshape(size, -1) > 0
-    index = (np.broadcast_to(rows, keep.shape)[keep], np.broadcast_to(action, keep.shape)[keep])
-    probabilities[(*index, back[keep])] = successors.probabilities.reshape(size, -1)[keep]
-    return frozen(Successors(states.astype(np.int32)[:, None, :], probabilities))
+    lists, _, slot = _padded(reach, np.arange(size) if reached is None else 0)
+    reach.data = slot
+    probabilities = np.zeros((size, actions, lists.shape[1]))
+    probabilities[s, a, reach[s, following]] = successors.probabilities[s, a, b]
+    return Successors(read_only(lists[:, None, :]), read_only(probabilities))
 
 
 def numbers(values: object, name: str, dtype: DTypeLike | None = np.float64) -> np.ndarray:
@@ -262,11 +249,6 @@ def numbers(values: object, name: str, dtype: DTypeLike | None = np.float64) -> 
         raise InvalidModel(
             f"{name} must be an array of real numbers, all rows equally long; got {kind}"
         ) from None
-
-
-def frozen(successors: Successors) -> Successors:
-    """The same lists, no longer writable."""
-    return Successors(read_only(successors.states), read_only(successors.probabilities))
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
