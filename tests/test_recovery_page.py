@@ -25,7 +25,6 @@ from tacit.checks.reliability import trajectory_fits
 from tacit.cli import main
 from tacit.cli.report import Report
 from tacit.cli.terminal import Terminal
-from tacit.folders.recoveries import plain
 from tacit.folders.runs import Run
 from tacit.forward.solution import Certificate, Solution, Status
 from tacit.inverse.findings import Finding, Kind
@@ -35,7 +34,7 @@ from tacit.model.transitions import COMPASS, Layout, with_directions
 from tacit.show import Document, Section, canvas, figure_files
 from tacit.show.arrows import LEAST_SHARE, draw_policy, indifferent
 from tacit.show.canvas import PAINTED, axes_at, new_figure
-from tacit.show.checks import check_sections, in_shown_units
+from tacit.show.checks import check_sections
 from tacit.show.differences import comparison_document
 from tacit.show.grid import extent, map_names, outlines
 from tacit.show.html import LARGEST, render
@@ -80,9 +79,7 @@ def grid() -> Run:
     policy = tacit.solve(world.mdp, world.truth).policy
     seen = tacit.simulate(world.mdp, policy, trajectories=30, steps=60, seed=0)
     rules = tacit.Alternating(starts=2, max_steps=30)
-    run = run_of(world.mdp, world.features, seen, world.layout, rules)
-    curve = tacit.checks.price_curve(world.mdp, run.recovery.objective, points=5)
-    return replace(run, extras={"prices": {"0": plain(curve, arrays=True)}})
+    return run_of(world.mdp, world.features, seen, world.layout, rules)
 
 
 def synthetic(states: int, layout: Layout, *, constraints: int = 1, actions: int = 4) -> Run:
@@ -825,16 +822,6 @@ def test_a_slider_goes_through_the_iterations(chrome, pages):
     page.evaluate(f"{slider}.focus()")
     page.press("Home", code=36)
     assert page.evaluate(caption).startswith("Iteration 1 of")
-
-
-def test_the_page_shows_the_price_curve_of_a_budget(grid):
-    section = next(s for s in recovery_document(grid).sections if s.title == "Under other budgets")
-    [gallery] = section.blocks
-    [picture] = gallery.blocks
-    prices = in_shown_units(grid).extras["prices"]["0"]["multipliers"]
-    assert picture.name == "price-0"
-    assert short(float(np.max(prices))) in picture.alt
-    assert short(float(np.min(prices))) in picture.alt
 
 
 def test_the_page_of_one_group_says_which(rooms):

@@ -15,7 +15,6 @@ import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
-from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Certificate, Solution, Status, entropy, priced, stationary_policy
 from tacit.forward.solve import Solver, solve
 from tacit.inverse.findings import Finding, Kind
@@ -25,8 +24,6 @@ from tacit.model.objective import Features, Objective
 
 # What a corner must add to the straight line between its neighbours, relative to the values.
 CORNER = 1e-9
-# Pairs of state and action up to which the curves of all budgets are computed beside a report.
-MOST_PAIRS = 5000
 # Up to so many states a solve is quick enough to look for every corner.
 SMALL = 500
 
@@ -109,7 +106,6 @@ def price_curve(
     constraint: int = 0,
     points: int = 21,
     solver: Solver | None = None,
-    through: float | None = None,
 ) -> PriceCurve:
     """The `PriceCurve` of one budget, the others being kept.
 
@@ -119,7 +115,6 @@ def price_curve(
         constraint: whose budget to move.
         points: how many budgets to solve for.
         solver: as for `solve`.
-        through: a budget that must be among them; it takes the place of the nearest one.
     """
     if not isinstance(mdp, MDP) or not isinstance(objective, Objective):
         got = f"{type(mdp).__name__} and {type(objective).__name__}"
@@ -154,30 +149,7 @@ def price_curve(
         budgets = np.linspace(*ends, points + 1)[1:]
     else:
         budgets = np.linspace(*ends, points)
-    if through is not None and budgets[0] < through < budgets[-1]:
-        budgets[np.abs(budgets - through).argmin()] = through
     return _measured(mdp, objective, constraint, budgets, chosen, free, corners)
-
-
-def budget_curves(recovery: Recovery, mdp: MDP) -> dict[str, PriceCurve]:
-    """Constraint -> the `PriceCurve` through its recovered budget, of all that hold anybody back.
-
-    None where the world is too large, no cost is known, or every goal has a policy of its own.
-    """
-    solution = getattr(recovery, "solution", None)
-    if solution is None or mdp.states * mdp.actions > MOST_PAIRS:
-        return {}
-    noise, curves = solution.temperature, {}
-    solver = SoftDual(temperature=noise) if noise > 0 else ColumnGeneration()
-    for k, weights in enumerate(recovery.cost_weights):
-        if recovery.multipliers[k] > 0 and np.isfinite(weights).all():
-            options = {
-                "constraint": k,
-                "solver": solver,
-                "through": float(recovery.objective.budgets[k]),
-            }
-            curves[str(k)] = price_curve(mdp, recovery.objective, **options)
-    return curves
 
 
 def _measured(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal, Optional
 
@@ -17,7 +17,7 @@ NO_DATE = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
 
 @dataclass(frozen=True)
 class Figures:
-    """Write the figures of a run for a paper: weights, prices, maps, residuals, price curves."""
+    """Write the figures of a run for a paper: weights, prices, maps, residuals."""
 
     folder: Path
     """folder of the run, as `tacit recover` writes it"""
@@ -52,13 +52,14 @@ class Figures:
 
         from tacit.files.atomic import write_bytes
         from tacit.folders.runs import Run
+        from tacit.inverse.standardised import shown
         from tacit.show.canvas import MISSING, styled
-        from tacit.show.checks import in_shown_units
         from tacit.show.plot import every_figure
 
         out = self.folder / FIGURES if self.out is None else self.out
         run = Run.load(self.folder, several=True)
-        figures = every_figure(in_shown_units(run, raw_units=self.raw_units))
+        run = replace(run, recovery=shown(run.recovery, raw_units=self.raw_units))
+        figures = every_figure(run)
         out.mkdir(parents=True, exist_ok=True)
         written, boxes = [], []
         for name, figure in figures.items():

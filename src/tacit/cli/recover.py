@@ -193,9 +193,7 @@ class Recover:
         terminal: Terminal,
     ) -> Run:
         """The run, its answer told before anything is drawn."""
-        from tacit.checks.prices import budget_curves
-        from tacit.engine.progress import unwatched, watching
-        from tacit.folders.recoveries import plain
+        from tacit.engine.progress import watching
         from tacit.folders.runs import Run
         from tacit.show.summary import run_parts, summary_of
 
@@ -222,11 +220,7 @@ class Recover:
                 hashes=hashes,
             )
             terminal.tell(run_parts(run, raw_units=self.raw_units))
-            with unwatched():
-                curves = budget_curves(recovery, problem.mdp)
-        if not curves:
-            return run
-        return replace(run, extras={**run.extras, "prices": plain(curves, arrays=True)})
+        return run
 
     def _notes(self, problem: Problem, recovery: Recovery) -> list[str]:
         """What was assumed or may be wrong, beside the findings."""

@@ -186,22 +186,6 @@ def check_extras(extras: Tree) -> None:
     """Raises `BadFile` unless further results are what they must be: parts by name."""
     if not (isinstance(extras, dict) and all(isinstance(one, dict) for one in extras.values())):
         raise BadFile("they must have names")
-    for name, curve in extras.get("prices", {}).items():
-        if not (str(name).isdecimal() and isinstance(curve, dict) and _is_price_curve(curve)):
-            raise BadFile(f"the prices of other budgets of constraint {name!r:.20} are odd")
-
-
-def _is_price_curve(curve: Tree) -> bool:
-    """Whether arrays of a price curve at P budgets belong together, and hold numbers."""
-    names, corners = ("budgets", "values", "multipliers", "spent", "noise"), curve.get("corners")
-    arrays = [curve.get(name) for name in names] + ([] if corners is None else [corners])
-    if not all(isinstance(one, np.ndarray) and one.dtype.kind in "fiu" for one in arrays):
-        return False
-    shapes = [one.shape for one in arrays[: len(names)]]
-    paired = corners is None or (corners.ndim == 2 and corners.shape[1] == 2)
-    alike = len(shapes[0]) == 1 and len(shapes[0]) and all(one == shapes[0] for one in shapes)
-    whole = isinstance(curve.get("constraint"), int) and shapes[0] != (0,)
-    return bool(whole and alike and paired and all(np.isfinite(one).all() for one in arrays))
 
 
 def ends_of(layout: Layout, trips: Trips, episodes: np.ndarray) -> dict[str, np.ndarray]:

@@ -7,15 +7,10 @@ single numbers. So results that come later are shown as well.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from tacit.checks.prices import PriceCurve
 from tacit.folders.recoveries import plain
-from tacit.folders.runs import Run
-from tacit.inverse.standardised import Factors, shown
 from tacit.show import (
     Block,
     Cells,
@@ -28,7 +23,6 @@ from tacit.show import (
 )
 from tacit.show.canvas import (
     INK,
-    MUTED,
     axes_at,
     box_of,
     figure_of,
@@ -40,7 +34,6 @@ from tacit.show.canvas import (
 )
 from tacit.show.canvas import plain as plain_text
 from tacit.show.intervals import draw_level, tidy_values
-from tacit.show.quantities import NamedRecovery
 from tacit.show.tables import Bars, Cell, Column, Table, scale_of, short
 
 TITLES = {
@@ -269,71 +262,3 @@ def history_picture(title: str, values: np.ndarray, level: float | None = None) 
     steps = np.arange(1.0, len(values) + 1)
     ends = {"level": level, "level_name": "sampling noise"}
     return line_picture(title, steps, values, "iteration", **ends, logarithmic=True)
-
-
-# --- other budgets ------------------------------------------------------------------------------
-
-PRICES = "prices"  # the name of price curves among the further results of a run
-
-
-def budget_sections(named: NamedRecovery, extras: Mapping[str, object]) -> list[Section]:
-    """The section about other budgets; none where no price curve was computed."""
-    pictures = [_curve_picture(named, curve) for curve in price_curves(extras)]
-    lead = "What a budget would be worth if it were another, everything else being as recovered."
-    return [Section("Under other budgets", [Gallery(pictures)], lead)] if pictures else []
-
-
-def in_shown_units(run: Run, *, raw_units: bool = False) -> Run:
-    """The run, its numbers and those under other budgets in the units that are shown."""
-    found, curves = shown(run.recovery, raw_units=raw_units), run.extras.get(PRICES)
-    units = getattr(run.recovery, "standard", None)
-    if raw_units or units is None or units.applied or not isinstance(curves, Mapping):
-        return replace(run, recovery=found)
-    factors = Factors.of(run.recovery, units)
-    changed = {
-        k: _rescaled(curve, factors.reward, float(factors.costs[int(k)]))
-        for k, curve in curves.items()
-    }
-    return replace(run, recovery=found, extras={**run.extras, PRICES: changed})
-
-
-def _rescaled(curve: Mapping[str, Any], reward: float, cost: float) -> dict[str, Any]:
-    """A price curve in units of the reward and of the cost so many times as small."""
-    rates: dict[str, Any] = {"budgets": cost, "spent": cost, "multipliers": reward / cost}
-    rates |= {"values": reward, "noise": reward}
-    if curve.get("corners") is not None:
-        rates["corners"] = np.array([cost, reward])
-    return {**curve, **{n: np.asarray(curve[n], dtype=float) * rate for n, rate in rates.items()}}
-
-
-def price_curves(extras: Mapping[str, object]) -> list[PriceCurve]:
-    """The price curves that a run has kept among its further results."""
-    curves = extras.get(PRICES)
-    names = ("budgets", "values", "multipliers", "spent", "noise")
-    return [
-        PriceCurve(
-            constraint=int(kept["constraint"]),
-            **{name: np.asarray(kept[name], dtype=float) for name in names},
-            certificates=(),
-            statuses=(),
-            corners=None if kept.get("corners") is None else np.asarray(kept["corners"], float),
-        )
-        for kept in (curves.values() if isinstance(curves, Mapping) else ())
-    ]
-
-
-def _curve_picture(named: NamedRecovery, curve: PriceCurve) -> Picture:
-    from tacit.show.plot import price_curve
-
-    axes = price_curve(curve)
-    name = named.constraint(curve.constraint)
-    axes.set_xlabel(f"budget of {plain_text(name)}")
-    recovered = float(named.recovery.budgets[curve.constraint])
-    axes.axvline(recovered, color=MUTED, lw=0.8, ls=(0, (4, 3)))
-    ends = f"{short(curve.budgets[0])} to {short(curve.budgets[-1])}"
-    alt = (
-        f"Price of the budget of {name} for budgets from {ends}: it falls from "
-        f"{short(float(curve.multipliers.max()))} to {short(float(curve.multipliers.min()))}."
-    )
-    caption = f"Price of the budget of {name}; dashed: the budget as recovered."
-    return Picture(svg(figure_of(axes)), alt, caption=caption, name=f"price-{curve.constraint}")

@@ -14,6 +14,7 @@ from tacit.folders.runs import Run
 from tacit.forward.solution import Certificate
 from tacit.inference.numerics import largest_first
 from tacit.inverse.joint.traveller import TripsRecovery
+from tacit.inverse.standardised import shown
 from tacit.model.transitions import Layout
 from tacit.show import (
     Block,
@@ -29,7 +30,6 @@ from tacit.show import (
     Section,
     Selector,
 )
-from tacit.show import checks as further
 from tacit.show.checks import answers, cell, check_sections, history_picture, words
 from tacit.show.maps import MapGrid, action_maps, forbidden_blocks, forest, map_gallery
 from tacit.show.quantities import (
@@ -79,8 +79,8 @@ def recovery_document(run: Run, *, private: bool = False, raw_units: bool = Fals
             ones.
     """
     run = without_names(run) if private else run
-    given, run = run.recovery, further.in_shown_units(run, raw_units=raw_units)
-    run = replace(run, recovery=by_name(run.recovery, run.layout))
+    given = run.recovery
+    run = replace(run, recovery=by_name(shown(given, raw_units=raw_units), run.layout))
     named = NamedRecovery(run.recovery, run.layout, bool(run.data.get("moves_estimated")))
     states = Section("State by state", [state_table(named), *state_choice(named)])
     where = [*_trip_sections(named), _world_section(named), states]
@@ -89,8 +89,7 @@ def recovery_document(run: Run, *, private: bool = False, raw_units: bool = Fals
     sections = [
         *([] if private else where),
         Section("Weights, budgets and prices", [*forest(named), *weight_tables(named)], WEIGHTS),
-        *further.budget_sections(named, run.extras),
-        *check_sections({name: one for name, one in run.extras.items() if name != further.PRICES}),
+        *check_sections(run.extras),
         guarantee_section(run),
         Section("Convergence", convergence_blocks(NamedRecovery(given, run.layout)), SEARCH),
         data_section(run),

@@ -357,7 +357,6 @@ def _bars(named: NamedRecovery, values: np.ndarray, axes: Axes | None, title: st
 
 def every_figure(run: Run) -> dict[str, Figure]:
     """Name -> figure, every picture that a run has numbers for."""
-    from tacit.show.checks import price_curves
     from tacit.show.summary import holds_several
 
     recovery, layout = run.recovery, run.layout
@@ -378,6 +377,4 @@ def every_figure(run: Run) -> dict[str, Figure]:
         drawn["flows"] = flows(recovery, layout=layout)
     if np.isfinite(recovery.goodness.residuals).any():
         drawn["residuals"] = residuals(recovery, layout=layout)
-    for curve in price_curves(run.extras):
-        drawn[f"price-{curve.constraint}"] = price_curve(curve)
     return {name: figure_of(axes) for name, axes in drawn.items()}

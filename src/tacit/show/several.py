@@ -15,6 +15,7 @@ from tacit.inverse.joint.recovery import JointRecovery
 from tacit.inverse.noisy.mixture import MixtureRecovery
 from tacit.inverse.noisy.types import SURE
 from tacit.inverse.recovery import Recovery
+from tacit.inverse.standardised import shown
 from tacit.model.transitions import Layout
 from tacit.show import (
     Block,
@@ -30,7 +31,7 @@ from tacit.show import (
     Selector,
     Tone,
 )
-from tacit.show.checks import cell, history_picture, in_shown_units
+from tacit.show.checks import cell, history_picture
 from tacit.show.differences import agreement_headlines, beside, shared_section
 from tacit.show.maps import map_gallery
 from tacit.show.page import (
@@ -59,7 +60,7 @@ def several_document(run: Run, *, private: bool = False, raw_units: bool = False
         raw_units: whether weights and prices are of the features as given, not of standardised
             ones.
     """
-    run = in_shown_units(run, raw_units=raw_units)
+    run = replace(run, recovery=shown(run.recovery, raw_units=raw_units))
     found: object = run.recovery
     if isinstance(found, MixtureRecovery):
         return _document(run, _types_of(found), private=private)
