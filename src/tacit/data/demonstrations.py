@@ -320,6 +320,13 @@ class Demonstrations:
         return weights / weights.mean()
 
     @property
+    def next_states(self) -> np.ndarray:
+        """[N] the state after every step; -1 where it was not recorded."""
+        following = np.append(self.states[1:], -1)
+        following[self.offsets[1:] - 1] = self.final_states
+        return following
+
+    @property
     def last_states(self) -> np.ndarray:
         """[E] the last known state of every episode."""
         last = self.states[self.offsets[1:] - 1]

@@ -395,8 +395,7 @@ class Moves:
 
 def impossible_rows(mdp: MDP, seen: Demonstrations) -> tuple[np.ndarray, np.ndarray]:
     """([M] the rows where a move of probability 0 begins, [N] the state after each, or -1)."""
-    after = np.append(seen.states[1:], -1)
-    after[seen.offsets[1:] - 1] = seen.final_states
+    after = seen.next_states
     inside, found = np.flatnonzero(after >= 0), []
     few = mdp.states**2 * mdp.actions <= len(inside)  # kinds of moves: no need to sort them
     for rows in np.array_split(inside, max(1, len(inside) // AT_ONCE)):

@@ -1,22 +1,16 @@
-"""Dynamics estimated from demonstrations, or from rows of observed transitions."""
+"""Dynamics estimated from counted steps."""
 
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.model.available import available_pairs, first_unavailable
-from tacit.model.counts import (
-    ObservedSteps,
-    TransitionCounts,
-    count_transitions,
-    observed_steps,
-    start_shares,
-)
+from tacit.model.counts import CountedSteps
 from tacit.model.evidence import Evidence
 from tacit.model.prior import Prior, Unvisited, posterior, unvisited_rule
 from tacit.model.transitions import numbers
@@ -24,57 +18,34 @@ from tacit.model.transitions import numbers
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from tacit.data.demonstrations import Demonstrations
+    from tacit.model.objective import SparseTable
 
 
 def estimated(
-    states: ArrayLike | Demonstrations,
-    actions: ArrayLike | None,
-    next_states: ArrayLike | None,
+    steps: CountedSteps,
     *,
-    n_states: int | None,
-    n_actions: int | None,
-    initial: ArrayLike | None,
     prior: Prior | float | None,
     unvisited: Unvisited | str,
     absorbing: ArrayLike,
     available: ArrayLike | None,
-) -> tuple[csr_array, ArrayLike, Evidence, np.ndarray | None]:
-    """([S * A, S] transitions, [S] initial distribution, what they rest on, [S, A] available).
-
-    The arguments are those of `MDP.from_transitions`.
-    """
-    prior, rule = _prior(prior), unvisited_rule(unvisited)
-    if whole := cast("Demonstrations | None", states if hasattr(states, "offsets") else None):
-        if actions is not None or next_states is not None:
-            raise InvalidDemonstrations("demonstrations hold their own actions and next states")
-        seen = observed_steps(whole)
-        # Steps with an unknown outcome are not counted, but their states and actions exist.
-        if n_states is None:
-            n_states = max(int(whole.states.max()), int(whole.final_states.max())) + 1
-        if n_actions is None:
-            n_actions = int(whole.actions.max()) + 1
-    else:
-        rows = cast("tuple[ArrayLike, ArrayLike, ArrayLike]", (states, actions, next_states))
-        seen = ObservedSteps(*rows)
-    counts = count_transitions(
-        seen.states, seen.actions, seen.next_states, n_states=n_states, n_actions=n_actions
-    )
-    known = _absorbing(absorbing, seen.stays, counts.states)
-    choices = _available(available, seen.ends[~known[seen.ends]], counts)
+) -> tuple[csr_array, Evidence, np.ndarray | None]:
+    """([S * A, S] transitions, what they rest on, [S, A] available), as `MDP.from_transitions`."""
+    prior, rule, counts = _prior(prior), unvisited_rule(unvisited), steps.counts
+    pairs, states = counts.shape
+    shape = (states, pairs // states)
+    known = _absorbing(absorbing, steps.stays, states)
+    choices = _available(available, steps.ends[~known[steps.ends]], counts, shape)
     transitions, behind = posterior(counts, prior, rule, known, choices)
-    visits = counts.visits
-    ways = np.bincount(counts.rows, minlength=visits.size).reshape(visits.shape)
+    visits, ways = counts.sum(axis=1), np.diff(counts.indptr)
     evidence = Evidence(
-        visits,
+        visits.reshape(shape),
         behind,
         prior,
         unvisited=rule,
-        uncounted=seen.uncounted,
-        episodes=int((~whole.partial).sum()) if whole and initial is None else 0,
+        uncounted=steps.uncounted,
         deterministic=bool((visits >= 2).any() and (ways[visits >= 2] == 1).all()),
     )
-    return transitions, _start(initial, whole, counts.states), evidence, choices
+    return transitions, evidence, choices
 
 
 def _prior(given: Prior | float | None) -> Prior:
@@ -97,29 +68,24 @@ def _absorbing(given: ArrayLike, ends: np.ndarray, states: int) -> np.ndarray:
 
 
 def _available(
-    given: ArrayLike | None, ends: np.ndarray, counts: TransitionCounts
+    given: ArrayLike | None, ends: np.ndarray, counts: SparseTable, shape: tuple[int, int]
 ) -> np.ndarray | None:
     """[S, A] bool, as given, with nothing to do where episodes end; None where all is available.
 
     A pair that was never seen is unknown, not unavailable: only a mask can tell.
     """
-    shape = (counts.states, counts.actions)
     if given is None and not len(ends):
         return None
     mask = available_pairs(given, shape)
-    seen = np.divmod(counts.rows, counts.actions)
-    if (odd := first_unavailable(mask, *seen)) is not None:
-        raise InvalidDemonstrations(f"{odd.sentence()}, seen {counts.counts[odd.row]:g} times")
+    seen = counts.tocoo()
+    if (odd := first_unavailable(mask, *np.divmod(seen.row, shape[1]))) is not None:
+        raise InvalidDemonstrations(f"{odd.sentence()}, seen {seen.data[odd.row]:g} times")
     mask[ends] = False
     return mask
 
 
-def _start(
-    given: ArrayLike | None, demonstrations: Demonstrations | None, states: int
-) -> ArrayLike:
-    """[S] the initial distribution: as given, a single state, or counted from first states."""
-    if given is None:
-        return start_shares(demonstrations, states)
+def start_of(given: ArrayLike, states: int) -> ArrayLike:
+    """[S] the initial distribution as given, or that of a single state by its number."""
     if isinstance(given, int | np.integer) and not isinstance(given, bool):
         if not 0 <= given < states:
             raise InvalidModel(f"initial must be a state in 0..{states - 1}; got {given}")

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tacit.engine.backends import row_blocks, side_by_side
-from tacit.errors import InvalidModel
+from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.model.available import available_pairs
+from tacit.model.counts import CountedSteps, count_steps, count_transitions, start_shares
 from tacit.model.ends import check_ends_are_reached, shortest_walk
-from tacit.model.estimation import estimated
+from tacit.model.estimation import estimated, start_of
 from tacit.model.evidence import Evidence
 from tacit.model.prior import Prior, Unvisited
 from tacit.model.transitions import (
@@ -129,19 +130,24 @@ class MDP:
             available: [S, A] bool, which actions are there; all by default. A pair that was never
                 seen is unknown, not unavailable.
         """
-        estimate, start, evidence, there = estimated(
-            states,
-            actions,
-            next_states,
-            n_states=n_states,
-            n_actions=n_actions,
-            initial=initial,
-            prior=prior,
-            unvisited=unvisited,
-            absorbing=absorbing,
-            available=available,
+        sizes = {"n_states": n_states, "n_actions": n_actions}
+        whole = cast("Demonstrations | None", states if hasattr(states, "offsets") else None)
+        if whole is None:
+            rows = cast("tuple[ArrayLike, ArrayLike, ArrayLike]", (states, actions, next_states))
+            steps = CountedSteps(count_transitions(*rows, **sizes))
+        elif actions is not None or next_states is not None:
+            raise InvalidDemonstrations("demonstrations hold their own actions and next states")
+        else:
+            steps = count_steps(whole, **sizes)
+        transitions, evidence, there = estimated(
+            steps, prior=prior, unvisited=unvisited, absorbing=absorbing, available=available
         )
-        return cls(estimate, start, discount, evidence, available=there)
+        if initial is None:
+            start = start_shares(whole, len(evidence.visits))
+            evidence = replace(evidence, episodes=int((~whole.partial).sum()) if whole else 0)
+        else:
+            start = start_of(initial, len(evidence.visits))
+        return cls(transitions, start, discount, evidence, available=there)
 
     @property
     def visits(self) -> np.ndarray | None:

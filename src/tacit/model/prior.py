@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.model.counts import TransitionCounts
 from tacit.model.transitions import Transitions, transition_rows
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+    from tacit.model.objective import SparseTable
 
 Choice = TypeVar("Choice", bound=Enum)
 
@@ -87,11 +88,12 @@ class Prior:
             f"{places[self.kind]}."
         )
 
-    def means(self, counts: TransitionCounts) -> csr_array:
-        """[S * A, S] shares of the pseudo-count, as a scipy.sparse CSR array of distributions."""
+    def means(self, counts: SparseTable) -> csr_array:
+        """[S * A, S] shares of the pseudo-count beside counts [S * A, S], distributions."""
         from scipy.sparse import csr_array, eye_array
 
-        size, actions = counts.states, counts.actions
+        pairs, size = counts.shape
+        actions = pairs // size
         each = np.repeat(np.arange(size), actions)
         if not isinstance(self.over, Over):
             return guessed_rows(self.over, size, actions)
@@ -108,8 +110,8 @@ class Prior:
         if self.over is Over.STAY:
             return stay[each]
         # Distinct (state, next state), whatever the action.
-        pairs = np.unique((counts.rows // actions) * size + counts.next_states)
-        own, following = np.divmod(pairs, size)
+        rows, following = counts.tocoo().coords
+        own, following = np.unique(np.stack([rows // actions, following]), axis=1)
         many = np.bincount(own, minlength=size)
         seen = csr_array((1.0 / many[own], (own, following)), shape=(size, size))
         lost = csr_array(stay.multiply((many == 0)[:, None]))
@@ -117,7 +119,7 @@ class Prior:
 
 
 def posterior(
-    counts: TransitionCounts,
+    counts: SparseTable,
     prior: Prior,
     unvisited: Unvisited,
     absorbing: np.ndarray,
@@ -126,7 +128,7 @@ def posterior(
     """([S * A, S] estimated transitions as CSR, [S, A] observed steps and pseudo-count of a row).
 
     Args:
-        counts: what was seen.
+        counts: [S * A, S] what was seen.
         prior: the pseudo-counts.
         unvisited: how rows that were never seen are filled.
         absorbing: [S] bool, states known to be left by nothing. Their rows stay for certain, with
@@ -136,16 +138,17 @@ def posterior(
     """
     from scipy.sparse import csr_array, diags_array, eye_array
 
-    size, actions = counts.states, counts.actions
-    visits = counts.visits.ravel()
-    lost = np.zeros(size * actions, bool) if available is None else ~available.ravel()
+    pairs, size = counts.shape
+    actions = pairs // size
+    visits = counts.sum(axis=1)
+    lost = np.zeros(pairs, bool) if available is None else ~available.ravel()
     certain = np.repeat(absorbing, actions) | lost
     empty = (visits == 0) & ~certain
     if unvisited is Unvisited.REFUSE and empty.any():
         state, action = divmod(int(np.argmax(empty)), actions)
         raise InvalidModel(
             f"every action must have been seen in every state; {int(empty.sum())} of "
-            f"{size * actions} pairs were not, the first (state {state}, action {action})"
+            f"{pairs} pairs were not, the first (state {state}, action {action})"
         )
     means = prior.means(counts)
     stay = csr_array(eye_array(size))[np.repeat(np.arange(size), actions)]
@@ -154,7 +157,7 @@ def posterior(
     weight = np.where(empty & (prior.strength == 0), 1.0, prior.strength)
     total = np.where(still, 1.0, np.where(empty, weight, visits + prior.strength))
     mixed = diags_array(1.0 / total) @ (
-        diags_array(np.where(still, 0.0, 1.0)) @ counts.matrix
+        diags_array(np.where(still, 0.0, 1.0)) @ counts
         + diags_array(np.where(still, 0.0, weight)) @ means
         + diags_array(still.astype(np.float64)) @ stay
     )
