@@ -2,8 +2,6 @@
 
 import io
 from dataclasses import dataclass
-from enum import Enum
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -11,11 +9,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import kinds
 import tacit
-from tacit.engine import progress
+from tacit.engine import Side, progress
 from tacit.engine.backends import Host
 from tacit.engine.backends.device import dense, sparse
 from tacit.engine.progress import Event, StopEarly, early_stop, log, once, pursue, watching
 from tacit.files.trees import digest, pack, unpack
+from tacit.inverse.findings import About
 from tacit.search.minimise import Stage
 from tacit.search.smooth_dual import Dual, minimum
 from walks import seen_by
@@ -231,38 +230,24 @@ def test_patience_ends():
 # --- trees ----------------------------------------------------------------------------------------
 
 
-class Colour(Enum):
-    RED = 1
-
-
-class Pair(NamedTuple):
-    left: object
-    right: object
-
-
-@dataclass(frozen=True, eq=False)
-class Box:
-    inside: object
-
-
 def test_a_tree_comes_back_bit_for_bit():
     odd = np.array([np.nan, -0.0, np.inf, 0.1 + 0.2, 5e-324])
     tree = {
         "small": odd,
         "long": np.linspace(0.0, 1.0, 300),
         "large": np.arange(1000, dtype=np.int32).reshape(10, 100),
-        "nested": [Pair(Box(None), (True, 3, 1 / 3, "text")), Colour.RED],
+        "nested": [Side(About(feature="heat"), (True, 3, 1 / 3, "text")), tacit.Kind.NOTE],
+        "finding": tacit.Finding("So be it.", tacit.Kind.NOTE, number=0.5),
         "scalars": (np.float64(0.1), np.int64(7), np.array(2.5), np.bool_(True)),
         "empty": [np.zeros((0, 3)), (), {}],
     }
-    again = unpack(pack(tree), (Pair, Box, Colour))
+    again = unpack(pack(tree))
     assert again["small"].tobytes() == odd.tobytes()
     assert again["large"].dtype == np.int32
     assert_array_equal(again["large"], tree["large"])
     assert_array_equal(again["long"], tree["long"])
-    assert again["nested"][0].right == (True, 3, 1 / 3, "text")
-    assert again["nested"][0].left.inside is None
-    assert again["nested"][1] is Colour.RED
+    assert again["nested"] == tree["nested"]
+    assert (again["finding"], again["finding"].about) == (tree["finding"], About(number=0.5))
     assert [type(one) for one in again["scalars"]] == [type(one) for one in tree["scalars"]]
     assert again["empty"][0].shape == (0, 3)
     assert digest(again) == digest(tree)
@@ -270,6 +255,11 @@ def test_a_tree_comes_back_bit_for_bit():
     assert digest(again) != digest(tree)
 
 
-def test_only_what_is_named_is_built():
+@dataclass(frozen=True)
+class Box:
+    inside: object
+
+
+def test_only_classes_of_tacit_are_built():
     with pytest.raises(OSError, match="not expected"):
-        unpack(pack(Box(1)), (Pair,))
+        unpack(pack(Box(1)))

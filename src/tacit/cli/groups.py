@@ -13,7 +13,7 @@ from tacit.cli.recover import Recover, group_names, of_group
 from tacit.cli.report import write_report
 from tacit.cli.terminal import Answer, Terminal
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
-from tacit.files.atomic import check_folder, naming
+from tacit.files.atomic import naming
 from tacit.folders.runs import Run, data_hashes
 from tacit.inverse.joint.tasks import Task
 from tacit.inverse.noisy.likelihood import Likelihood
@@ -83,7 +83,6 @@ def _check_shareable(command: Recover, problem: Problem, estimator: Estimator | 
     """Raises where the groups cannot be fitted with the same weights, as was asked."""
     if command.questions.share == "none":
         return
-    check_folder(command.out / SHARED)
     if problem.goal:
         raise InvalidModel(
             '--share is not for trips (goal = "last"): --groups tests whether their groups share '

@@ -53,7 +53,7 @@ def write_report(
     raw_units: bool = False,
 ) -> Answer:
     """Writes the page of a run, with figures beside it where it goes into the run's folder."""
-    from tacit.files.atomic import check_folder, write_bytes
+    from tacit.files.atomic import write_bytes
     from tacit.show import figure_files
     from tacit.show.html import render
     from tacit.show.page import recovery_document
@@ -64,7 +64,6 @@ def write_report(
         from tacit.show.several import several_document as make
     page = render(document := make(run, private=private, raw_units=raw_units)).encode()
     figures = figure_files(document) if out is None and not private else {}
-    check_folder(folder / FIGURES)
     if figures:
         (folder / FIGURES).mkdir(exist_ok=True)
     for name, image in figures.items():

@@ -137,7 +137,6 @@ def pursue(
     step: Callable[[State], int],
     numbers: Callable[[State], Mapping[str, float]],
     inputs: object = None,
-    kinds: Sequence[type] = (),
     save: Callable[[State], Tree] = lambda state: state,
     restore: Callable[[Tree], State] = lambda tree: tree,
 ) -> State:
@@ -154,7 +153,6 @@ def pursue(
         numbers: what to tell of a state.
         inputs: the data and options of the search, as a tree of arrays; a checkpoint compares those
             of the first search.
-        kinds: the classes that a saved state is made of.
         save: what a checkpoint keeps of a state: the parameters, where these are enough.
         restore: the state that begins from what was kept.
     """
@@ -164,7 +162,7 @@ def pursue(
     name, kept = watch.named(stage), watch.checkpoint
     if watch.stopped is not None:
         kept = None  # what comes after a stop is not what an unbroken run does
-    if kept is not None and (place := kept.recall(name, inputs, kinds)) is not None:
+    if kept is not None and (place := kept.recall(name, inputs)) is not None:
         state = restore(place)
     while True:
         until = int(step(state)) + 1
@@ -180,9 +178,7 @@ def pursue(
             return state
 
 
-def once(
-    stage: str, compute: Callable[[], State], *, inputs: object = None, kinds: Sequence[type] = ()
-) -> State:
+def once(stage: str, compute: Callable[[], State], *, inputs: object = None) -> State:
     """What `compute` returns, as a search of one step."""
 
     def computed(state: State | None, until: int | None) -> State | None:
@@ -195,7 +191,6 @@ def once(
         step=lambda state: int(state is not None),
         numbers=lambda state: {},
         inputs=inputs,
-        kinds=kinds,
     )
     return cast("State", end)
 
@@ -252,7 +247,7 @@ class Checkpoint:
     def __call__(self, event: Event) -> None:
         """Nothing: places come by `keep`."""
 
-    def recall(self, stage: str, inputs: Tree, kinds: Sequence[type]) -> Tree | None:
+    def recall(self, stage: str, inputs: Tree) -> Tree | None:
         """The place that the stage had reached; None if it is not known."""
         if not self._problem:
             self._problem = digest(inputs)
@@ -261,7 +256,7 @@ class Checkpoint:
             return None
         self.resumed = True
         try:
-            return unpack(self._stored[stage], kinds)
+            return unpack(self._stored[stage])
         except BadFile as error:
             raise BadFile(f"{self.path}: {stage}: {error}") from None
 

@@ -18,7 +18,6 @@ import platform
 import re
 import secrets
 import shutil
-import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -117,23 +116,6 @@ def check_size(path: Path, size: int, largest: int) -> None:
         )
 
 
-def check_plain(path: Path) -> None:
-    """Raises `BadFile` where the name is taken by a link, a folder or a device."""
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISREG(mode):
-        kind = "a link" if stat.S_ISLNK(mode) else "a folder or a device"
-        raise BadFile(f"{path} must be a plain file; it is {kind}, and nothing was touched")
-
-
-def check_folder(path: Path) -> None:
-    """Raises `BadFile` where the name of a folder is taken by a link: it leads elsewhere."""
-    if path.is_symlink():
-        raise BadFile(f"{path} must be a folder; it is a link, and nothing was touched")
-
-
 # What a terminal would obey instead of showing: controls, and marks that turn the writing round.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
@@ -153,17 +135,12 @@ def _remove(path: Path) -> None:
 
 
 Made = TypeVar("Made")
-_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
-_ANEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | getattr(os, "O_BINARY", 0)
+_ANEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
 @contextmanager
 def _whole_or_none(path: Path, make: Callable[[Path], Made]) -> Iterator[tuple[Path, Made]]:
-    """Inside, what will have this name has another, and what `make` made there; or it is removed.
-
-    What is written to first is made anew, under a name that nobody can foresee: in a folder that
-    others write to, a link that waits there would be followed.
-    """
+    """Inside, what `make` made beside this path; it gets the name at the end, or is removed."""
     temporary, ours = beside_for_now(path), False
     try:
         made = make(temporary)
@@ -224,8 +201,6 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]
 # What a JSON file for people holds, by name.
 Page = dict[str, Any]
 BLANK = "0" * 64
-# Most bytes of a page, which is for people.
-LARGEST_PAGE = 2**26
 
 
 def write_page(path: Path, content: Page, *, strict: bool = True) -> None:
@@ -242,11 +217,7 @@ def write_page(path: Path, content: Page, *, strict: bool = True) -> None:
 
 def read_page(path: Path) -> Page:
     """The content of a page; `OSError` if it is none, or has changed."""
-    check_plain(path)  # a pipe would be waited for, a device be read for ever
-    with open(path, "rb") as file:
-        raw = file.read(LARGEST_PAGE + 1)
-    if len(raw) > LARGEST_PAGE:
-        raise BadFile(f"{path} is no page of a run: it has more than {LARGEST_PAGE:,} bytes")
+    raw = path.read_bytes()
     try:
         page = json.loads(raw.decode("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -263,9 +234,7 @@ def read_page(path: Path) -> Page:
 
 
 def file_checksum(path: Path) -> str:
-    """SHA-256 of a file; `BadFile` where it is larger than files may be."""
-    if (size := path.stat().st_size) > largest_allowed():
-        raise BadFile(f"{path} has {size:,} bytes: set {LIMIT} to more if it is meant to be so")
+    """SHA-256 of a file."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -273,8 +242,6 @@ def file_checksum(path: Path) -> str:
 LOCK = ".lock"
 # Seconds to wait: a file that its last holder removes at this moment is made anew.
 PATIENCE = 0.1
-# Most bytes of what is read of a lock.
-LARGEST_LOCK = 2**12
 
 
 @contextmanager
@@ -291,7 +258,6 @@ def locked(folder: Path, *, broken: bool = False) -> Iterator[None]:
     from filelock import FileLock, Timeout
 
     path = folder / LOCK
-    check_plain(path)
     if broken and _holder(path)[1] not in ("", platform.node()):
         path.unlink(missing_ok=True)
     lock = FileLock(path, timeout=PATIENCE, poll_interval=PATIENCE / 5, thread_local=False)
@@ -304,11 +270,7 @@ def locked(folder: Path, *, broken: bool = False) -> Iterator[None]:
         if host not in ("", platform.node()):
             raise _taken(path, process, host)
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | _NO_FOLLOW)
-            try:
-                os.write(descriptor, f"{os.getpid()}\n{platform.node()}\n".encode())
-            finally:
-                os.close(descriptor)
+            path.write_text(f"{os.getpid()}\n{platform.node()}\n", encoding="utf-8")
             yield
         finally:
             # While still held: whoever opened the file before finds out that it is gone. Where it
@@ -322,8 +284,7 @@ def locked(folder: Path, *, broken: bool = False) -> Iterator[None]:
 def _holder(path: Path) -> tuple[str, str]:
     """(process number, machine) in a lock file; empty where it does not say."""
     try:
-        with open(path, encoding="utf-8") as file:
-            lines = file.read(LARGEST_LOCK).splitlines()
+        lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
         return "", ""
     return (lines[0], lines[1]) if len(lines) > 1 else ("", "")

@@ -4,20 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-from tacit.files.atomic import (
-    PART,
-    BadFile,
-    Page,
-    check_plain,
-    file_checksum,
-    read_page,
-    sync_folder,
-    write_page,
-)
+from tacit.files.atomic import PART, Page, file_checksum, read_page, sync_folder, write_page
 
 NEXT = ".next"
 
@@ -39,11 +29,10 @@ def write_bundle(
         files: name -> a function that writes the file at the path it is given.
         known: all names that a file of such a bundle may have; nothing else is ever touched.
     """
-    assert {*files} <= {*known}, "a file of a bundle has another name"
     folder.mkdir(parents=True, exist_ok=True)
     settle(folder, page, known)
     sums: dict[str, str] = {}
-    before = _named(folder / page, known)
+    before = _named(folder / page)
     try:
         for name, write in files.items():
             write(_beside(folder / name))
@@ -52,24 +41,19 @@ def write_bundle(
     finally:
         # After a failure the page on the disk, whichever it is, says which files are right.
         settle(folder, page, known)
-    for name in before.keys() - sums.keys():
+    for name in {*known} & before.keys() - sums.keys():
         (folder / name).unlink(missing_ok=True)
 
 
 def settle(folder: Path, page: str, known: Collection[str]) -> None:
     """Finishes what a writer left: names the files that the page means, removes what it does not.
 
-    `BadFile`, with nothing touched, where the page means files that are none of a bundle.
-
     Args:
         folder: of the bundle.
         page: the name of its page.
         known: all names that a file of such a bundle may have.
     """
-    meant = _named(folder / page, known)
-    for name in known:
-        for path in (folder / name, _beside(folder / name)):
-            check_plain(path)
+    meant = _named(folder / page)
     for name in known:
         beside = _beside(folder / name)
         if not beside.exists():
@@ -85,33 +69,9 @@ def settle(folder: Path, page: str, known: Collection[str]) -> None:
     sync_folder(folder)
 
 
-def manifest(path: Path, page: Page, known: Collection[str]) -> dict[str, str]:
-    """Name -> checksum of the files that a page means; `BadFile` unless they may be its files.
-
-    Args:
-        path: of the page, for the message.
-        page: what it says.
-        known: all names that its files may have.
-    """
-    files = page.get("files")
-    if not isinstance(files, dict):
-        raise BadFile(f"{path} must list the files of the run; it does not")
-    for name, total in files.items():
-        if name not in known:
-            raise BadFile(
-                f"{path} may name {', '.join(known)}; it names {name!r:.60}, and nothing was "
-                "touched: choose another folder"
-            )
-        if not isinstance(total, str) or not re.fullmatch("[0-9a-f]{64}", total):
-            raise BadFile(f"{path} must hold the SHA-256 of {name}; it holds {total!r:.40}")
-    return files
-
-
 def member(folder: Path, page: Page, name: str) -> Path:
     """Where the file that the page means lies; `OSError` if it is not there, or has changed."""
     beside, total = _beside(folder / name), page["files"].get(name)
-    for path in (beside, folder / name):
-        check_plain(path)
     if total is None:
         raise OSError(f"{folder} has no {name}")
     with contextlib.suppress(FileNotFoundError):
@@ -123,13 +83,12 @@ def member(folder: Path, page: Page, name: str) -> Path:
     return path
 
 
-def _named(page: Path, known: Collection[str]) -> dict[str, str]:
-    """What the page's `manifest` says; nothing if it cannot be read."""
+def _named(page: Path) -> dict[str, str]:
+    """Name -> checksum of the files that the page means; none if it cannot be read."""
     try:
-        content = read_page(page)
+        return dict(read_page(page).get("files", {}))
     except OSError:
         return {}
-    return manifest(page, content, known) if "files" in content else {}
 
 
 def _beside(path: Path) -> Path:

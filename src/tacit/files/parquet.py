@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.files.arrays import check_unpacked
-from tacit.files.atomic import LARGEST, known_format, read_head, write_bytes
+from tacit.files.atomic import LARGEST, check_size, known_format, read_head, write_bytes
 
 if TYPE_CHECKING:
     import polars
@@ -37,7 +36,7 @@ def check_parquet(path: Path, *, largest: int = LARGEST) -> tuple[tuple[str, ...
         names = tuple(scan.collect_schema())
         rows = int(scan.select(polars.len()).collect().item())
     # What a file declares may be thousands of times its own size: look before reading.
-    check_unpacked(path, 8 * rows * len(names), largest)
+    check_size(path, 8 * rows * len(names), largest)
     return names, rows
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from importlib import import_module
+from itertools import chain
 from pathlib import Path
-from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from pkgutil import walk_packages
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +21,8 @@ from tacit.files.arrays import BROKEN, checksum
 from tacit.files.atomic import BadFile
 
 SKELETON = "skeleton"
+# Rooms that a class is looked for in where it has moved since it was written.
+ROOMS = ("data", "model", "search", "forward", "inference", "inverse")
 # Arrays up to this size are written among the words: a file of a thousand tiny entries is slow.
 SMALL = 64
 # A tree is made of None, numbers, text, arrays, lists, tuples, dictionaries, enumerations and
@@ -114,18 +118,10 @@ def sound(path: Path, wanted: str) -> Iterator[None]:
         raise BadFile(f"{path} must hold {wanted}; {error!s:.160}") from None
 
 
-def unpack(
-    arrays: Mapping[str, np.ndarray], kinds: Sequence[type] | Callable[[str], type | None] = ()
-) -> Tree:
-    """The tree of these arrays.
-
-    Args:
-        arrays: as `pack` gave them.
-        kinds: the classes that it may hold; or what gives the class of a name, None for any other.
-    """
-    find = kinds if callable(kinds) else {kind_name(kind): kind for kind in kinds}.get
+def unpack(arrays: Mapping[str, np.ndarray]) -> Tree:
+    """The tree of these arrays, as `pack` gave them; of classes, it may hold those of tacit."""
     try:
-        return _unpacked(json.loads(str(arrays[SKELETON])), arrays, find)
+        return _unpacked(json.loads(str(arrays[SKELETON])), arrays)
     except BadFile:
         raise
     except BROKEN as error:
@@ -133,11 +129,9 @@ def unpack(
         raise BadFile(f"it holds nothing that can be read: {reason:.120}") from None
 
 
-def _unpacked(
-    node: Node, arrays: Mapping[str, np.ndarray], kinds: Callable[[str], type | None]
-) -> Tree:
+def _unpacked(node: Node, arrays: Mapping[str, np.ndarray]) -> Tree:
     def all_of(parts: Mapping[str, Node]) -> dict[str, Tree]:
-        return {name: _unpacked(part, arrays, kinds) for name, part in parts.items()}
+        return {name: _unpacked(part, arrays) for name, part in parts.items()}
 
     match node:
         case {"value": value}:
@@ -150,18 +144,14 @@ def _unpacked(
         case {"dict": parts}:
             return all_of(parts)
         case {"list": parts}:
-            return [_unpacked(part, arrays, kinds) for part in parts]
+            return [_unpacked(part, arrays) for part in parts]
         case {"tuple": parts}:
-            return tuple(_unpacked(part, arrays, kinds) for part in parts)
-        case {"kind": name} if (kind := kinds(name)) is not None:
+            return tuple(_unpacked(part, arrays) for part in parts)
+        case {"kind": name} if (kind := _find_class(name)) is not None:
             if "member" in node:
                 return kind[node["member"]]  # type: ignore[index]
             if "text" not in node:
-                parts = all_of(node["fields"])
-                for name, part in parts.items():
-                    if not _fits(part, _hints(kind).get(name, object)):
-                        raise BadFile(f"{kind.__name__}.{name} cannot be {part!r:.40}")
-                return kind(**parts)
+                return kind(**all_of(node["fields"]))
             text = str.__new__(kind, node["text"])  # type: ignore[type-var]
             vars(text).update(all_of(node["fields"]))
             return text
@@ -169,41 +159,22 @@ def _unpacked(
 
 
 @functools.cache
-def _hints(kind: type) -> dict[str, object]:
-    """Field -> type, as a class annotates them; none where they cannot be told."""
-    try:
-        return get_type_hints(kind)
-    except (NameError, TypeError):  # named for the type checker only
-        return {}
+def _find_class(name: str) -> type | None:
+    """The class of tacit of that name, if it is data, in its module or wherever it is by now."""
+    module, _, own = name.rpartition(".")
+    for home in chain([module], _modules()) if module.startswith("tacit.") else ():
+        with suppress(ImportError):
+            found = getattr(import_module(home), own, None)
+            if isinstance(found, type) and found.__module__ == home:
+                is_data = is_dataclass(found) or issubclass(found, Enum | str | tuple)
+                return found if is_data else None
+    return None
 
 
-def _fits(value: Tree, hint: object) -> bool:
-    """Whether a value may stand where this is annotated; True where that cannot be told."""
-    origin, inner = get_origin(hint), get_args(hint)
-    if isinstance(value, np.ndarray) and value.ndim == 0 and hint in (float, int, bool):
-        value = value.item()  # a number is kept as an array without axes
-    if origin in (Union, UnionType):
-        return any(_fits(value, one) for one in inner)
-    if hint is None or hint is type(None):
-        return value is None
-    if hint is float or hint is int:
-        plain = isinstance(value, int | np.integer) or (
-            hint is float and isinstance(value, float | np.floating)
-        )
-        return plain and not isinstance(value, bool | np.bool_)
-    if hint is bool:
-        return isinstance(value, bool | np.bool_)
-    if origin is tuple and Ellipsis not in inner:
-        return isinstance(value, tuple | list) and [*map(_fits, value, inner)] == [True] * len(
-            inner
-        )
-    if origin in (tuple, list, Sequence):
-        return isinstance(value, tuple | list) and all(_fits(one, inner[0]) for one in value)
-    if origin in (dict, Mapping):
-        return isinstance(value, dict) and all(_fits(one, inner[1]) for one in value.values())
-    if origin is np.ndarray:
-        return isinstance(value, np.ndarray)
-    try:
-        return isinstance(value, hint)  # pyright: ignore[reportArgumentType]
-    except TypeError:
-        return True
+def _modules() -> Iterator[str]:
+    """The names of the modules in `ROOMS`."""
+    for room in ROOMS:
+        package = f"tacit.{room}"
+        yield package
+        inside = walk_packages(import_module(package).__path__, f"{package}.")
+        yield from (one.name for one in inside)

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from tacit.engine.progress import checkpoint
     from tacit.files.atomic import (
         BadFile,
-        check_folder,
         locked,
         read_page,
         write_bytes,
@@ -24,7 +23,6 @@ __all__ = [
     "Claim",
     "Problem",
     "Run",
-    "check_folder",
     "checkpoint",
     "claimed",
     "locked",

@@ -24,8 +24,6 @@ from tacit.files.atomic import (
     PART,
     BadFile,
     Page,
-    check_folder,
-    check_plain,
     locked,
     read_page,
     write_page,
@@ -132,9 +130,6 @@ def claimed(
 
 def _begun(folder: Path, identity: Page, resume: bool, overwrite: bool) -> bool:
     """Makes a folder ready for the run; whether a finished run of the same kind lies there."""
-    check_folder(folder / CHECKPOINT)
-    for path in (folder / PAGE, folder / CHECKPOINT / SETTINGS):
-        check_plain(path)
     if not (folder / PAGE).exists() and not (folder / CHECKPOINT / SETTINGS).exists():
         _refuse_others(folder)
     # Who begins again need not be able to read what was there.

@@ -12,12 +12,11 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.files.arrays import read_arrays, write_arrays
-from tacit.files.atomic import BadFile, Page
+from tacit.files.atomic import Page
 from tacit.files.bundles import member, write_bundle
 from tacit.files.parquet import read_columns
 from tacit.files.tables import write_columns
 from tacit.files.trees import Tree, digest, pack, sound, unpack
-from tacit.folders.archives import centres_of
 from tacit.folders.recoveries import (
     CHECKPOINT,
     EXTRAS,
@@ -30,7 +29,6 @@ from tacit.folders.recoveries import (
     load,
     plain,
     read_run_page,
-    shape_of,
     versions,
 )
 from tacit.model.features.priors import hashable_map
@@ -138,54 +136,19 @@ def read_run(folder: Path, *, several: bool) -> dict[str, Any]:
     if EXTRAS in page["files"]:
         with sound(path := member(folder, page, EXTRAS), "further results"):
             found["extras"] = unpack(read_arrays(path))
-            check_extras(found["extras"])
     if TRAJECTORIES in page["files"]:
         found["trajectories"] = read_columns(member(folder, page, TRAJECTORIES))
     with sound(folder / PAGE, "the page of a run"):
         for name in ("config", "data", "versions", "hashes"):
             found[name] = dict(page.get(name, {}))
-        notes, seed = page.get("notes", []), page.get("seed")
-        if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
-            raise BadFile("its notes must be a list of texts")
-        if not (seed is None or isinstance(seed, int)):
-            raise BadFile("its seed must be a whole number")
-        layout = layout_of(page, found["recovery"])
-    return found | {"notes": tuple(notes), "seed": seed, "layout": layout}
+        layout = {name: _as_tuples(part) for name, part in page.get("layout", {}).items()}
+        found |= {"notes": tuple(page.get("notes", ())), "layout": Layout(**layout)}
+    return found | {"seed": page.get("seed")}
 
 
-def layout_of(page: Page, recovery: Recovery) -> Layout:
-    """The layout on the page of a run; `BadFile` unless it fits the recovery."""
-    layout = dict(page.get("layout", {}))
-    layout["directions"] = tuple(map(tuple, layout.get("directions", ())))
-    for name, count in zip(("state_names", "action_names"), shape_of(recovery), strict=True):
-        layout[name] = tuple(layout.get(name, ()))
-        texts = all(isinstance(one, str) for one in layout[name])
-        if not texts or len(layout[name]) not in (0, count):
-            raise BadFile(f"its {name} must be {count} texts")
-    sides = [layout.get("rows", 0), layout.get("columns", 0)]
-    steps = [step for direction in layout["directions"] for step in direction]
-    if not all(isinstance(one, int) for one in (*sides, *steps)) or min(sides) < 0:
-        raise BadFile("its rows, columns and directions must be whole numbers")
-    if any(len(direction) != 2 for direction in layout["directions"]):
-        raise BadFile("its directions must be pairs of steps")
-    states, actions = shape_of(recovery)
-    try:
-        layout["hexagon"] = float(layout.get("hexagon", 0.0))
-        spots = np.array(layout.get("centres", ()), dtype=float)
-        layout["centres"] = centres_of(spots, states) if spots.size else ()
-        leads = np.array(layout.get("leads", ()), dtype=np.int64).reshape(-1, actions)
-        if len(leads) not in (0, states) or not ((leads >= -1) & (leads < states)).all():
-            raise ValueError
-        layout["leads"] = tuple(map(tuple, leads.tolist()))
-    except (ValueError, TypeError, OverflowError):
-        raise BadFile("its centres and leads must be those of its states") from None
-    return Layout(**layout)
-
-
-def check_extras(extras: Tree) -> None:
-    """Raises `BadFile` unless further results are what they must be: parts by name."""
-    if not (isinstance(extras, dict) and all(isinstance(one, dict) for one in extras.values())):
-        raise BadFile("they must have names")
+def _as_tuples(part: object) -> Any:
+    """Lists, which a page has in the place of tuples, as tuples again."""
+    return tuple(map(_as_tuples, part)) if isinstance(part, list) else part
 
 
 def ends_of(layout: Layout, trips: Trips, episodes: np.ndarray) -> dict[str, np.ndarray]:

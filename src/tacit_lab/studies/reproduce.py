@@ -138,7 +138,6 @@ def claimed(settings: Settings | Board, break_lock: bool) -> Iterator[None]:
 def _check_settings(settings: Settings | Board) -> None:
     """Makes the folder this run's, or raises `TacitError` if it is another's."""
     for name in (UNITS, FIGURES):
-        runs.check_folder(settings.out / name)
         (settings.out / name).mkdir(parents=True, exist_ok=True)
     page = settings.out / SETTINGS
     # Through JSON, so that a tuple and a list, 1 and 1.0 compare as they are read back.

@@ -343,10 +343,11 @@ class Discretiser:
         """The discretiser saved in this file; `OSError` if it is damaged or something else."""
         arrays = read_arrays(Path(path))
         try:
-            found = unpack(arrays, [cls])
-        except (BadFile, LookupError, TypeError, ValueError) as error:
+            found = unpack(arrays)
+        except BadFile as error:
             raise OSError(f"{path} must hold a discretiser; {error}") from None
-        assert isinstance(found, cls)
+        if not isinstance(found, cls):
+            raise OSError(f"{path} must hold a discretiser; it holds a {type(found).__name__}")
         return found
 
     def _inside(self, points: np.ndarray) -> np.ndarray:

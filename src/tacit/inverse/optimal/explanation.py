@@ -124,11 +124,10 @@ def _sought(evidence: Evidence, questions: Questions) -> Estimate:
         "explanation",
         lambda: _clearest(questions),
         inputs=(*inputs, questions.tolerance),
-        kinds=(Point,),
     )
     if point is not None:
         return explained(evidence, questions, point, programs)
-    least = once("nearest", lambda: nearest(evidence.cone, counts), inputs=inputs, kinds=(Nearest,))
+    least = once("nearest", lambda: nearest(evidence.cone, counts), inputs=inputs)
     return unexplained(evidence, least)
 
 

@@ -306,7 +306,6 @@ def _answered(questions: Questions, listed: list[Number]) -> Asked:
         step=lambda asked: asked.groups,
         numbers=lambda asked: {"of": float(-(-count // GROUP))},
         inputs=(cone.mdp.transitions, cone.tables, cone.observed, questions.tolerance, listed),
-        kinds=(Asked,),
     )
 
 

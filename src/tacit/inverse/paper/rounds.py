@@ -12,8 +12,6 @@ from tacit.engine.progress import pursue
 from tacit.forward.policies import favourites, with_favourites
 from tacit.forward.solution import (
     Certificate,
-    Infeasibility,
-    Mixture,
     Solution,
     Status,
     certify,
@@ -273,9 +271,6 @@ class Start:
     over: bool
 
 
-KINDS = (Start, NextRound, Round, Solution, Mixture, Infeasibility, Certificate, Status)
-
-
 def run_start(setting: Setting, *, start: int, free: bool) -> Start:
     """The `Start` at its end, or where it was stopped."""
     mdp, features, seen, rules = setting
@@ -305,7 +300,6 @@ def run_start(setting: Setting, *, start: int, free: bool) -> Start:
         step=lambda here: len(here.rows),
         numbers=numbers,
         inputs=(world, features.reward, features.costs, seen, repr(rules), start, free),
-        kinds=KINDS,
     )
 
 
