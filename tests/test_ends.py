@@ -13,7 +13,7 @@ import tacit
 from strategies import examples
 from tacit.forward.policies import policy_values
 from tacit.forward.solution import Status, certify, soft_values, visitation
-from tacit.model.ends import lift
+from tacit.model.lift import lift
 
 ColumnGeneration, OccupancyLP, SoftDual = (
     tacit.ColumnGeneration,

@@ -16,7 +16,7 @@ from tacit.inverse.forbidden.posterior import Chain, Posterior, within_level
 from tacit.inverse.forbidden.selection import World
 from tacit.inverse.forbidden.steps import Steps
 from tacit.inverse.forbidden.walks import SMALL, Walks
-from tacit.model.ends import close
+from tacit.model.closure import close
 
 MOVES = [(0, -1), (0, 1), (1, 0), (-1, 0), (1, -1), (1, 1), (-1, -1), (-1, 1)]
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from tacit.engine.backends import policy_visits, row_blocks, side_by_side
 from tacit.errors import InvalidModel
-from tacit.model.ends import check_available, check_it_ends, lift
+from tacit.model.ends import check_available, check_it_ends
+from tacit.model.lift import lift
 from tacit.model.mdp import MDP, inside_policy, outside_policy, outside_visitation
 from tacit.model.objective import Objective
 

@@ -20,7 +20,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.forward.simulation import Seen
 from tacit.inverse.sets import HardConstraint
-from tacit.model.ends import Closure, close
+from tacit.model.closure import Closure, close
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 

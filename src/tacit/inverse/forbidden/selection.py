@@ -18,7 +18,7 @@ import numpy as np
 
 from tacit.forward.simulation import Avoiding, Seen
 from tacit.inverse.forbidden.candidates import Candidate
-from tacit.model.ends import Closure, close
+from tacit.model.closure import Closure, close
 from tacit.model.mdp import MDP
 
 
