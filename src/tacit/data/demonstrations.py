@@ -12,12 +12,13 @@ import numpy.typing as npt
 
 from tacit.data.pooling import pooled
 from tacit.data.reading import Reading, read_episodes, read_frame
-from tacit.data.rows import STORED_EXTRAS, Episodes, Frame, joined
+from tacit.data.rows import STORED_EXTRAS, Episodes, joined
 from tacit.data.weights import repeated, weights_of
 from tacit.errors import InvalidDemonstrations
 from tacit.files.arrays import write_arrays
 from tacit.files.atomic import LARGEST, naming
 from tacit.files.columns import flags, integers, texts
+from tacit.files.frames import Frame
 from tacit.files.tables import Progress, write_columns
 from tacit.model.available import first_unavailable
 from tacit.model.transitions import Layout, read_only

@@ -15,8 +15,6 @@ from tacit.data.rows import (
     TOLD,
     Arguments,
     Episodes,
-    Frame,
-    framed,
     of_episodes,
     placed,
     refuse_short,
@@ -27,8 +25,9 @@ from tacit.data.weights import positive, weigh
 from tacit.errors import InvalidDemonstrations, TacitError
 from tacit.files.atomic import LARGEST, read_head
 from tacit.files.columns import TOP, Column, Fault, real, whole
+from tacit.files.frames import Frame, FrameTable, frame_columns
 from tacit.files.tables import PARQUET, TEXT, Progress, Table, open_table
-from tacit.files.wording import natural_order, nearest
+from tacit.files.wording import did_you_mean, natural_order, nearest
 from tacit.model.available import first_unavailable
 
 FROM_ONE = "every episode begins at step 1: steps are taken to count from 1"
@@ -82,7 +81,20 @@ def read_episodes(path: Path, reading: Reading) -> Episodes:
 
 def read_frame(frame: Frame, columns: Mapping[str, str | None], reading: Reading) -> Episodes:
     """The episodes of a frame in memory, given the names of its columns by ours."""
-    table = framed(frame, columns, reading.missing)
+    if reading.missing not in ("refuse", "split"):
+        said = f"missing must be 'refuse' or 'split'; got {reading.missing!r:.40}"
+        raise InvalidDemonstrations(said)
+    if strange := next((name for name in columns if name not in (*ORDINARY, *OPTIONAL)), None):
+        raise InvalidDemonstrations(
+            f"a frame has the columns {', '.join((*ORDINARY, *OPTIONAL))}; got {strange!r}"
+            f"{did_you_mean(strange, OPTIONAL)}"
+        )
+    if hasattr(frame, "collect"):  # a lazy one
+        frame = frame.collect()
+    have = frame_columns(frame, InvalidDemonstrations)
+    named = {name: name for name in OPTIONAL if name in have}
+    named |= {name: column for name, column in columns.items() if column is not None}
+    table = FrameTable(frame, InvalidDemonstrations, named, what="the frame")
     return read_table(table, replace(reading, find=("state", "action")))
 
 

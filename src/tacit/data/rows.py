@@ -1,8 +1,8 @@
-"""Rows of other forms than a table in order: lists, frames, stored arrays, rows with gaps."""
+"""Rows of other forms than a table in order: lists, stored arrays, rows with gaps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,22 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tacit.errors import InvalidDemonstrations, TacitError
+from tacit.errors import InvalidDemonstrations
 from tacit.files.arrays import read_arrays
 from tacit.files.columns import TOP, Fault, integers
-from tacit.files.tables import Progress, Table, TextTable
-from tacit.files.wording import did_you_mean, some
+from tacit.files.tables import Table, TextTable
+from tacit.files.wording import did_you_mean
 
 if TYPE_CHECKING:
-    import polars
-
     from tacit.data.reading import Reading
 
 
 # What `Demonstrations` is made from, by name: arrays, and notes.
 Arguments = dict[str, Any]
-# A frame of somebody else's: Polars, pandas, or a mapping from names to columns.
-Frame = Any
 # Columns of a table; those of the second line may be absent.
 ORDINARY = ("episode", "step", "state", "action")
 OPTIONAL = (
@@ -53,102 +49,6 @@ class Episodes:
     state_names: tuple[str, ...] = ()
     action_names: tuple[str, ...] = ()
     repeats: np.ndarray | None = None
-
-
-class FrameTable(Table):
-    """A frame in memory as a table, its columns under the names that tacit gives them."""
-
-    def __init__(
-        self,
-        frame: Frame,
-        error: type[TacitError],
-        columns: Mapping[str, str],
-        *,
-        what: str,
-    ) -> None:
-        have = [str(name) for name in _column_names(frame, error)]
-        for name, column in columns.items():
-            if column not in have:
-                index = column in getattr(getattr(frame, "index", None), "names", ())  # pandas
-                hint = ": it is the index, reset_index() makes a column of it" if index else ""
-                raise error(
-                    f"{what} must have the column {column!r}, its {name}; it has {some(have)}"
-                    f"{hint or did_you_mean(column, have)}"
-                )
-            if have.count(column) > 1:
-                raise error(f"{what} must have the column {column!r} once; it has several")
-        super().__init__(what, error, tuple(columns))
-        self.columns, self._frame = dict(columns), frame
-
-    def batches(
-        self, names: Sequence[str], progress: Progress | None = None
-    ) -> Iterator[polars.DataFrame]:
-        """The frame itself, with the columns asked for."""
-        import polars
-
-        yield polars.DataFrame({name: series(self._frame, self.columns[name]) for name in names})
-
-
-def framed(frame: Frame, columns: Mapping[str, str | None], missing: str) -> FrameTable:
-    """The table of a frame in memory, given the names of its columns by ours."""
-    if missing not in ("refuse", "split"):
-        said = f"missing must be 'refuse' or 'split'; got {missing!r:.40}"
-        raise InvalidDemonstrations(said)
-    if strange := next((name for name in columns if name not in (*ORDINARY, *OPTIONAL)), None):
-        raise InvalidDemonstrations(
-            f"a frame has the columns {', '.join((*ORDINARY, *OPTIONAL))}; got {strange!r}"
-            f"{did_you_mean(strange, OPTIONAL)}"
-        )
-    if hasattr(frame, "collect"):  # a lazy one
-        frame = frame.collect()
-    have = {str(name) for name in getattr(frame, "columns", frame)}
-    named = {name: name for name in OPTIONAL if name in have}
-    named |= {name: column for name, column in columns.items() if column is not None}
-    return FrameTable(frame, InvalidDemonstrations, named, what="the frame")
-
-
-def _column_names(frame: Frame, error: type[TacitError]) -> list[object]:
-    found = getattr(frame, "columns", None)
-    if found is None and isinstance(frame, Mapping):
-        found = [*frame]
-    if found is None or isinstance(frame, str | bytes | np.ndarray):
-        raise error(
-            "a frame must be a pandas or Polars frame, or a dictionary of columns; "
-            f"got {type(frame).__name__}"
-        )
-    return list(found)
-
-
-def series(frame: Frame, name: str) -> polars.Series:
-    """One column of a frame as Polars holds it: what is missing is null, whole numbers whole."""
-    import polars
-
-    found = frame[name]
-    if not isinstance(found, polars.Series):
-        found = _from_values(np.asarray(found), name)
-    if found.dtype.is_float():  # whole numbers among missing ones are floats in pandas
-        found = found.fill_nan(None)
-        rest = found.drop_nulls().to_numpy()
-        if len(rest) and np.isfinite(rest).all() and (rest == np.floor(rest)).all():
-            found = found.cast(polars.Int64) if np.abs(rest).max() < 2**53 else found
-    return found.alias(name)
-
-
-def _from_values(values: np.ndarray, name: str) -> polars.Series:
-    import polars
-
-    if values.dtype.kind not in "OSU":
-        return polars.Series(name, values)
-    cells = [None if _is_void(cell) else cell for cell in values.tolist()]
-    kinds = {type(cell) for cell in cells if cell is not None}
-    if kinds <= {int} or kinds <= {int, float} or kinds <= {bool}:
-        return polars.Series(name, cells, strict=False)
-    return polars.Series(name, [None if cell is None else str(cell) for cell in cells])
-
-
-def _is_void(cell: object) -> bool:
-    """Whether a cell of somebody else's frame says that it is missing."""
-    return cell is None or type(cell).__name__ in ("NAType", "NaTType") or cell != cell
 
 
 def joined(

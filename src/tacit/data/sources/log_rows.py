@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.data.rows import Frame, FrameTable
 from tacit.data.sources.times import time_stamps
 from tacit.data.weights import weight_mend
 from tacit.errors import InvalidDemonstrations
 from tacit.files.columns import Column, real
+from tacit.files.frames import Frame, FrameTable
 from tacit.files.tables import Table, open_table
 from tacit.files.wording import did_you_mean, some
 

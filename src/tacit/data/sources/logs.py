@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.rows import Frame
 from tacit.data.sources.log_rows import LogRows
 from tacit.data.sources.places import Places, clusters, hexagons, square_cells
 from tacit.data.sources.positions import Degrees
@@ -20,6 +19,7 @@ from tacit.data.sources.times import seconds
 from tacit.data.sources.tracks import Track, cut_track, infer_actions
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.columns import Column, real
+from tacit.files.frames import Frame
 from tacit.files.wording import did_you_mean, natural_order, some
 from tacit.model.features import depends_on_action, filled, means_at
 from tacit.model.mdp import MDP

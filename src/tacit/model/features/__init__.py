@@ -7,18 +7,18 @@ columns in memory. `Ridge`, `Smooth` and `Sparse` are priors on the weights of f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from tacit.errors import InvalidModel
 from tacit.files.columns import Column
+from tacit.files.frames import Frame, FrameTable
 from tacit.files.tables import PARQUET, TEXT, Table, open_table
 from tacit.files.wording import did_you_mean
 from tacit.model.features.maps import (
@@ -57,7 +57,6 @@ __all__ = [
 if TYPE_CHECKING:
     from tacit.model.objective import FeatureTable
 
-Frame = Any  # of pandas or Polars: columns by name
 # Share of how a column varies within states from which the action is what it depends on.
 BY_ACTION = 0.5
 # Ranges of a feature from 0 beyond which it is moved there.
@@ -65,7 +64,7 @@ FAR = 10.0
 
 
 def columns(
-    table: str | Path | Mapping[str, npt.ArrayLike] | Frame,
+    table: str | Path | Frame,
     names: Sequence[str] | str | None = None,
     layout: Layout | None = None,
     *,
@@ -105,46 +104,13 @@ def columns(
     return Map(values, chosen)
 
 
-def _opened(table: str | Path | Mapping[str, npt.ArrayLike] | Frame, state: str) -> Table:
-    if isinstance(table, str | Path):
-        path = Path(table)
-        if path.suffix.lower() not in (*TEXT, *PARQUET):
-            raise InvalidModel(f"a table of features is a .csv or .parquet file; got {path.name}")
-        return open_table(path, InvalidModel, expected=(state,))
-    if not isinstance(table, Mapping) and not hasattr(table, "columns"):
-        raise InvalidModel(
-            f"a table of features is a path, a dict of columns or a data frame; got {table!r:.60}"
-        )
-    names = table.keys() if isinstance(table, Mapping) else table.columns
-    return _MemoryTable({str(key): np.asarray(table[key]) for key in names})
-
-
-class _MemoryTable(Table):
-    """Columns by name, read like those of a file."""
-
-    def __init__(self, columns: Mapping[str, np.ndarray]) -> None:
-        super().__init__("the table", InvalidModel, tuple(columns))
-        lengths = {len(column) if column.ndim == 1 else -1 for column in columns.values()}
-        if len(lengths) != 1 or -1 in lengths:
-            raise InvalidModel("the table must have columns of equal length, one entry a row")
-        self.columns = columns
-
-    def read(self, names: Iterable[str] | None = None, **how: object) -> dict[str, Column]:
-        """The columns by name; what is no number is text."""
-        return {name: self._column(name) for name in (names or self.names)}
-
-    def _column(self, name: str) -> Column:
-        values = self.columns[name]
-        if values.dtype.kind in "iufb":
-            return Column(name, values, None, self.fault)
-        texts = ["" if entry is None else str(entry).strip() for entry in values.tolist()]
-        places = {text: at for at, text in enumerate(dict.fromkeys(texts))}
-        codes = np.array([places[text] for text in texts], int)
-        return Column(name, codes, tuple(places), self.fault)
-
-    def place(self, row: int) -> str:
-        """The number of a row."""
-        return f"row {row}"
+def _opened(table: str | Path | Frame, state: str) -> Table:
+    if not isinstance(table, str | Path):
+        return FrameTable(table, InvalidModel, what="the table")
+    path = Path(table)
+    if path.suffix.lower() not in (*TEXT, *PARQUET):
+        raise InvalidModel(f"a table of features is a .csv or .parquet file; got {path.name}")
+    return open_table(path, InvalidModel, expected=(state,))
 
 
 def _states(table: Table, column: Column, count: int, layout: Layout) -> np.ndarray:
