@@ -111,10 +111,10 @@ def test_elimination_in_blocks_is_elimination_and_keeps_its_bits(transposed):
     rng = np.random.default_rng(3)
     states = rng.integers(0, 50, size=(50, 4)).astype(np.int32)  # next states that repeat
     weights = rng.dirichlet(np.ones(4), size=50)
-    factors = loops.eliminate_arrays(states, weights, 0.97, transposed)
+    factors = chains.eliminate_arrays(states, weights, 0.97, transposed)
     assert np.array_equal(factors, chains.eliminate.machine(states, weights, 0.97, transposed))
     right, one, other = rng.normal(size=50), np.empty(50), np.empty(50)
-    loops.substitute_arrays(factors, right, one)
+    chains.substitute_arrays(factors, right, one)
     chains.substitute.machine(factors, right, other)
     assert np.array_equal(one, other)
     matrix = np.eye(50)
@@ -125,7 +125,7 @@ def test_elimination_in_blocks_is_elimination_and_keeps_its_bits(transposed):
 
 def test_singular_chains_are_refused_alike():
     states, weights = np.zeros((2, 1), np.int32), np.ones((2, 1))
-    for run in (loops.eliminate_arrays, chains.eliminate.machine):
+    for run in (chains.eliminate_arrays, chains.eliminate.machine):
         with pytest.raises(ZeroDivisionError):
             run(states, weights, 1.0, False)
 

@@ -18,15 +18,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.engine import kernels
-from tacit.engine.kernels import compiled, compiled_or
+from tacit.engine.kernels import Loop
 from tacit.engine.kernels.chains import chain_values
 
 # Share of the Bellman error to which a policy that is about to change is evaluated.
 FORCING = 0.2
 
 
-@compiled_or(kernels.improve_arrays)
+@Loop
 def improve(
     states, probabilities, missing, reward, discount, values, policy, margin, rows, weights
 ):
@@ -66,7 +65,7 @@ def improve(
     return error, switches
 
 
-@compiled_or(kernels.choose_arrays)
+@Loop
 def choose(table, policy, chosen):
     """Puts the entries of the policy's actions into `chosen` [S]; returns the largest size."""
     largest = 0.0
@@ -76,7 +75,7 @@ def choose(table, policy, chosen):
     return largest
 
 
-@compiled_or(kernels.combine_arrays)
+@Loop
 def combine(tables, combination, reward, values, value):
     """Puts the combined tables into `reward` [S, A], the combined values into `value` [S]."""
     count, actions = reward.shape
@@ -93,7 +92,7 @@ def combine(tables, combination, reward, values, value):
     return largest
 
 
-@compiled
+@Loop
 def iterate(
     states, probabilities, missing, tables, combination, discount, precision, values, policy, limit
 ):
@@ -133,7 +132,7 @@ def iterate(
     return stagnated
 
 
-@compiled_or(kernels.copy_arrays)
+@Loop
 def copy_slot(source, slot, lines, policies, values):
     """Copies one line with its policy and values into another slot."""
     for j in range(3):
@@ -144,7 +143,7 @@ def copy_slot(source, slot, lines, policies, values):
         values[slot, 1, s] = values[source, 1, s]
 
 
-@compiled
+@Loop
 def draw_line(model, precision, price, start, lines, policies, values, slot):
     """Puts the best policy at a price into `slot`, found from that of slot `start`."""
     states, probabilities, missing, tables, initial, discount, budget = model
@@ -164,7 +163,7 @@ def draw_line(model, precision, price, start, lines, policies, values, slot):
     return stagnated
 
 
-@compiled
+@Loop
 def bracket(model, precision, rounding, lines, policies, values):
     """Widens the prices of slots 0 and 1 until the first overspends and the second does not.
 
@@ -197,7 +196,7 @@ def bracket(model, precision, rounding, lines, policies, values):
     return evaluations, stagnated
 
 
-@compiled
+@Loop
 def search(model, precision, rounding, limit, lines, policies, values):
     """Closes the bracket of slots 0 and 1 on the minimum of the dual; slot 2 is best at its price.
 
@@ -250,7 +249,7 @@ LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 ROOT_HALF_BITS = 0x3FE6A09E667F3BCD
 
 
-@compiled
+@Loop
 def fused_backup(
     states, probabilities, discount, temperature, reward, values, missing, backed, policy, first,
     last,
@@ -283,7 +282,7 @@ def fused_backup(
                         policy[start + i, a] = 0.0
 
 
-@compiled
+@Loop
 def utilities(states, probabilities, discount, temperature, reward, values, table, start, count):
     """Puts (reward + discount * P values) / temperature of some states into table [A, BLOCK]."""
     _, actions, width = probabilities.shape
@@ -300,7 +299,7 @@ def utilities(states, probabilities, discount, temperature, reward, values, tabl
             table[a, i] = (reward[s, a] + discount * total) * scale
 
 
-@compiled
+@Loop
 def normalise(table, peak, mass, spare):
     """Makes table [A, BLOCK] its softmax down the columns, and `peak` [BLOCK] the logsumexp."""
     actions = len(table)
@@ -323,7 +322,7 @@ def normalise(table, peak, mass, spare):
         peak[i] += spare[i] + 0.0 * table[0, i]
 
 
-@compiled
+@Loop
 def exponentials(x, peak, mass, spare):
     """Replaces x by exp(x - peak) for x <= peak, never below exp(-708), and adds it to `mass`.
 
@@ -357,7 +356,7 @@ def exponentials(x, peak, mass, spare):
         mass[i] += x[i]
 
 
-@compiled
+@Loop
 def logarithms(x, out):
     """Puts log(x) into `out`, for x >= 1; x is used up.
 

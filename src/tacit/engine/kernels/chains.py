@@ -20,18 +20,19 @@ trusted: every claim below is of b - A x computed afresh.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.engine import Array, kernels
-from tacit.engine.kernels import at_hand, compiled, compiled_or
+from tacit.engine import Array
+from tacit.engine.kernels import SMALL, Loop, at_hand
 
 if TYPE_CHECKING:
     from tacit.model.mdp import MDP
 
 
-@compiled
+@Loop
 def split(states, weights, discount):
     """What a solve needs: moves [S, W], their split point [S], and the scale [S] of the rows.
 
@@ -57,7 +58,7 @@ def split(states, weights, discount):
     return moves, middle, scale
 
 
-@compiled
+@Loop
 def sweep(states, moves, middle, transposed, down, y, z):
     """Solves with one half of the split into z: from the last state down, or from the first up.
 
@@ -81,7 +82,7 @@ def sweep(states, moves, middle, transposed, down, y, z):
             z[s] = total
 
 
-@compiled
+@Loop
 def product(states, moves, middle, transposed, y, z, u, out):
     """Puts the preconditioned matrix times y into out; z and u are left as work."""
     sweep(states, moves, middle, transposed, True, y, z)
@@ -100,7 +101,7 @@ def product(states, moves, middle, transposed, y, z, u, out):
             out[s] = z[s] + total
 
 
-@compiled
+@Loop
 def residual(states, weights, discount, transposed, x, b, out):
     """The size of b - A x, A = I - discount P or its transpose; b - A x goes to out."""
     count, width = states.shape
@@ -119,7 +120,7 @@ def residual(states, weights, discount, transposed, x, b, out):
     return size_of(out, transposed)
 
 
-@compiled
+@Loop
 def size_of(x, transposed):
     """What counts of a vector: of values the largest entry, of visits the sum of all.
 
@@ -133,7 +134,7 @@ def size_of(x, transposed):
     return worst if np.isfinite(total) and not transposed else total
 
 
-@compiled
+@Loop
 def krylov(states, weights, discount, transposed, b, x, target, limit):
     """Improves `x` in place until the true residual meets `target`; whether it does.
 
@@ -210,11 +211,33 @@ def krylov(states, weights, discount, transposed, b, x, target, limit):
     return worst <= target
 
 
-# Up to this many states elimination takes no longer than a Krylov method, or not much longer.
-DIRECT_LIMIT = kernels.SMALL
+def eliminate_arrays(states, weights, discount, transposed):
+    """The twin of `eliminate`: every entry has its terms taken off in the same order."""
+    count, width = states.shape
+    factors, every = np.eye(count), np.arange(count)
+    for w in range(width):  # a state's next states may repeat: one of them at a time
+        where = (states[:, w], every) if transposed else (every, states[:, w])
+        factors[where] -= discount * weights[:, w]
+    for pivot in range(count):
+        if factors[pivot, pivot] == 0.0:
+            raise ZeroDivisionError
+        below = factors[pivot + 1 :]
+        below[:, pivot] *= 1.0 / factors[pivot, pivot]
+        below[:, pivot + 1 :] -= np.outer(below[:, pivot], factors[pivot, pivot + 1 :])
+    return factors
 
 
-@compiled_or(kernels.eliminate_arrays)
+def substitute_arrays(factors, b, x):
+    """The twin of `substitute`: every entry has its terms taken off in the same order."""
+    x[:] = b
+    for column in range(len(b)):
+        x[column + 1 :] -= factors[column + 1 :, column] * x[column]
+    for column in range(len(b) - 1, -1, -1):
+        x[column] /= factors[column, column]
+        x[:column] -= factors[:column, column] * x[column]
+
+
+@partial(Loop, twin=eliminate_arrays)
 def eliminate(states, weights, discount, transposed):
     """[S, S] the factors of A by Gaussian elimination.
 
@@ -246,7 +269,7 @@ def eliminate(states, weights, discount, transposed):
     return factors
 
 
-@compiled_or(kernels.substitute_arrays)
+@partial(Loop, twin=substitute_arrays)
 def substitute(factors, b, x):
     """Solves with the factors of `eliminate`; the answer is left in `x`."""
     count = len(b)
@@ -257,15 +280,15 @@ def substitute(factors, b, x):
         x[row] = total
     for row in range(count - 1, -1, -1):
         total = x[row]
-        for column in range(row + 1, count):
+        for column in range(count - 1, row, -1):
             total -= factors[row, column] * x[column]
         x[row] = total / factors[row, row]
 
 
-@compiled
+@Loop
 def chain_values(rows, weights, discount, right, x, aim):
     """Solves (I - discount P) x = right from the guess x, in place; whether the aim was met."""
-    if len(right) <= DIRECT_LIMIT:
+    if len(right) <= SMALL:
         substitute(eliminate(rows, weights, discount, False), right, x)
         return True
     return krylov(rows, weights, discount, False, right, x, aim, 2000)
@@ -300,7 +323,7 @@ def chain_solve(
     """
     right = np.ascontiguousarray(right, dtype=np.float64)
     x = np.zeros(right.shape) if guess is None else np.array(guess, dtype=np.float64, order="C")
-    if mdp.states <= DIRECT_LIMIT:
+    if mdp.states <= SMALL:
         sides = zip(right.reshape(-1, mdp.states), x.reshape(-1, mdp.states), strict=True)
         try:
             with at_hand(mdp.states):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from tacit.engine.kernels import compiled
+from tacit.engine.kernels import Loop
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array, csr_array
@@ -28,7 +28,7 @@ STRETCH = 8
 SMALL = 200_000
 
 
-@compiled
+@Loop
 def eliminate_lanes(starts, columns, diagonal, entries):
     """Factorises as many matrices of one pattern as there are lanes, in place: entries [N, n].
 
@@ -62,7 +62,7 @@ def eliminate_lanes(starts, columns, diagonal, entries):
     return True
 
 
-@compiled
+@Loop
 def take_lanes(own, entry, other):
     """Takes entry [n] times other [m, n] off own [m, n]."""
     sides, lanes = own.shape
@@ -71,7 +71,7 @@ def take_lanes(own, entry, other):
             own[d, c] -= entry[c] * other[d, c]
 
 
-@compiled
+@Loop
 def substitute_lanes(starts, columns, diagonal, entries, transposed, x):
     """Solves with the factors of `eliminate_lanes` in place: x [S, m, n], m right sides a lane."""
     count, sides, lanes = x.shape
@@ -97,7 +97,7 @@ def substitute_lanes(starts, columns, diagonal, entries, transposed, x):
                     x[i, d, c] *= entries[diagonal[i], c]
 
 
-@compiled
+@Loop
 def flow_moments(tails, heads, chances, gains, z, y, slopes, used, moments):
     """Adds to used [E] what flows along every pair, and to moments [D, D, n] its scores' squares.
 
@@ -129,7 +129,7 @@ def flow_moments(tails, heads, chances, gains, z, y, slopes, used, moments):
                     sums[c] += weighted[c] * other[c]
 
 
-@compiled
+@Loop
 def substitute_rows(starts, columns, entries, downward, x):
     """Solves a triangular system for many right sides at once, in place: x [S, n].
 
