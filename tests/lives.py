@@ -54,7 +54,7 @@ def lived(life) -> tuple[int, str]:
 
 
 def killed_at_a_rename(out: Path, number: int, *, before: bool) -> int:
-    """A life that is killed as it makes a rename: the first is of the settings."""
+    """A life that is killed as it makes a rename: the first is of an empty checkpoint."""
     rename, count = os.replace, 0
 
     def replace(source, target):
@@ -82,7 +82,7 @@ def killed_at_each_checkpoint() -> dict:
         if code != -signal.SIGKILL:
             return {"kills": kills, "code": code}
         kills += 1
-        stages = {path.name: path.read_bytes() for path in (out / "checkpoint").glob("*.npz")}
+        stages = {path.name: path.read_bytes() for path in out.glob("checkpoint.npz")}
         number = 2 if stages != known or before else number + 1
         known = stages
     return {"kills": kills, "code": None}
@@ -112,14 +112,15 @@ def killed_at_random() -> dict:
 
 
 def signalled_at_a_checkpoint(out: Path, number: int) -> int:
-    """A life that gets a signal as it has made its first checkpoint."""
-    rename, sent = os.replace, False
+    """A life that gets a signal as it has made its first checkpoint after the empty one."""
+    rename, made = os.replace, 0
 
     def replace(source, target):
-        nonlocal sent
+        nonlocal made
         rename(source, target)
-        if Path(target).name == "searches.npz" and not sent:
-            sent = True
+        made += Path(target).name == "checkpoint.npz"
+        if made == 2:
+            made += 1
             os.kill(os.getpid(), number)
 
     os.replace = replace

@@ -454,7 +454,7 @@ MUTANTS = (
     mutant(
         "checkpoint: other data are gone on with",
         "resume",
-        ("if problem != self._problem:", "if False:"),
+        ('if found["problem"] not in ("", self._problem):', "if False:"),
     ),
     mutant(
         "checkpoint: nothing is taken from it",

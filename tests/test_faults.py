@@ -87,7 +87,7 @@ def test_a_signal_leaves_a_run_that_can_be_gone_on_with(folder, short_lives, way
     assert told["said"].splitlines()[-1] == f"tacit: {word}"
     assert "--resume" in told["said"]
     assert "Traceback" not in told["said"]
-    assert told["left"] == ["checkpoint"]
+    assert told["left"] == ["checkpoint.npz"]
     assert told["again"] == 3
     same_as_unbroken(folder, short_lives[0] / way / "run")
 

@@ -231,12 +231,3 @@ def test_other_files_of_the_same_data_are_the_same_data(tmp_path, asked):
     (tmp_path / "problem" / "demonstrations.parquet").unlink()
     seen.save(tmp_path / "problem" / "demonstrations.csv")
     assert main([*asked, "--resume", "--quiet"]) == 3
-
-
-def test_a_checkpoint_without_settings_is_none(tmp_path):
-    with claimed(tmp_path / "run", {"config": {}}) as claim:
-        claim.checkpoint.keep("fit 1", np.zeros(1))
-        claim.checkpoint.flush()
-    (tmp_path / "run" / "checkpoint" / "settings.json").unlink()
-    with claimed(tmp_path / "run", {"config": {}}) as claim:
-        assert [path.name for path in claim.checkpoint.path.parent.iterdir()] == ["settings.json"]

@@ -239,7 +239,7 @@ def test_a_damaged_run_can_be_written_over(run, tmp_path):
 
 
 @pytest.mark.parametrize("options", [{}, {"resume": True}, {"overwrite": True}])
-@pytest.mark.parametrize("name", ["checkpoint/2025.md", "checkpoint/spring.npz", "thesis.txt"])
+@pytest.mark.parametrize("name", ["2025/notes.md", "thesis.txt"])
 def test_a_folder_of_others_is_let_be(tmp_path, name, options):
     theirs = tmp_path / name
     theirs.parent.mkdir(exist_ok=True)
@@ -249,13 +249,6 @@ def test_a_folder_of_others_is_let_be(tmp_path, name, options):
         pass
     assert theirs.read_text() == "precious"
     assert len(os.listdir(tmp_path)) == 1
-
-
-def test_what_others_keep_in_a_checkpoint_outlives_the_run(run, tmp_path):
-    with claimed(tmp_path, {}) as claim:
-        (tmp_path / "checkpoint" / "2025.md").write_text("precious")
-        claim.finish(run)
-    assert os.listdir(tmp_path / "checkpoint") == ["2025.md"]
 
 
 def test_bad_input_leaves_no_run_to_go_on_with(tmp_path):

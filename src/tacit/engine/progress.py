@@ -17,12 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO, TypeVar, cast
 
-import numpy as np
-
 from tacit.errors import TacitError
-from tacit.files.arrays import BROKEN, read_arrays, write_arrays
-from tacit.files.atomic import BadFile
-from tacit.files.trees import Tree, digest, pack, unpack
+from tacit.files.arrays import read_arrays, write_arrays
+from tacit.files.trees import Tree, digest, pack, sound, unpack
 
 # Seconds between two writes: what an interruption without warning may cost.
 EVERY = 2.0
@@ -234,15 +231,14 @@ class Checkpoint:
     Attributes:
         path: of the file.
         every: seconds between two writes, at least.
-        resumed: whether a search began from it.
+        about: what the file says besides.
     """
 
-    def __init__(self, path: Path, *, every: float = EVERY) -> None:
-        self.path, self.every, self.resumed = path, every, False
+    def __init__(self, path: Path, *, every: float = EVERY, about: Tree = None) -> None:
+        self.path, self.every, self.about = path, every, about
         self._problem = ""  # digest of what the first search is about
         self._places: dict[str, Tree] = {}  # where each search stands, by stage
-        self._stored: dict[str, dict[str, np.ndarray]] = {}  # the same as an earlier run packed it
-        self._written, self._pause = time.monotonic(), every
+        self._written, self._pause, self._is_new = time.monotonic(), every, False
 
     def __call__(self, event: Event) -> None:
         """Nothing: places come by `keep`."""
@@ -251,47 +247,43 @@ class Checkpoint:
         """The place that the stage had reached; None if it is not known."""
         if not self._problem:
             self._problem = digest(inputs)
-            self._read()
-        if stage not in self._stored:
-            return None
-        self.resumed = True
-        try:
-            return unpack(self._stored[stage])
-        except BadFile as error:
-            raise BadFile(f"{self.path}: {stage}: {error}") from None
-
-    def _read(self) -> None:
-        """Takes the places of an earlier run of the same problem from the file."""
-        if not self.path.exists():
-            return
-        try:
-            content = unpack(read_arrays(self.path))
-            problem, self._stored = content["problem"], dict(content["places"])
-        except BROKEN as error:
-            raise BadFile(f"{self.path} is no checkpoint: {error!s:.80}") from None
-        if problem != self._problem:
-            raise TacitError(
-                f"{self.path} was made from other data or settings; begin again with --overwrite"
-            )
+            if self.path.exists():
+                found = read_checkpoint(self.path)
+                if found["problem"] not in ("", self._problem):
+                    raise TacitError(
+                        f"{self.path} was made from other data or settings; begin again with "
+                        "--overwrite"
+                    )
+                self._places = found["places"]
+        return self._places.get(stage)
 
     def keep(self, stage: str, place: Tree) -> None:
         """Remembers where the stage stands, and writes the file if it is time."""
         # The place itself, not a copy: states are never changed, only replaced.
-        self._places[stage] = place
+        self._places[stage], self._is_new = place, True
         if time.monotonic() - self._written >= self._pause:
             self.flush()
 
     def flush(self) -> None:
         """Writes the file where something is to be written."""
-        if not self._places:
-            return
+        if self._is_new:
+            self.write()
+
+    def write(self) -> None:
+        """Writes the file, whatever it holds."""
         began = time.monotonic()
-        self._stored |= {stage: pack(place) for stage, place in self._places.items()}
-        self._places = {}
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_arrays(self.path, pack({"problem": self._problem, "places": self._stored}))
-        self._written = time.monotonic()
+        kept = {"about": self.about, "problem": self._problem, "places": self._places}
+        write_arrays(self.path, pack(kept))
+        self._written, self._is_new = time.monotonic(), False
         self._pause = max(self.every, RARELY * (self._written - began)) if self.every else 0.0
+
+
+def read_checkpoint(path: Path) -> Tree:
+    """What a checkpoint says: about what it is, its `problem` and `places` by stage."""
+    with sound(path, "a checkpoint"):
+        found = unpack(read_arrays(path))
+        return {name: found[name] for name in ("about", "problem", "places")}
 
 
 def checkpoint(path: str | Path, *, every: float = EVERY) -> Checkpoint:

@@ -31,8 +31,8 @@ VERSION = 1
 PAGE, ARRAYS, HISTORY = "run.json", "recovery.npz", "history.parquet"
 TRAJECTORIES, EXTRAS = "trajectories.parquet", "extras.npz"
 FILES = (ARRAYS, HISTORY, TRAJECTORIES, EXTRAS)
-# Within the folder of a run that is under way; settings say what its searches depend on.
-CHECKPOINT, SEARCHES, SETTINGS = "checkpoint", "searches.npz", "settings.json"
+# In the folder of a run that is under way: what it depends on, and where its searches stand.
+CHECKPOINT = "checkpoint.npz"
 # What a folder may hold, in words, and what loads it.
 HELD = {
     "Recovery": ("the recovery of one task", "tacit.Recovery.load"),

@@ -22,7 +22,6 @@ from tacit.folders.recoveries import (
     EXTRAS,
     FILES,
     PAGE,
-    SETTINGS,
     TRAJECTORIES,
     Files,
     contents,
@@ -123,7 +122,7 @@ def read_run(folder: Path, *, several: bool) -> dict[str, Any]:
             errno.ENOENT, "there is no such folder; tacit recover makes one", str(folder)
         )
     if not (folder / PAGE).exists():
-        if (folder / CHECKPOINT / SETTINGS).exists():
+        if (folder / CHECKPOINT).exists():
             raise OSError(
                 f"{folder} holds a run that is not finished: tacit recover --resume continues it"
             )
