@@ -721,19 +721,12 @@ def test_closing_a_link_and_changing_an_attribute_is_solving_anew(town, discount
     np.testing.assert_allclose(found.flows, flows, atol=1e-6)
     assert found.worth == pytest.approx(worth / 150, rel=1e-6)
     assert found.worth < 0.0
-    # A link that grows longer by one per cent, and no other: by differences of what is solved.
-    where = np.zeros(town.mdp.available.shape, bool)
-    where[5, 1] = True
-    rates = tacit.checks.elasticities(recovery, "reward feature 0", where=where)
+    # A link that grows longer by one per cent, and no other.
     longer = town.features.reward.copy()
     longer[5, 1, 0] *= 1.01
     moved = tacit.checks.reroute(recovery, features=Features(longer))
-    used = recovery.flows > 1e-3
-    np.testing.assert_allclose(
-        rates[used], 100 * np.log(moved.flows[used] / moved.before[used]), atol=2e-2
-    )
-    assert rates[5, 1] < 0.0
-    assert np.isnan(rates[~town.mdp.available]).all()
+    assert moved.flows[5, 1] < moved.before[5, 1]
+    np.testing.assert_allclose(moved.before, recovery.flows, rtol=1e-6, atol=1e-8)
 
 
 def test_trips_without_a_way_are_counted_and_states_can_be_closed(town):
@@ -754,8 +747,6 @@ def test_trips_without_a_way_are_counted_and_states_can_be_closed(town):
             worth += sign * float(begun @ value)
     assert found.worth == pytest.approx(worth / (recovery.destinations != 3).sum(), rel=1e-6)
     assert found.worth < 0.0
-    with pytest.raises(InvalidModel, match="no coefficient is called 'toll'"):
-        tacit.checks.elasticities(recovery, "toll")
     shut = tuple(np.argwhere(~town.mdp.available)[0].tolist())  # a slip would change nothing
     for closed, words in (
         ([shut], "is not available in state"),
@@ -777,18 +768,13 @@ def test_one_task_answers_too():
     task = {"mdp": mdp, "features": features}
     same = tacit.checks.reroute(found, **task)
     np.testing.assert_allclose(same.flows, found.solution.visitation, atol=1e-6)
-    points = found.parameters.estimates
-    rates = tacit.checks.elasticities(found, 0, **task)
-    parts = []
-    for factor in (1.001, 0.999):
-        scaled = features.reward * [factor, 1.0]
-        worth = scaled @ points[:2] - features.costs[0][..., 0] * points[2]
-        policy = networks.soft_values(mdp, worth)[1]
-        policy[mdp.ends] = 1.0 / mdp.actions
-        parts.append(visits(mdp, policy))
-    used = parts[0] > 1e-4
-    by_hand = (np.log(parts[0][used]) - np.log(parts[1][used])) / 0.002
-    np.testing.assert_allclose(rates[used], by_hand, atol=1e-3)
+    points, scaled = found.parameters.estimates, features.reward * [1.01, 1.0]
+    policy = networks.soft_values(mdp, scaled @ points[:2] - features.costs[0][..., 0] * points[2])[
+        1
+    ]
+    policy[mdp.ends] = 1.0 / mdp.actions
+    moved = tacit.checks.reroute(found, mdp=mdp, features=Features(scaled, features.costs))
+    np.testing.assert_allclose(moved.flows, visits(mdp, policy), atol=1e-6)
     with pytest.raises(InvalidModel, match="must be given its mdp and features"):
         tacit.checks.reroute(found)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tacit.checks.held_out import Holdout, Prediction, holdout, score
     from tacit.checks.prices import PriceCurve, price_curve
     from tacit.checks.reliability import dynamics_uncertainty, trajectory_fits
-    from tacit.checks.response import Response, elasticities, reroute
+    from tacit.checks.response import Response, reroute
     from tacit.checks.untaken import UntakenActions, untaken_actions
     from tacit.inverse.joint.goals import link_size
     from tacit.inverse.posterior import Posterior, posterior
@@ -49,7 +49,6 @@ __all__ = [
     "diagnose",
     "discount_profile",
     "dynamics_uncertainty",
-    "elasticities",
     "equal_weights_test",
     "holdout",
     "link_size",

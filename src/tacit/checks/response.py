@@ -1,4 +1,4 @@
-"""How flows answer if something changes: ways that are closed, other features, elasticities."""
+"""How flows answer if something changes: ways that are closed, other features."""
 
 from __future__ import annotations
 
@@ -16,11 +16,8 @@ from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.joint.trips import between
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
-from tacit.model.names import number_of
 from tacit.model.objective import Features, Objective
 
-# Relative change by which elasticities are taken: its square is far below what anybody prints.
-CHANGE = 1e-4
 # Origins and goals of trips, one each a trip; empty for one task.
 Ends = tuple[np.ndarray, ...]
 
@@ -75,45 +72,6 @@ def reroute(
     if lost:  # of the same trips before and after
         value = _expected(recovery, network, own, ends)[1]
     return Response(before=before, flows=after, worth=worth - value, lost=lost)
-
-
-def elasticities(
-    recovery: Recovery,
-    feature: int | str,
-    *,
-    where: npt.ArrayLike | None = None,
-    mdp: MDP | None = None,
-    features: Features | None = None,
-) -> np.ndarray:
-    """[S, A] by how many per cent each flow changes if a feature grows by one per cent; NaN at 0.
-
-    Args:
-        recovery: of trips, or of one task.
-        feature: its coefficient, by number or name.
-        where: [S, A] or [S] bool, where it grows; None for everywhere.
-        mdp: the world of one task; trips have their network.
-        features: of one task; trips have theirs.
-    """
-    network, own = _task(recovery, mdp, features)
-    names = recovery.parameters.names
-    place = number_of(feature, len(names), names, "coefficient")
-    mask = np.ones((network.states, 1)) if where is None else np.asarray(where, float)
-    mask = mask.reshape(network.states, -1)
-
-    def flows(factor: float) -> np.ndarray:
-        tables, at = [], place
-        for table in (own.reward, *own.costs):
-            full = np.repeat(table[:, None], network.actions, axis=1) if table.ndim == 2 else +table
-            if 0 <= at < full.shape[2]:
-                full[..., at] *= 1.0 + factor * mask
-            tables.append(full)
-            at -= full.shape[2]
-        scaled = Features(tables[0], tables[1:], own.reward_names, own.cost_names)
-        return _expected(recovery, network, scaled)[0]
-
-    up, down = flows(CHANGE), flows(-CHANGE)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(up > 0, (np.log(up) - np.log(down)) / (2.0 * CHANGE), np.nan)
 
 
 def _task(recovery: Recovery, mdp: MDP | None, features: Features | None) -> tuple[MDP, Features]:
