@@ -413,7 +413,7 @@ def test_a_number_too_large_for_the_model_is_named_with_its_line(tmp_path):
     refused(lambda: Demonstrations.load(path, actions=1, states=2), "line 3", "got 7")
     saved = tmp_path / "rows.npz"
     Demonstrations.load(path).save(saved)
-    refused(lambda: Demonstrations.load(saved, states=7), "states", "0 to 6", "row 2 is 7")
+    refused(lambda: Demonstrations.load(saved, states=7), "state", "in 0..6", "step 1 has 7")
 
 
 PARQUET = [
@@ -564,16 +564,16 @@ def test_a_parquet_file_that_declares_too_many_rows(tmp_path, monkeypatch):
         ({"states": [float("nan")]}, ["states", "integers"]),
         ({"states": ["hall"]}, ["states", "integers"]),
         ({"states": [True]}, ["states", "integers", "bool"]),
-        ({"states": [-1]}, ["states", "from 0", "row 1 is -1"]),
+        ({"states": [-1]}, ["state", "in 0..", "has -1"]),
         ({"states": [[1]]}, ["states", "one column"]),
-        ({"actions": [2**40]}, ["actions", "2147483647", "row 1 is 1099511627776"]),
+        ({"actions": [2**40]}, ["actions", "32 bits", "row 0 is 1099511627776"]),
         ({"actions": [0, 0]}, ["states and actions", "1 and 2"]),
         ({"offsets": [0, 2]}, ["offsets", "(1)"]),
         ({"offsets": [0.0, 1.0]}, ["offsets", "integers"]),
         ({"ended": ["no"]}, ["ended", "true or false"]),
         ({"ended": [float("nan")]}, ["ended", "true or false"]),
         ({"partial": [2]}, ["partial", "true or false"]),
-        ({"final_states": [-2]}, ["final_states", "from -1", "row 1 is -2"]),
+        ({"final_states": [-2]}, ["final state", "in 0..", "has -2"]),
         ({"groups": ["a", "b"]}, ["groups", "(1)", "(2,)"]),
         ({"groups": [0.5]}, ["groups", "names", "0.5"]),
     ],

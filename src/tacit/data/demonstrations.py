@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.data.pooling import pooled
-from tacit.data.reading import Reading, read_episodes, read_frame
-from tacit.data.rows import STORED_EXTRAS, Episodes, joined
+from tacit.data.reading import STORED_EXTRAS, Episodes, Reading, read_episodes, read_frame
+from tacit.data.trajectories import joined
 from tacit.data.weights import repeated, weights_of
 from tacit.errors import InvalidDemonstrations
 from tacit.files.arrays import write_arrays
 from tacit.files.atomic import LARGEST, naming
-from tacit.files.columns import flags, integers, texts
+from tacit.files.columns import TOP, flags, integers, texts
 from tacit.files.frames import Frame
 from tacit.files.tables import Progress, write_columns
 from tacit.model.available import first_unavailable
@@ -211,6 +211,10 @@ class Demonstrations:
         found = read_episodes(Path(path), reading)
         with naming(path, InvalidDemonstrations):
             seen = cls._of(found, Layout())
+            states, actions = (
+                len(names) or TOP for names in (reading.state_names, reading.action_names)
+            )
+            seen.check_range(reading.states or states, reading.actions or actions)
         return seen, seen.layout or Layout()
 
     @classmethod
@@ -383,13 +387,6 @@ class Demonstrations:
     def check(self, mdp: MDP) -> None:
         """Raises `InvalidDemonstrations` unless the model has all states and actions taken."""
         self.check_range(mdp.states, mdp.actions)
-        outside = (self.final_states < -1) | (self.final_states >= mdp.states)
-        if outside.any():
-            episode = int(np.argmax(outside))
-            raise InvalidDemonstrations(
-                f"every final state must be in 0..{mdp.states - 1}; "
-                f"episode {self.episode_name(episode)} has {self.final_states[episode]}"
-            )
         taken = (self.states, self.actions)
         if mdp.restricted and (odd := first_unavailable(mdp.available, *taken)) is not None:
             raise InvalidDemonstrations(f"{odd.sentence()} at {self._place(odd.row)}")
@@ -403,6 +400,13 @@ class Demonstrations:
                 raise InvalidDemonstrations(
                     f"every {name} must be in 0..{count - 1}; {self._place(row)} has {column[row]}"
                 )
+        outside = (self.final_states < -1) | (self.final_states >= states)
+        if outside.any():
+            episode = int(np.argmax(outside))
+            raise InvalidDemonstrations(
+                f"every final state must be in 0..{states - 1}; "
+                f"episode {self.episode_name(episode)} has {self.final_states[episode]}"
+            )
 
     def _place(self, row: int) -> str:
         return f"episode {self.episode_name(self.episode[row])}, step {self.step[row]}"

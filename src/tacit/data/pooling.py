@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tacit.data.ordering import unused_name
 from tacit.errors import InvalidDemonstrations
 from tacit.files.wording import natural_order
 from tacit.model.transitions import Layout
@@ -87,10 +88,8 @@ def _episode_names(first: Demonstrations, second: Demonstrations) -> np.ndarray 
     names = [first.episode_name(e) for e in range(first.episodes)]
     taken = {*names}
     for episode in range(second.episodes):
-        name, copy = second.episode_name(episode), 1
-        while name in taken:
-            copy += 1
-            name = f"{second.episode_name(episode)} ({copy})"
+        name = second.episode_name(episode)
+        name = unused_name(name, taken) if name in taken else name
         taken.add(name)
         names.append(name)
     return np.array(names)

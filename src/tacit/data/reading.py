@@ -8,29 +8,26 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.data.rows import (
-    OPTIONAL,
-    ORDINARY,
-    ROWS,
-    TOLD,
-    Arguments,
-    Episodes,
-    of_episodes,
-    placed,
-    refuse_short,
-    stored_arrays,
-    without_missing,
-)
+from tacit.data.numbering import Numbering
+from tacit.data.ordering import ROWS, Arguments, assembled
 from tacit.data.weights import positive, weigh
-from tacit.errors import InvalidDemonstrations, TacitError
+from tacit.errors import InvalidDemonstrations
+from tacit.files.arrays import read_arrays
 from tacit.files.atomic import LARGEST, read_head
-from tacit.files.columns import TOP, Column, Fault, real, whole
+from tacit.files.columns import Column
 from tacit.files.frames import Frame, FrameTable, frame_columns
-from tacit.files.tables import PARQUET, TEXT, Progress, Table, open_table
-from tacit.files.wording import did_you_mean, natural_order, nearest
+from tacit.files.tables import PARQUET, TEXT, Progress, Table, TextTable, open_table
+from tacit.files.wording import did_you_mean, nearest
 from tacit.model.available import first_unavailable
 
-FROM_ONE = "every episode begins at step 1: steps are taken to count from 1"
+# Columns of a table; those of the second line may be absent.
+ORDINARY = ("episode", "step", "state", "action")
+OPTIONAL = (
+    "group", "individual", "weight", "sampling_weight", "ended", "final_state", "partial",
+)  # fmt: skip
+# Arrays of an npz file; those of the second line may be absent.
+NEEDED = ("states", "actions", "offsets")
+STORED_EXTRAS = ("ended", "final_states", "partial", "groups", "individuals", "names", "weights")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -64,11 +61,28 @@ class Reading:
     progress: Progress | None = None
 
 
+@dataclass(frozen=True)
+class Episodes:
+    """What a file of episodes holds.
+
+    Attributes:
+        arguments: of `Demonstrations`.
+        state_names: names found, in order of their numbers; empty where there are none.
+        action_names: names of the actions, likewise.
+        repeats: [E] how often each episode was seen; None where once.
+    """
+
+    arguments: Arguments
+    state_names: tuple[str, ...] = ()
+    action_names: tuple[str, ...] = ()
+    repeats: np.ndarray | None = None
+
+
 def read_episodes(path: Path, reading: Reading) -> Episodes:
     """The episodes of a .csv, .tsv, .parquet or .npz file."""
     ending = path.suffix.lower()
     if ending == ".npz":
-        return Episodes(stored_arrays(path, reading))
+        return Episodes(_stored_arrays(path, reading))
     if ending in (*TEXT, *PARQUET):
         known = (*ORDINARY, *OPTIONAL)
         table = open_table(path, InvalidDemonstrations, expected=known, largest=reading.largest)
@@ -77,6 +91,17 @@ def read_episodes(path: Path, reading: Reading) -> Episodes:
     raise InvalidDemonstrations(
         f"demonstrations are read from .parquet, .csv or .npz; got {path.name}"
     )
+
+
+def _stored_arrays(path: Path, reading: Reading) -> Arguments:
+    """The arguments of `Demonstrations` that an npz file holds."""
+    arrays = read_arrays(path, largest=reading.largest)
+    for name in NEEDED:
+        if name not in arrays:
+            raise InvalidDemonstrations(
+                f"{path} must hold {name!r}; got {[*arrays]}{did_you_mean(name, arrays)}"
+            )
+    return {name: arrays[name] for name in (*NEEDED, *STORED_EXTRAS) if name in arrays}
 
 
 def read_frame(frame: Frame, columns: Mapping[str, str | None], reading: Reading) -> Episodes:
@@ -101,13 +126,13 @@ def read_frame(frame: Frame, columns: Mapping[str, str | None], reading: Reading
 def read_table(table: Table, reading: Reading) -> Episodes:
     """The episodes of a table, one row a step in any order."""
     notes = _check_names(table)
-    states = _Names(reading.state_names, "state" in reading.find, reading.states, reading.source)
+    states = Numbering(reading.state_names, "state" in reading.find, reading.states, reading.source)
     source = reading.action_source or reading.source
-    actions = _Names(reading.action_names, "action" in reading.find, reading.actions, source)
-    texts = ["group", "individual", *(["state", "final_state"] if states.only else [])]
+    actions = Numbering(reading.action_names, "action" in reading.find, reading.actions, source)
+    texts = ["group", "individual", *(["state", "final_state"] if states.only_names else [])]
     columns = table.read(
         [name for name in (*ORDINARY, *OPTIONAL) if name in table.names],
-        texts=[*texts, *(["action"] if actions.only else [])],
+        texts=[*texts, *(["action"] if actions.only_names else [])],
         plain=["episode"],
         progress=reading.progress,
     )
@@ -115,12 +140,12 @@ def read_table(table: Table, reading: Reading) -> Episodes:
     if not len(episode):
         raise InvalidDemonstrations(f"{table.path} must hold at least one step, got none: add rows")
     checks: dict[str, Callable[[Column], np.ndarray]] = {
-        "episode": _labels,
+        "episode": Column.labels,
         "step": Column.integers,
         "state": states.numbers,
         "action": actions.numbers,
-        "group": _labels,
-        "individual": _labels,
+        "group": Column.labels,
+        "individual": Column.labels,
         "weight": positive,
         "sampling_weight": positive,
         "ended": Column.flags,
@@ -130,7 +155,7 @@ def read_table(table: Table, reading: Reading) -> Episodes:
     who = {name: columns[name].texts for name in ("group", "individual") if name in columns}
     values = {name: checks[name](columns.pop(name)) for name in checks if name in columns}
     if len(void := np.flatnonzero((values["state"] < 0) | (values["action"] < 0))):
-        refuse_short(table, void)
+        _refuse_short(table, void)
     if reading.available is not None:
         taken = values["state"], values["action"]
         known_rows = np.flatnonzero((taken[0] >= 0) & (taken[1] >= 0))
@@ -146,8 +171,8 @@ def read_table(table: Table, reading: Reading) -> Episodes:
         assumed += said
     arguments["notes"] = (*notes, *assumed)
     repeats = arguments.pop("repeats", None)
-    found = states.in_order(arguments, ("states", "final_states"))
-    return Episodes(arguments, found, actions.in_order(arguments, ("actions",)), repeats)
+    found = states.sort(arguments, "states", "final_states")
+    return Episodes(arguments, found, actions.sort(arguments, "actions"), repeats)
 
 
 def _check_names(table: Table) -> list[str]:
@@ -172,218 +197,11 @@ def _check_names(table: Table) -> list[str]:
     ]
 
 
-def _labels(column: Column) -> np.ndarray:
-    """[N] the numbers, or the place of each row's name; one that is missing is refused."""
-    if column.texts is not None:
-        column.refuse(column.voids, "integers or names")
-    return column.labels()
-
-
-class _Names:
-    """The names of states or of actions, shared by the columns that speak of them.
-
-    Names are given (look them up), found (write them down), or none (numbers only). A column of
-    numbers is taken as numbers, unless some of the given names are numbers themselves.
-    """
-
-    def __init__(self, names: tuple[str, ...], find: bool, count: int, source: str) -> None:
-        self.known = {name: at for at, name in enumerate(names)}
-        self.find = find and not names
-        self.most = (len(names) or count or TOP + 1) - 1
-        self.only = any(whole(name) is not None for name in names)
-        self.kind = "names" if self.only else ""
-        self.source = source
-
-    def numbers(self, column: Column, *, may_miss: bool = False) -> np.ndarray:
-        """[N] the numbers in a column, or those of its names; -1 where it is missing.
-
-        `may_miss` says that -1 is another word for missing.
-        """
-        if column.texts is None and self.kind != "names":
-            self.kind = "numbers"
-            return column.integers(-1 if may_miss else 0, self.most)
-        column = column.spelled()
-        texts = column.texts or ()
-        void = [
-            (bool(empty) and text not in self.known)
-            or (may_miss and text == "-1" and "-1" not in self.known)
-            for text, empty in zip(texts, column.voids, strict=True)
-        ]
-        found = [None if self.only else whole(text) for text in texts]
-        span = f" to {self.most}" if self.most < TOP else ""
-        wanted = f"integers from 0{span}{' or names' if self.find else ''}"
-        if not (self.known or self.find):
-            named = [
-                number is None and not (empty or _is_value(text))
-                for text, number, empty in zip(texts, found, void, strict=True)
-            ]
-            hint = "; names need a layout: Demonstrations.load_named finds it"
-            column.refuse(named, wanted, hint)
-            odd = [n is None and not empty for n, empty in zip(found, void, strict=True)]
-            column.refuse(odd, wanted, _mend(column, odd))
-        self._check_kind(column, ["names" if n is None else "numbers" for n in found], void)
-        if self.kind == "names":
-            table = self._looked_up(column, void, wanted)
-        else:
-            below = [n is not None and n < 0 and not e for n, e in zip(found, void, strict=True)]
-            column.refuse(below, wanted)
-            table = [-1 if empty else n or 0 for n, empty in zip(found, void, strict=True)]
-        values = np.array(table, np.int64)[column.values]
-        return replace(column, values=values, texts=None).integers(-1, self.most)
-
-    def _check_kind(self, column: Column, kinds: list[str], void: list[bool]) -> None:
-        """Numbers and names must not stand in one column: nobody could tell what 3 means."""
-        real = np.flatnonzero(~np.array(void, bool)[column.values])
-        if len(real) and not self.kind:
-            self.kind = kinds[column.values[real[0]]]
-        other = [kind != self.kind and not empty for kind, empty in zip(kinds, void, strict=True)]
-        column.refuse(other, "all integers or all names", f" among {self.kind}")
-
-    def _looked_up(self, column: Column, void: list[bool], wanted: str) -> list[int]:
-        """The number of each text of a column of names."""
-        texts = column.texts or ()
-        if self.find:
-            odd = [_is_value(t) and not empty for t, empty in zip(texts, void, strict=True)]
-            column.refuse(odd, wanted, _mend(column, odd))
-            for text, empty in zip(texts, void, strict=True):
-                if not empty:
-                    self.known.setdefault(text, len(self.known))
-            self.most = len(self.known) - 1
-        empty = [text for text, e in zip(texts, void, strict=True) if e]
-        wanted = f"one of the {len(self.known)} names of {self.source}"
-        column.refuse_strangers(self.known, wanted, empty)
-        return [-1 if e else self.known[t] for t, e in zip(texts, void, strict=True)]
-
-    def in_order(self, arguments: Arguments, fields: tuple[str, ...]) -> tuple[str, ...]:
-        """The names that were found, sorted; the columns are renumbered to fit."""
-        if not self.find or self.kind != "names":
-            return ()
-        names = natural_order(self.known)
-        places = np.empty(len(names) + 1, np.int32)
-        places[[self.known[name] for name in names]] = np.arange(len(names))
-        places[-1] = -1  # what was not recorded stays so
-        for field in fields:
-            if field in arguments:
-                arguments[field] = places[arguments[field]]
-        return names
-
-
-def _mend(column: Column, odd: list[bool]) -> str:
-    """What to do about the first of these texts, to end a message with."""
-    rows = np.flatnonzero(np.array(odd, bool)[column.values])
-    text = str(column.cell(int(rows[0]))) if len(rows) else ""
-    if not np.isfinite(value := real(text, comma=True)):
-        return ""
-    if value == int(value):
-        return f": write {int(value)}, without a decimal part"
-    return ": positions become states by tacit ingest LOG --x COLUMN --y COLUMN"
-
-
-def _is_value(text: str) -> bool:
-    """Whether a text is a number or a truth value: no name for a state."""
-    try:
-        float(text)
-    except ValueError:
-        return text.lower() in ("true", "false")
-    return True
-
-
-def assembled(
-    columns: Mapping[str, np.ndarray], labels: Column, fault: Fault, *, missing: str = "refuse"
-) -> tuple[Arguments, list[str]]:
-    """The arguments of `Demonstrations`, from one row a step in any order, and what was assumed.
-
-    Args:
-        columns: by name; a state or an action is -1 where it is missing.
-        labels: the column of episodes, for their names.
-        fault: makes the error about a row.
-        missing: "refuse" or "split", where something is missing before the end of an episode.
-    """
-    notes, (order, first) = [], row_order(columns, labels, fault)
-
-    def sorted_rows(name: str) -> np.ndarray:
-        return columns[name] if order is None else columns[name][order]
-
-    def wrong(at: int, words: str) -> TacitError:
-        return fault(int(at if order is None else order[at]), words)
-
-    starts = np.flatnonzero(first)
-    lengths = np.diff(np.append(starts, len(first)))
-    partial = np.zeros(len(starts), bool)
-    if "step" in columns:
-        begins = sorted_rows("step")[starts]
-        # Some programs count from 1. Otherwise an episode that starts later was joined on its way.
-        from_one = bool((begins == 1).all())
-        partial = (begins > 0) & (not from_one)
-        notes += [FROM_ONE] if from_one else []
-    else:
-        notes.append("there is no column 'step': rows are taken in the order of the file")
-    if "partial" in columns:
-        partial |= np.logical_or.reduceat(sorted_rows("partial"), starts)
-    told = {name: sorted_rows(name) for name in TOLD if name in columns}
-    arguments = {
-        "states": sorted_rows("state"),
-        "actions": sorted_rows("action"),
-        "offsets": np.append(starts, len(first)),
-        "partial": partial,
-        "names": _episode_names(labels, starts if order is None else order[starts]),
-        **(of_episodes(told, starts, lengths, wrong) if told else {}),
-        **{name: sorted_rows(name) for name in ROWS if name in columns},
-    }
-    if min(arguments["states"].min(), arguments["actions"].min()) < 0:
-        arguments, said = without_missing(arguments, wrong, missing)
-        notes += said
-    return arguments, notes
-
-
-def _episode_names(labels: Column, rows: np.ndarray) -> np.ndarray | None:
-    """[E] what the episodes that begin in these rows are called; None where 0, 1, 2, ..."""
-    values = labels.values[rows]
-    if labels.texts is not None:
-        return np.array(labels.texts)[values]
-    return None if np.array_equal(values, np.arange(len(values))) else values.astype(str)
-
-
-def row_order(
-    columns: Mapping[str, np.ndarray], labels: Column, fault: Fault
-) -> tuple[np.ndarray | None, np.ndarray]:
-    """(the rows by episode and step, None where they lie so; [N] whether an episode starts)."""
-    episode, step = columns["episode"], columns.get("step")
-    order = None
-    if not _lies_in_order(episode, step):
-        order = placed(episode, step) if step is not None else None
-        if order is None:
-            order = np.lexsort((episode,) if step is None else (step, episode))
-        episode = episode[order]
-        step = None if step is None else step[order]
-    first = np.ones(len(episode), bool)
-    np.not_equal(episode[1:], episode[:-1], out=first[1:])
-    if order is not None and step is not None:
-        broken = ~first
-        broken[1:] &= step[1:] != step[:-1] + 1
-        if broken.any():
-            at = int(np.argmax(broken))
-            row = int(order[at])
-            raise fault(
-                row,
-                "every (episode, step) must be there once, without gaps; episode "
-                f"{labels.cell(row)} goes from step {step[at - 1]} to {step[at]} "
-                f"(row {row + 1} of the data): "
-                + (
-                    "delete one of the two rows"
-                    if step[at] == step[at - 1]
-                    else "tacit ingest LOG --time step --every 1 splits episodes at gaps"
-                ),
-            )
-    return order, first
-
-
-def _lies_in_order(episode: np.ndarray, step: np.ndarray | None) -> bool:
-    """Whether episodes ascend and the steps of each follow each other."""
-    if (episode[1:] < episode[:-1]).any():
-        return False
-    if step is None:
-        return True
-    follows = step[1:] == step[:-1] + 1
-    follows |= episode[1:] != episode[:-1]
-    return bool(follows.all())
+def _refuse_short(table: Table, rows: np.ndarray) -> None:
+    """Raises where one of these rows of a text table was cut off, with fewer fields than names."""
+    if not isinstance(table, TextTable):
+        return
+    asked = {*rows.tolist()}
+    for row, (_, fields) in enumerate(table.rows()):
+        if row in asked and len(fields) != len(table.names):
+            raise table.fault(row, "the row is cut off")

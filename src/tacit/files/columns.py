@@ -273,7 +273,7 @@ class Column:
     def labels(self) -> np.ndarray:
         """[N] the numbers, or the place of each row's name in `texts`; none may be missing."""
         if self.texts is not None:
-            self.refuse([not text for text in self.texts], "integers or names")
+            self.refuse(self.voids, "integers or names")
         elif self.values.dtype.kind not in "iu" and len(self.values):
             raise self.wrong(0, "integers or names")
         return self.values

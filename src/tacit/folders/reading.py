@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.reading import Reading, row_order
+from tacit.data.ordering import row_order
+from tacit.data.reading import Reading
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
 from tacit.files.columns import Column
 from tacit.files.tables import Progress, Table, open_table
