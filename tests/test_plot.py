@@ -4,6 +4,7 @@ import matplotlib
 import matplotlib.pyplot
 import numpy as np
 import pytest
+from matplotlib.quiver import Quiver
 
 import tacit
 
@@ -107,7 +108,7 @@ def test_everything_in_one_figure_that_a_notebook_shows(world, recovery):
     plain, mapped = recovery.plot(), recovery.plot(world.layout)
     assert len(mapped.axes) == len(plain.axes) + 2
     assert mapped._repr_png_().startswith(b"\x89PNG")
-    assert "taken" in [one.get_label() for one in mapped.axes[-1].collections]
+    assert any(isinstance(one, Quiver) for one in mapped.axes[-1].collections)
 
 
 def test_an_answer_without_weights_is_drawn_as_its_policy(world, recovery):

@@ -1,6 +1,8 @@
 """The report of a run: it says what was recovered, stays small, and can be read by anyone."""
 
+import base64
 import dataclasses
+import io
 import json
 import re
 from dataclasses import replace
@@ -11,6 +13,7 @@ from importlib.resources import files
 import numpy as np
 import pytest
 from matplotlib import colormaps
+from matplotlib.image import imread
 from matplotlib.path import Path
 from matplotlib.quiver import Quiver
 
@@ -38,7 +41,7 @@ from tacit.show.checks import check_sections
 from tacit.show.differences import comparison_document
 from tacit.show.grid import extent, map_names, outlines
 from tacit.show.html import LARGEST, render
-from tacit.show.maps import MapGrid, action_maps, policy_map, value_map
+from tacit.show.maps import policy_map, value_map
 from tacit.show.page import recovery_document
 from tacit.show.quantities import NamedRecovery, state_choice, state_table
 from tacit.show.report import headlines
@@ -253,7 +256,7 @@ def test_states_are_listed_by_how_much_time_is_spent_there(rooms):
 def test_the_page_has_every_part(rooms, grid):
     headings = re.findall(r"<h2[^>]*>([^<]*)", rendered(rooms))
     assert headings == [
-        *("What was found", "Where", "State by state", "Weights, budgets and prices"),
+        *("What was found", "State by state", "Weights, budgets and prices"),
         *("On trajectories held back", "If the discount were another"),
         *("Guarantees and findings", "Convergence", "The demonstrations", "How to reproduce"),
     ]
@@ -380,7 +383,7 @@ def test_kinds_decide_where_a_finding_stands_and_words_do_not(rooms):
 
 def test_a_map_whose_least_is_white_is_no_slab_in_the_dark():
     """A page turns its colours round; the style sheet knows what is written on them."""
-    grid = MapGrid(Layout(2, 3), 1)
+    grid = Layout(2, 3)
     every = (canvas.REWARD_MAP, canvas.COST_MAP, canvas.VISIT_MAP)
     maps = {c: value_map(grid, np.arange(6.0), "n", colours=c) for c in every}
     for colours, picture in maps.items():
@@ -397,7 +400,7 @@ def test_a_map_whose_least_is_white_is_no_slab_in_the_dark():
 def test_a_map_tells_every_value_where_it_lies():
     layout = Layout(2, 3)
     values = np.arange(7.0)  # the last state lies off the grid
-    picture = value_map(MapGrid(layout, 1), values, "reward", colours="viridis")
+    picture = value_map(layout, values, "reward", colours="viridis")
     cells = picture.cells[0]
     assert (cells.rows, cells.columns) == (2, 3)
     assert list(cells.values) == ["0", "1", "2", "3", "4", "5"]
@@ -410,7 +413,7 @@ def test_a_map_tells_every_value_where_it_lies():
     assert "Lowest 0 at (0, 0), highest 5 at (1, 2)" in picture.alt
 
 
-def test_what_depends_on_the_action_is_shown_by_action_and_on_average():
+def test_what_depends_on_the_action_is_shown_by_state_and_on_average():
     run = synthetic(6, Layout(2, 3, action_names=("a", "b", "c", "d")))
     table = np.arange(24.0).reshape(6, 4)
     objective = tacit.Objective(table, run.recovery.objective.costs, [1.0])
@@ -418,29 +421,23 @@ def test_what_depends_on_the_action_is_shown_by_action_and_on_average():
     subject = NamedRecovery(run.recovery, run.layout)
     mean = [sum(subject.policy[s, a] * table[s, a] for a in range(4)) for s in range(6)]
     assert subject.reward == pytest.approx(mean)
-    maps = action_maps(subject)
-    assert maps is not None
-    options = maps.blocks[0].options
-    assert [len(option.blocks[0].blocks) for option in options] == [2] * 4  # chance and reward
-    told = [option.blocks[0].blocks[1].cells[0].values for option in options]
-    assert [list(map(float, values)) for values in told] == table.T.tolist()
+    [_, choice] = state_choice(subject)
+    for s, option in zip(np.argsort(-subject.time, kind="stable"), choice.options, strict=True):
+        rows = [row.cells for row in option.blocks[0].rows]
+        assert [cells[2].value for cells in rows] == table[s].tolist()
 
 
 def test_a_grid_too_fine_to_draw_is_drawn_by_means():
     rows, columns = 300, 500
-    layout = Layout(rows, columns)
-    ground = MapGrid(layout, 4)
-    assert ground.factor == 4  # 300 * 500 * 4 maps / 64,000 cells is 9.4, above 3 x 3
-    values = np.arange(rows * columns, dtype=float)
-    table = values.reshape(rows, columns)
-    pooled = ground.pooled(values).reshape(75, 125)
-    assert pooled[74, 124] == pytest.approx(table[296:300, 496:500].mean())
-    both = ground.pooled(np.stack([values, -values], axis=1))
-    assert both[:, 1] == pytest.approx(-pooled.ravel())
-    assert ground.names[-1] == "rows 296 to 299, columns 496 to 499"
-    ragged = MapGrid(Layout(301, 501), 4)
-    assert ragged.pooled(np.ones(301 * 501)) == pytest.approx(np.ones(76 * 126))
-    assert ragged.names[-1] == "rows 300 to 300, columns 500 to 500"
+    stripes = np.tile([0.0, 1.0], rows * columns // 2)
+    image = str(value_map(Layout(rows, columns), stripes, "worth").image)
+    found = re.search(r'image/png;base64,([^"]+)"', image)
+    assert found
+    drawn = imread(io.BytesIO(base64.b64decode(found[1])), "png")
+    assert drawn.shape[1] < columns  # no more dots than a page has
+    middle = np.array(colormaps[canvas.COST_MAP](0.5)[:3])
+    inside = drawn[5:-5, 5:-5, :3]
+    assert np.abs(inside - middle).mean() < 0.1  # one grey, and neither of the two colours
 
 
 def test_costs_that_are_compared_share_their_colours():
@@ -645,15 +642,12 @@ def test_states_are_searched_sorted_and_chosen(chrome, pages, rooms):
     assert cost[ROOMS.index(page.evaluate(names)[0])] == cost.min()
     page.evaluate(f"{heads}[0].click()")
     assert page.evaluate(names) == sorted(ROOMS)
-    # Bars of another quantity, and another state.
-    shown = (
-        "[...document.querySelectorAll('.choice')].map(c => c.querySelector('.shown')?.innerText)"
-    )
-    assert "States by reward" in page.evaluate(shown)[0]
-    page.evaluate("document.querySelectorAll('.chips input')[1].click()")
-    assert "States by cost" in page.evaluate(shown)[0]
+    # Another state.
+    shown = "document.querySelector('.choice .shown').innerText"
+    before = page.evaluate(shown)
     page.evaluate("[...document.querySelectorAll('.chips label')].at(-1).click()")
-    assert page.evaluate(shown)[1].startswith("In ")
+    assert page.evaluate(shown).startswith("In ")
+    assert page.evaluate(shown) != before
 
 
 @pytest.mark.browser
@@ -793,7 +787,7 @@ def test_painted_actions_keep_the_colours_of_their_key():
     run = synthetic(9, Layout(3, 3, action_names=("a", "b", "c", "d")))
     policy = run.recovery.solution.policy
     named = NamedRecovery(run.recovery, run.layout)
-    drawn = policy_map(MapGrid.of(named), named)
+    drawn = policy_map(named)
     assert isinstance(drawn.image, str)
     for colour in PAINTED[: policy.shape[1]]:
         assert f"fill: {colour}" in drawn.image
@@ -848,7 +842,7 @@ def test_rows_and_columns_are_called_as_in_the_names_of_cells():
     assert map_names(Layout(2, 3, state_names=("gate", *cells[1:]))) == ([*"012"], [*"01"])
     assert map_names(Layout(2, 3)) == ([*"012"], [*"01"])
     layout = Layout(2, 3, state_names=cells)
-    drawn = str(value_map(MapGrid(layout, 4), np.arange(6.0), "worth", colours="viridis").image)
+    drawn = str(value_map(layout, np.arange(6.0), "worth").image)
     assert all(f">{name}<" in drawn for name in "ABC12")
 
 

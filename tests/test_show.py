@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.collections import PatchCollection
+from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgb
 from matplotlib.quiver import Quiver
 from matplotlib.text import Text
@@ -18,6 +18,9 @@ from tacit.show.arrows import (
     ASSUMED,
     NEVER_VISITED,
     NO_PREFERENCE,
+    STAYS,
+    TAKEN,
+    TIED,
     draw_key,
     draw_policy,
     has_arrows,
@@ -307,7 +310,7 @@ def quivers(axes) -> dict[str, Quiver]:
     return {c.get_label(): c for c in axes.collections if isinstance(c, Quiver)}
 
 
-def arrows(axes, label: str = "taken") -> dict[tuple[int, int], set[tuple[int, int]]]:
+def arrows(axes, label: str = TAKEN) -> dict[tuple[int, int], set[tuple[int, int]]]:
     """(row, column) of every cell with arrows -> the directions they point in."""
     found: dict[tuple[int, int], set[tuple[int, int]]] = {}
     quiver = quivers(axes).get(label)
@@ -320,18 +323,26 @@ def arrows(axes, label: str = "taken") -> dict[tuple[int, int], set[tuple[int, i
     return found
 
 
+def middles_of(areas) -> list:
+    return [path.get_extents().get_points().mean(axis=0) for path in areas.get_paths()]
+
+
+def marks(axes) -> list[PolyCollection]:
+    return [c for c in axes.collections if c.get_label() == "differs from the true policy"]
+
+
 def test_one_arrow_for_one_action():
     actions = np.random.default_rng(0).integers(4, size=25)
     axes = draw_policy(one_hot(actions), panel(), layout=GRID)
     assert arrows(axes) == {
         divmod(state, 5): {GRID.directions[action]} for state, action in enumerate(actions)
     }
-    assert set(quivers(axes)) == {"taken"}
+    assert set(quivers(axes)) == {TAKEN}
 
 
 def test_arrows_point_down_the_page_where_rows_grow():
     axes = draw_policy(one_hot([DOWN] * 25), panel(), layout=GRID)
-    assert (quivers(axes)["taken"].V > 0).all()
+    assert (quivers(axes)[TAKEN].V > 0).all()
     bottom, top = axes.get_ylim()
     assert bottom > top  # row 0 is at the top
 
@@ -348,7 +359,7 @@ def test_arrows_of_a_mixed_state_are_as_long_as_they_are_likely():
     rings = [line for line in axes.lines if line.get_label() == NO_PREFERENCE]
     assert rings[0].get_xydata().tolist() == [[3, 1]]
     assert drawn[1, 4] == {(1, 0)}
-    quiver = quivers(axes)["taken"]
+    quiver = quivers(axes)[TAKEN]
     here = np.hypot(quiver.X - 2, quiver.Y - 1) < 0.3  # those of state 7
     down, left = quiver.V[here].max(), -quiver.U[here].min()
     assert down / left == pytest.approx(0.7 / 0.3)
@@ -361,15 +372,12 @@ def test_cells_where_nobody_was_are_hatched_and_the_key_says_so():
         axes = draw_policy(
             one_hot([DOWN] * 25), panel(), layout=GRID, unseen=unseen, assumed=assumed
         )
-        hatched = [patch for patch in axes.patches if patch.get_hatch()]
-        assert [patch.get_xy() for patch in hatched] == [(-0.5, -0.5), (3.5, 3.5)]
+        [hatched] = [one for one in axes.collections if one.get_hatch()]
+        assert np.allclose(middles_of(hatched), [(0, 0), (4, 4)])
         key = panel()
-        draw_key(
-            key, GRID, 4, tied=False, mixed=False, also=[ASSUMED if assumed else NEVER_VISITED]
-        )
-        assert key.get_legend().get_texts()[-1].get_text() == (
-            ASSUMED if assumed else NEVER_VISITED
-        )
+        draw_key(key, [axes])
+        said = {text.get_text() for text in key.get_legend().get_texts()}
+        assert said == {TAKEN, ASSUMED if assumed else NEVER_VISITED}
 
 
 def test_no_cell_is_painted_with_the_first_action_of_a_tie():
@@ -384,9 +392,9 @@ def test_ties_are_outlined_arrows_of_actions_not_taken():
     ties = np.zeros((25, 4), bool)
     ties[0, [DOWN, RIGHT]] = True
     axes = draw_policy(one_hot([DOWN] * 25), panel(), layout=GRID, ties=ties)
-    assert arrows(axes, "tied") == {(0, 0): {(0, 1)}}
+    assert arrows(axes, TIED) == {(0, 0): {(0, 1)}}
     assert arrows(axes)[0, 0] == {(1, 0)}
-    assert to_rgb(quivers(axes)["tied"].get_facecolor()[0][:3]) == to_rgb(PAPER)
+    assert to_rgb(quivers(axes)[TIED].get_facecolor()[0][:3]) == to_rgb(PAPER)
 
 
 def test_every_arrow_stays_in_its_cell():
@@ -401,17 +409,16 @@ def test_every_arrow_stays_in_its_cell():
 def test_staying_is_a_dot():
     here = Layout(2, 2, directions=((0, 0), (0, 1)))
     axes = draw_policy(np.eye(2)[[0, 1, 0, 1]], panel(), layout=here)
-    dots = [line for line in axes.lines if line.get_marker() == "o"]
-    assert [tuple(dot.get_xydata().ravel()) for dot in dots] == [(0, 0, 0, 1)]
+    [dots] = [one for one in axes.collections if one.get_label() == STAYS]
+    assert dots.get_offsets().tolist() == [[0, 0], [0, 1]]
 
 
 def test_marked_cells_are_framed():
     marked = np.zeros(25, bool)
     marked[[3, 12]] = True
-    axes = draw_policy(one_hot([DOWN] * 25), panel(), layout=GRID, marked=marked)
-    frames = [c for c in axes.collections if isinstance(c, PatchCollection)]
-    middles = [path.get_extents().get_points().mean(axis=0) for path in frames[0].get_paths()]
-    assert np.allclose(middles, [(3, 0), (2, 2)])
+    axes = draw_policy(one_hot([DOWN] * 25), panel(), layout=GRID, marked=marked, reference="true")
+    [frames] = marks(axes)
+    assert np.allclose(middles_of(frames), [(3, 0), (2, 2)])
 
 
 def test_large_grids_colour_the_most_likely_action():
@@ -500,10 +507,8 @@ def test_cells_that_disagree_are_counted_and_marked(six_panels):
     panels = titled(figure)
     axes = panels["Recovered policy"]
     assert axes.get_title(loc="right") == f"{25 - wrong.sum()} of 25 agree"
-    framed = [c for c in axes.collections if isinstance(c, PatchCollection)]
-    assert [len(one.get_paths()) for one in framed] == [wrong.sum()]
-    others = panels["True policy"].collections
-    assert not any(isinstance(one, PatchCollection) for one in others)
+    assert [len(one.get_paths()) for one in marks(axes)] == [wrong.sum()]
+    assert not marks(panels["True policy"])
 
 
 def test_six_panels_are_legible(six_panels):

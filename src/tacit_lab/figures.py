@@ -198,21 +198,16 @@ def _policy_column(
 ) -> None:
     """The policies, the cells where a later one departs from the first, and the key."""
     cells = layout.rows * layout.columns
-    tied = mixed = marked = False
+    first = pages.plain(views[0].name).lower()
     for row, (axes, view) in enumerate(zip(column, views, strict=True)):
         wrong = differs(view.policy, views[0].policy, views[0].ties)[:cells]
-        pages.draw_policy(view.policy, axes, layout=layout, ties=view.ties, marked=wrong)
+        told = {"ties": view.ties, "marked": wrong, "reference": first}
+        pages.draw_policy(view.policy, axes, layout=layout, **told)
         axes.set_title(f"{pages.plain(view.name)} policy")
         if row:
             agree = f"{cells - int(wrong.sum())} of {cells} agree"
             axes.set_title(agree, loc="right", size=pages.TINY, color=pages.MUTED, weight="normal")
-        taken = np.asarray(view.policy, dtype=float)[:cells] > pages.LEAST_SHARE
-        tied |= view.ties is not None and bool((np.asarray(view.ties)[:cells] & ~taken).any())
-        mixed |= bool((taken.sum(axis=1) > 1).any())
-        marked |= bool(wrong.any())
-    first = pages.plain(views[0].name).lower() if marked else ""
-    actions = np.asarray(views[0].policy).shape[1]
-    pages.draw_key(below, layout, actions, tied=tied, mixed=mixed, first=first)
+    pages.draw_key(below, column)
 
 
 def differs(policy: ArrayLike, reference: ArrayLike, ties: ArrayLike | None = None) -> np.ndarray:

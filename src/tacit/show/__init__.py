@@ -25,7 +25,7 @@ from tacit import names_on_demand
 from tacit.show.tables import Best, Cell, Column, Row, RowKind, Spread, Table, by_state, short
 
 if TYPE_CHECKING:
-    from tacit.show.arrows import LEAST_SHARE, draw_key, draw_policy
+    from tacit.show.arrows import draw_key, draw_policy
     from tacit.show.canvas import (
         COST_MAP,
         INK,
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 __all__ = [
     "COST_MAP",
     "INK",
-    "LEAST_SHARE",
     "MUTED",
     "PAGE_WIDTH",
     "PAPER",

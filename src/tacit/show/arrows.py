@@ -1,18 +1,19 @@
-"""Panels of a policy on a grid: an arrow an action, as long as it is likely, and their key."""
+"""Panels of a policy on a map: an arrow an action, as long as it is likely, and their key."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.collections import PatchCollection, PolyCollection
+from matplotlib.collections import PolyCollection
 from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
 from matplotlib.path import Path
+from matplotlib.quiver import Quiver
 from numpy.typing import ArrayLike
 
 from tacit.model.transitions import Layout
@@ -32,16 +33,23 @@ from tacit.show.canvas import (
     plain,
     styled,
 )
-from tacit.show.grid import frame, frame_areas, nearest_distances, outlines
+from tacit.show.grid import frame, middles, nearest_distances, outlines, paint_cells
 
 MOST_ARROWED = 20  # beyond it arrows are specks and the most likely action becomes a colour
-LEAST_SHARE = 0.01
-"""Share of the probability of a state below which no arrow is drawn."""
-
-_WIDTH, _HEAD = 0.045, 3.4  # of an arrow's shaft, in cells; of its head, in shafts
-_ALONE, _LONG = 0.62, 0.44  # lengths in cells: alone, and of a share of 1 among several
-_APART = 0.04  # from the middle of the cell, where several arrows start
+LEAST_SHARE = 0.01  # of the probability of a state: less is drawn by no arrow
 ALIKE = 0.05  # chances that differ by less say nothing about what is preferred
+
+# Beside the room between the middle of a cell and its border: how long an arrow is that is alone
+# in a cell of a grid; how far from the middle those start that are several.
+_ALONE, _APART = 1.24, 0.08
+# How long the likeliest of several is, and how wide a shaft, on a grid and elsewhere, where arrows
+# may reach into the next cell.
+_ON_GRID, _ELSEWHERE = (0.88, 0.09), (1.5, 0.054)
+_HEAD = 3.4  # shafts
+
+# What each artist of a policy is called: the words of the key.
+TAKEN, TIED, STAYS = "action, as long as it is likely", "as good, not taken", "stays"
+NO_PREFERENCE, NEVER_VISITED, ASSUMED = "no preference", "never visited", "moves assumed"
 
 # How all arrows are drawn, and what stands for a state without a preference.
 ARROW = {
@@ -49,7 +57,6 @@ ARROW = {
     "headlength": _HEAD, "headaxislength": 0.85 * _HEAD, "minlength": 0.0, "minshaft": 1.0,
 }  # fmt: skip
 RING = {"ls": "", "marker": "o", "ms": 4, "mfc": "none", "mec": MUTED}
-NO_PREFERENCE, NEVER_VISITED, ASSUMED = "no preference", "never visited", "moves assumed"
 
 
 @styled()
@@ -60,95 +67,103 @@ def draw_policy(
     layout: Layout,
     ties: ArrayLike | None = None,
     marked: ArrayLike | None = None,
+    reference: str = "first",
     unseen: ArrayLike | None = None,
     assumed: bool = False,
 ) -> Axes:
     """The axes, with an arrow for every action that a state takes, as long as it is likely.
 
-    A state that takes one action has one arrow across its cell; a mixed one has an arrow for each,
-    its length in proportion to its chance; one without a preference has a ring. Actions that are as
-    good as those taken, but are not taken, are outlined arrows. On grids too large for arrows, or
-    where actions point nowhere, the most likely action is a colour.
+    On a grid, a state that takes one action has one arrow across its cell. One without a preference
+    has a ring. Actions that are as good as those taken, but are not taken, are outlined arrows. On
+    grids too large for arrows, or where actions point nowhere, the most likely action is a colour.
 
     Args:
         policy: [S, A] probabilities.
         axes: what to draw on.
         layout: where the states lie and where the actions point.
         ties: [S, A] whether an action is as good as those taken.
-        marked: [S] whether to mark a cell.
+        marked: [S] whether to mark a cell, where the policy differs from another.
+        reference: what that other policy is called.
         unseen: [S] whether no demonstration was there; hatched.
         assumed: whether the moves in unseen cells are assumptions; dotted.
     """
-    cells = layout.rows * layout.columns if layout.is_grid else len(layout.centres)
-    policy = np.asarray(policy, dtype=float)[:cells]
-    taken = policy > LEAST_SHARE
-    hatched = np.zeros(cells, bool) if unseen is None else np.asarray(unseen, bool)[:cells]
-    if layout.centres and not layout.is_grid:
-        return _draw_leads(policy, axes, layout, hatched, assumed)
+    policy = np.asarray(policy, dtype=float)[: len(middles(layout))]
+    tied = np.zeros(policy.shape, bool) if ties is None else np.asarray(ties, bool)[: len(policy)]
     if has_arrows(layout):
-        tied = np.zeros_like(taken) if ties is None else np.asarray(ties, bool)[:cells] & ~taken
-        marks = np.zeros(cells, bool) if marked is None else np.asarray(marked, bool)[:cells]
-        _background(axes, layout, marks)
-        alike = indifferent(policy) & ~tied.any(axis=1)
-        alone = (taken | tied).sum(axis=1) == 1
-        shown = taken & ~alike[:, None]
-        length = np.where(alone[:, None], _ALONE, _LONG * policy)
-        _arrows(axes, layout, shown, length, alone, label="taken", colour=INK)
-        _arrows(axes, layout, tied, np.full_like(length, _LONG), alone, label="tied", colour=PAPER)
-        if alike.any():
-            rows, columns = np.divmod(np.flatnonzero(alike), layout.columns)
-            axes.plot(columns, rows, label=NO_PREFERENCE, **RING)
+        look = {"facecolors": CELL, "edgecolors": PAPER, "linewidths": 0.8}
+        axes.add_collection(PolyCollection(outlines(layout), **look), autolim=False)
+        frame(axes, layout)
+        _draw_arrows(policy, tied & (policy <= LEAST_SHARE), axes, layout)
     else:
         _draw_likeliest(policy, axes, layout)
-    if max(layout.rows, layout.columns) <= MOST_ARROWED:
-        for state in np.flatnonzero(hatched).tolist():
-            axes.add_patch(_unseen(state % layout.columns, state // layout.columns, assumed))
+    look = {"facecolors": MARKED, "edgecolors": VERMILLION, "linewidths": 1.0}
+    _fill(axes, layout, marked, label=f"differs from the {reference} policy", **look)
+    name, hatch = (ASSUMED, "....") if assumed else (NEVER_VISITED, "////")
+    look = {"facecolors": "none", "edgecolors": FAINT, "linewidths": 0.0, "zorder": 1.5}
+    _fill(axes, layout, unseen, label=name, hatch=hatch, **look)
     return axes
 
 
-def _draw_leads(
-    policy: np.ndarray, axes: Axes, layout: Layout, unseen: np.ndarray, assumed: bool
-) -> Axes:
-    """The axes, with an arrow from the middle of each state to where its actions lead."""
-    areas = outlines(layout)
-    plain_look = {"facecolors": CELL, "edgecolors": PAPER, "linewidths": 0.8}
-    axes.add_collection(PolyCollection(areas, **plain_look), autolim=False)
-    frame_areas(axes, layout)
-    if unseen.any():
-        look = {"facecolors": "none", "edgecolors": FAINT, "linewidths": 0.0}
-        hatched = [area for area, one in zip(areas, unseen, strict=True) if one]
-        marks = "...." if assumed else "////"
-        axes.add_collection(PolyCollection(hatched, hatch=marks, **look), autolim=False)
-    if not layout.leads:
-        return axes
-    centres, leads = np.array(layout.centres), np.array(layout.leads)
-    alike = indifferent(policy)
-    state, action = np.nonzero((policy > LEAST_SHARE) & (leads >= 0) & ~alike[:, None])
-    away = centres[leads[state, action]] - centres[state]
-    far = np.hypot(*away.T)
-    room = _room(centres, layout)[state]
-    # In proportion to their chances, the likeliest move of the map as long as there is room.
-    shares = policy[state, action]
-    longest = float(shares[far > 0].max(initial=LEAST_SHARE))
-    length = np.minimum(1.6 * shares / longest * room, far)
-    step = away * np.divide(length, far, out=np.zeros_like(far), where=far > 0)[:, None]
-    still = far == 0
-    if still.any():
-        size = 24.0 * shares[still] / max(longest, float(shares.max()))
-        axes.scatter(*centres[state[still]].T, s=size, color=INK, lw=0, zorder=3, label="stay")
-    look = {"color": INK, "width": 1.2 * _WIDTH * float(np.median(_room(centres, layout)))}
-    ends = (*centres[state[~still]].T, *step[~still].T)
-    axes.quiver(*ends, **ARROW, **look, zorder=3, label="taken")
+def _fill(axes: Axes, layout: Layout, chosen: ArrayLike | None, **look: Any) -> None:
+    """Fills or hatches the chosen cells [S], a little inside their borders; not cells like sand."""
+    if chosen is not None and max(layout.rows, layout.columns) <= MOST_ARROWED:
+        shapes = zip(outlines(layout), middles(layout), np.asarray(chosen, bool), strict=False)
+        areas = [middle + 0.9 * (area - middle) for area, middle, wanted in shapes if wanted]
+        if areas:
+            axes.add_collection(PolyCollection(areas, **look), autolim=False)
+
+
+def _draw_arrows(policy: np.ndarray, tied: np.ndarray, axes: Axes, layout: Layout) -> None:
+    """The arrows of the actions taken and of those as good, dots for staying, and rings."""
+    places, ways = middles(layout), _ways(layout, policy.shape)
+    taken = policy > LEAST_SHARE
+    alike = indifferent(policy) & ~tied.any(axis=1)
     if alike.any():
-        axes.plot(*centres[alike].T, label=NO_PREFERENCE, **RING)
-    return axes
+        axes.plot(*places[alike].T, label=NO_PREFERENCE, **RING)
+    known = np.isfinite(ways).all(axis=2)
+    shown = taken & known & ~alike[:, None]
+    room, longest, alone = _room(layout), 1.0, (taken | tied).sum(axis=1) == 1
+    reach, width = _ON_GRID if layout.is_grid else _ELSEWHERE
+    if not layout.is_grid:  # the likeliest move of the map is as long as there is room
+        longest, alone = policy[shown].max(initial=LEAST_SHARE), np.zeros(len(policy), bool)
+    for label, which, chances, colour in (
+        (TIED, tied & known, np.ones_like(policy), PAPER),
+        (TAKEN, shown, policy, INK),
+    ):
+        state, action = np.nonzero(which)
+        way, size, share = ways[state, action], room[state], chances[state, action] / longest
+        far = np.hypot(*way.T)
+        length = np.where(alone[state], _ALONE * size, np.minimum(reach * share * size, far))
+        begin = np.where(alone[state], -length / 2, _APART * size)
+        unit = way / np.where(far > 0, far, 1.0)[:, None]
+        moves = far > 0
+        if moves.any():
+            x, y = (places[state] + unit * begin[:, None])[moves].T
+            right, up = (unit * length[:, None])[moves].T
+            look = {"facecolor": colour, "edgecolor": INK, "width": width * float(np.median(room))}
+            look["linewidth"] = 0.6 if label == TIED else 0.0
+            axes.quiver(x, y, right, up, **ARROW, **look, zorder=3, label=label)
+        if not moves.all():
+            x, y = places[state[~moves]].T
+            look = {"facecolor": colour, "edgecolor": INK, "linewidth": 0.6, "zorder": 3}
+            axes.scatter(x, y, 24.0 * share[~moves], label=STAYS, **look)
 
 
-def _room(centres: np.ndarray, layout: Layout) -> np.ndarray:
-    """[S] half of the way from each state to its nearest neighbour: as far as arrows may reach."""
-    if layout.hexagon:
-        return np.full(len(centres), 0.5 * layout.hexagon)
-    near = nearest_distances(centres)
+def _ways(layout: Layout, shape: tuple[int, ...]) -> np.ndarray:
+    """[S, A, 2] the way from each state to where each action leads; NaN where nobody knows."""
+    if layout.is_grid:
+        return np.broadcast_to(np.array(layout.directions, dtype=float)[:, ::-1], (*shape, 2))
+    if not layout.leads:
+        return np.full((*shape, 2), np.nan)
+    places, leads = middles(layout), np.array(layout.leads)
+    return np.where(leads[..., None] >= 0, places[leads] - places[:, None], np.nan)
+
+
+def _room(layout: Layout) -> np.ndarray:
+    """[S] how far each cell reaches from its middle: half of the way to its nearest neighbour."""
+    if layout.is_grid or layout.hexagon:
+        return np.full(len(middles(layout)), 0.5 if layout.is_grid else 0.5 * layout.hexagon)
+    near = nearest_distances(middles(layout))
     return np.maximum(0.5 * near, 0.25 * np.median(near))
 
 
@@ -157,13 +172,6 @@ def indifferent(policy: np.ndarray) -> np.ndarray:
     taken = policy > LEAST_SHARE
     low = np.where(taken, policy, np.inf).min(axis=1, initial=np.inf)
     return (taken.sum(axis=1) > 1) & (policy.max(axis=1, initial=0.0) - low < ALIKE)
-
-
-def _unseen(column: float, row: float, assumed: bool) -> Rectangle:
-    """The hatching of a cell where nobody was seen."""
-    look = {"facecolor": "none", "edgecolor": FAINT, "linewidth": 0.0, "zorder": 1.5}
-    hatch = "...." if assumed else "////"
-    return Rectangle((column - 0.5, row - 0.5), 1, 1, hatch=hatch, **look)
 
 
 def action_colours(actions: int) -> list[Colour]:
@@ -180,125 +188,39 @@ def has_arrows(layout: Layout) -> bool:
     return bool(layout.directions) and max(layout.rows, layout.columns) <= MOST_ARROWED
 
 
-def _arrows(
-    axes: Axes,
-    layout: Layout,
-    shown: np.ndarray,
-    length: np.ndarray,
-    centred: np.ndarray,
-    *,
-    label: str,
-    colour: str,
-) -> None:
-    """One quiver with an arrow of that length for every (state, action) shown."""
-    if not shown.any():
-        return
-    state, action = np.nonzero(shown)
-    step = np.array(layout.directions, dtype=float)[action]  # (row, column)
-    norm = np.linalg.norm(step, axis=1, keepdims=True)
-    step = np.divide(step, norm, out=np.zeros_like(step), where=norm > 0)
-    reach = length[state, action][:, None]
-    middle = np.stack(np.divmod(state, layout.columns), axis=1).astype(float)
-    start = middle + step * np.where(centred[state][:, None], -reach / 2, _APART)
-    step *= reach
-    still = norm[:, 0] == 0
-    if still.any():  # to stay is a dot
-        dot = {"ls": "", "marker": "o", "ms": 4, "mfc": colour, "mec": INK}
-        axes.plot(middle[still, 1], middle[still, 0], label=f"{label}: stay", **dot)
-    moving = ~still
-    ends = (start[moving, 1], start[moving, 0], step[moving, 1], step[moving, 0])
-    filled = colour == INK
-    look = {"facecolor": colour, "edgecolor": INK, "linewidth": 0.0 if filled else 0.6}
-    order = 3 if filled else 2.9
-    axes.quiver(*ends, **ARROW, **look, width=_WIDTH, zorder=order, label=label)
-
-
-def _background(axes: Axes, layout: Layout, marked: np.ndarray) -> None:
-    """Plain cells; the marked ones filled and framed, so that a copy in grey shows them too."""
-    axes.set_facecolor(CELL)
-    frame(axes, layout)
-    frames = [
-        Rectangle((state % layout.columns - 0.45, state // layout.columns - 0.45), 0.9, 0.9)
-        for state in np.flatnonzero(marked)
-    ]
-    if frames:
-        axes.add_collection(
-            PatchCollection(frames, facecolor=MARKED, edgecolor=VERMILLION, linewidth=1.0),
-            autolim=False,
-        )
-
-
-def _draw_likeliest(policy: np.ndarray, axes: Axes, layout: Layout) -> Axes:
-    """The axes, with the most likely action of each state as a colour; no preference, no colour."""
-    known = np.asarray(np.isfinite(policy).all(axis=1)) & ~indifferent(np.nan_to_num(policy))
-    known &= np.nan_to_num(policy).any(axis=1)
-    likeliest = np.where(known, np.where(known[:, None], policy, 0.0).argmax(axis=1), np.nan)
-    colours = action_colours(policy.shape[1])
-    axes.set_facecolor(EMPTY)
-    axes.imshow(
-        np.ma.masked_invalid(layout.grid(likeliest)),
-        cmap=ListedColormap(colours),
-        norm=BoundaryNorm(np.arange(len(colours) + 1) - 0.5, len(colours)),
-        interpolation="none",
-    )
-    frame(axes, layout)
-    return axes
+def _draw_likeliest(policy: np.ndarray, axes: Axes, layout: Layout) -> None:
+    """The most likely action of each state as a colour; no preference, no colour."""
+    policy = np.nan_to_num(policy)
+    alike, colours = indifferent(policy), action_colours(policy.shape[1])
+    likeliest = np.where(policy.any(axis=1) & ~alike, policy.argmax(axis=1), np.nan)
+    norm = BoundaryNorm(np.arange(len(colours) + 1) - 0.5, len(colours))
+    paint_cells(likeliest, axes, layout, norm, ListedColormap(colours), means=False)
+    named = {plain(layout.action_name(a)): colour for a, colour in enumerate(colours)}
+    named |= {NO_PREFERENCE: EMPTY} if alike.any() else {}
+    for name, colour in named.items():
+        axes.plot([], [], ls="", marker="s", ms=6, mfc=colour, mec=MUTED, mew=0.4, label=name)
 
 
 @styled()
-def draw_key(
-    axes: Axes,
-    layout: Layout,
-    actions: int,
-    *,
-    tied: bool,
-    mixed: bool,
-    first: str = "",
-    also: Sequence[str] = (),
-) -> None:
-    """What the arrows, or the colours, mean; only what occurs is explained.
-
-    Args:
-        axes: what to draw on.
-        layout: where the actions point.
-        actions: how many there are.
-        tied: whether actions as good, but not taken, are drawn.
-        mixed: whether a state takes several actions.
-        first: the policy that marked cells differ from; empty where none is marked.
-        also: which of no preference, never visited and moves assumed are drawn.
-    """
+def draw_key(axes: Axes, panels: Iterable[Axes]) -> None:
+    """The axes, with what the arrows or the colours of a policy mean on these panels."""
     axes.set_axis_off()
-    axes.set(xlim=(0, 1), ylim=(0, 1))
-    handles: list[tuple[Artist, str]] = []
-    if has_arrows(layout):
-        handles.append(
-            (_sample(INK), "action" + (", as long as it is likely" if mixed else " taken"))
-        )
-        if tied:
-            handles.append((_sample(PAPER), "as good, not taken"))
-        if first:
-            frame = Rectangle((0, 0), 1, 1, facecolor=MARKED, edgecolor=VERMILLION, linewidth=1)
-            handles.append((frame, f"differs from the {first} policy"))
-    else:
-        for action, colour in enumerate(action_colours(actions)):
-            patch = Rectangle((0, 0), 1, 1, facecolor=colour, edgecolor=MUTED, linewidth=0.4)
-            handles.append((patch, plain(layout.action_name(action))))
-    if NO_PREFERENCE in also:
-        grey = Rectangle((0, 0), 1, 1, facecolor=EMPTY, edgecolor=MUTED, linewidth=0.4)
-        handles.append((Line2D([], [], **RING) if has_arrows(layout) else grey, NO_PREFERENCE))
-    for name in (NEVER_VISITED, ASSUMED):
-        if name in also:
-            handles.append((_unseen(0.5, 0.5, name == ASSUMED), name))
-    marks, labels = [mark for mark, _ in handles], [label for _, label in handles]
+    drawn = [artist for panel in panels for artist in (*panel.collections, *panel.lines)]
+    named = {str(artist.get_label()): artist for artist in drawn}
+    handles = {
+        name: _sample(artist) if isinstance(artist, Quiver) else artist
+        for name, artist in named.items()
+        if name and not name.startswith("_")
+    }
     sizes = {"handlelength": 1.4, "handleheight": 0.9, "handletextpad": 0.6, "columnspacing": 1.2}
     tight = {"borderpad": 0, "borderaxespad": 0, "labelspacing": 0.35, "frameon": False}
-    columns = 1 if has_arrows(layout) else 2
-    where = {"loc": "upper left", "bbox_to_anchor": (0, 1.6), "ncols": columns}
-    axes.legend(marks, labels, fontsize=TINY, **where, **sizes, **tight)
+    where = {"loc": "upper left", "bbox_to_anchor": (0, 1.6), "ncols": 1 + (len(handles) > 4)}
+    axes.legend(handles.values(), handles.keys(), fontsize=TINY, **where, **sizes, **tight)
 
 
-def _sample(colour: str) -> Line2D:
-    """An arrow for the key."""
+def _sample(arrows: Quiver) -> Artist:
+    """An arrow for the key, in the colour of these."""
     upper = [(-1, -0.2), (0.1, -0.2), (0.1, -0.75), (1, 0)]
     arrow = Path([*upper, *((x, -y) for x, y in reversed(upper[:-1])), upper[0]])
+    colour = arrows.get_facecolor()[0]
     return Line2D([], [], ls="", marker=arrow, ms=9, mfc=colour, mec=INK, mew=0.6)

@@ -171,20 +171,10 @@ def png(figure: Figure, *, dots_per_inch: int = 200) -> bytes:
     return file.getvalue()
 
 
-def box_of(
-    axes: Axes, across: tuple[float, float], down: tuple[float, float]
-) -> tuple[float, float, float, float]:
-    """(left, top, width, height) of a rectangle of these axes, as shares of their figure.
-
-    Args:
-        axes: in their final place, with their final limits.
-        across: left and right end, in data.
-        down: upper and lower end, in data.
-    """
-    figure = figure_of(axes)
-    corners = axes.transData.transform([(across[0], down[0]), (across[1], down[1])])
-    (left, top), (right, bottom) = figure.transFigure.inverted().transform(corners)
-    return float(left), float(1 - top), float(right - left), float(top - bottom)
+def box_of(axes: Axes) -> tuple[float, float, float, float]:
+    """(left, top, width, height) of these axes, as shares of their figure."""
+    box = axes.get_position()
+    return box.x0, 1.0 - box.y1, box.width, box.height
 
 
 def text_box(artist: Text) -> tuple[float, float, float, float]:

@@ -240,15 +240,12 @@ def line_picture(
     if len(gaps) and np.ptp(gaps) < 1e-9 * gaps.max():
         axes.set_xlim(across[0] - gaps[0] / 2, across[-1] + gaps[0] / 2)
         places_told = min(len(across), MOST_TOLD)
-    ends, (low, high) = axes.get_xlim(), axes.get_ylim()
-    places = np.linspace(*ends, places_told + 1)
+    places = np.linspace(*axes.get_xlim(), places_told + 1)
     middles = (places[:-1] + places[1:]) / 2
     nearest = np.abs(middles[:, None] - across[None, :]).argmin(axis=1)
     told = [short(float(value)) for value in values[nearest]]
     names = [f"{across_name} {short(float(across[i]))}" for i in nearest]
-    cells = Cells(
-        title, box_of(axes, ends, (high, low)), rows=1, columns=len(told), values=told, names=names
-    )
+    cells = Cells(title, box_of(axes), rows=1, columns=len(told), values=told, names=names)
     known = np.where(np.isfinite(values), values, -np.inf)
     alt = (
         f"{title} against {across_name}, from {short(across[0])} to {short(across[-1])}; highest "

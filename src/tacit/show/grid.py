@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.collections import LineCollection, PolyCollection
-from matplotlib.colors import Normalize
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import Colormap, Normalize
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 from numpy.typing import ArrayLike
 
@@ -44,12 +44,9 @@ if TYPE_CHECKING:
 MOST_NUMBERED = 9  # rows or columns; beyond it numbers in the cells are too small for print
 # Most cells whose names fit into the picture of a log, and most positions that are drawn.
 NAMED, DRAWN = 150, 20_000
-MOST_PARTED = 20  # beyond it lines between the cells would cover them
+MOST_PARTED = 20  # rows or columns; beyond it lines between the cells would cover them
+MOST_EXACT = 200  # rows or columns that are drawn each, as they are
 SMALLEST_TEXT, CLEAR_TEXT = 4.5, 5.5  # points: below the first nothing is printed
-
-# Widths of the glyphs of DejaVu Sans, in em: the widest of the common fonts, so that what fits
-# in it fits in any other.
-_NARROW, _DIGIT, _WIDE = 0.32, 0.64, 0.84
 
 
 def limits_of(tables: Iterable[ArrayLike]) -> tuple[float, float]:
@@ -86,83 +83,101 @@ def draw_values(
         colours: name of a sequential colour map.
         missing: what is said where the table holds no number at all.
     """
-    areas = bool(layout.centres) and not layout.is_grid
-    table = np.asarray(values, dtype=float)
-    table = table[: len(layout.centres)] if areas else layout.grid(table)
+    places = middles(layout)
+    table = np.asarray(values, dtype=float)[: len(places)]
     table = np.where(np.isfinite(table), table, np.nan)
     scale = Scale.of([table]) if scale is None else scale
     norm = Normalize(*(limits_of([table]) if limits is None else limits))
-    drawn = (_paint_areas if areas else _paint_cells)(table, axes, layout, norm, colours)
+    paint = colormaps[colours].with_extremes(bad=EMPTY)
+    if layout.centres and not layout.is_grid:
+        # Lines between areas that are many would cover them.
+        line = {"edgecolors": PAPER, "linewidths": 0.6} if len(table) <= MOST_PARTED**2 else {}
+        areas = PolyCollection(outlines(layout), cmap=paint, norm=norm, **line)
+        areas.set_array(np.ma.masked_invalid(table))
+        axes.add_collection(areas, autolim=False)
+        frame(axes, layout)
+    else:
+        paint_cells(table, axes, layout, norm, paint)
     if not np.isfinite(table).any():
         axes.text(0.5, 0.5, missing, transform=axes.transAxes, ha="center", va="center",
                   color=MUTED, style="italic")  # fmt: skip
         return axes
-    size = text_size(axes, layout, map(scale.number, table.flat))
+    size = text_size(axes, layout, map(scale.number, table))
     if size < SMALLEST_TEXT:
         return axes
-    look = {"ha": "center", "va": "center_baseline", "size": size}
-    cells = [(column, row) for row, column in np.ndindex(layout.rows, layout.columns)]
-    for at, value in zip(layout.centres if areas else cells, table.flat, strict=False):
+    for (x, y), value in zip(places.tolist(), table, strict=True):
         # It can be read on the colour of its value.
-        shade = EMPTY if np.isnan(value) else drawn.cmap(float(norm(value)))[:3]
-        axes.text(*at, scale.number(value), color=ink_on(shade), **look)
+        shade = EMPTY if np.isnan(value) else paint(float(norm(value)))[:3]
+        look = {"ha": "center", "va": "center_baseline", "size": size, "color": ink_on(shade)}
+        axes.text(x, y, scale.number(value), **look)
     return axes
 
 
-def _paint_cells(
-    table: np.ndarray, axes: Axes, layout: Layout, norm: Normalize, colours: str
-) -> ScalarMappable:
-    """The drawn cells of a grid, each in the colour of its number."""
+def paint_cells(
+    values: np.ndarray,
+    axes: Axes,
+    layout: Layout,
+    norm: Normalize,
+    colours: Colormap,
+    *,
+    means: bool = True,
+) -> None:
+    """The cells of a grid, each in the colour of its number [S].
+
+    Of more cells than a page has dots, a dot shows their mean, or one of them.
+    """
     axes.set_facecolor(EMPTY)
-    masked = np.ma.masked_invalid(table)
-    image = axes.imshow(masked, cmap=colours, norm=norm, interpolation="none")
+    fine = "antialiased" if means else "nearest"
+    interpolation = "none" if max(layout.rows, layout.columns) <= MOST_EXACT else fine
+    axes.imshow(
+        np.ma.masked_invalid(layout.grid(values)),
+        cmap=colours,
+        norm=norm,
+        interpolation=interpolation,
+        interpolation_stage="data",
+    )
     frame(axes, layout)
-    return image
 
 
-def _paint_areas(
-    table: np.ndarray, axes: Axes, layout: Layout, norm: Normalize, colours: str
-) -> ScalarMappable:
-    """The drawn areas of the states, each in the colour of its number."""
-    paint = colormaps[colours].with_extremes(bad=EMPTY)
-    width = 0.8 if len(table) <= MOST_NUMBERED**2 else 0.4 if len(table) <= 400 else 0.0
-    line = {"edgecolors": PAPER if width else "face", "linewidths": width or 0.2}
-    drawn = PolyCollection(outlines(layout), cmap=paint, norm=norm, **line)
-    drawn.set_array(np.ma.masked_invalid(table))
-    axes.add_collection(drawn, autolim=False)
-    frame_areas(axes, layout)
-    return drawn
+def middles(layout: Layout) -> np.ndarray:
+    """[S, 2] (x, y) of the middle of each state on the map; on a grid its column and its row."""
+    if not layout.is_grid:
+        return np.array(layout.centres, dtype=float)
+    rows, columns = np.divmod(np.arange(layout.rows * layout.columns), layout.columns)
+    return np.stack([columns, rows], axis=1)
 
 
 def outlines(layout: Layout) -> list[np.ndarray]:
-    """[S] the corners [K, 2] of the area of each state: its hexagon, or all that is nearest to it.
+    """[S] the corners [K, 2] of the area of each state: its cell, or all that is nearest to it.
 
     What is nearest to it ends at the border of the map (`extent`).
     """
-    centres = np.array(layout.centres)
+    places = middles(layout)
+    if layout.is_grid:
+        return [place + np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)]) / 2 for place in places]
     if layout.hexagon:
         angles = np.pi / 6 + np.pi / 3 * np.arange(6)
         around = np.stack([np.cos(angles), np.sin(angles)], axis=1) * layout.hexagon / np.sqrt(3.0)
-        return [centre + around for centre in centres]
+        return [place + around for place in places]
     from scipy.spatial import Voronoi  # pyright: ignore[reportAttributeAccessIssue]
 
-    # Mirrored at each side of the map, the centres have areas that end there.
-    mirrored = [centres]
+    # Mirrored at each side of the map, the middles have areas that end there.
+    mirrored = [places]
     for axis, ends in enumerate(extent(layout)):
         for end in ends:
-            image = centres.copy()
+            image = places.copy()
             image[:, axis] = 2.0 * end - image[:, axis]
             mirrored.append(image)
     found = Voronoi(np.concatenate(mirrored))
-    return [found.vertices[found.regions[found.point_region[s]]] for s in range(len(centres))]
+    return [found.vertices[found.regions[found.point_region[s]]] for s in range(len(places))]
 
 
 def extent(layout: Layout) -> tuple[tuple[float, float], tuple[float, float]]:
     """(left, right) and (bottom, top) of the map of states that lie on a grid or have centres."""
     if layout.is_grid:
         return (-0.5, layout.columns - 0.5), (layout.rows - 0.5, -0.5)
-    centres = np.array(layout.centres)
-    low, high = centres.min(axis=0), centres.max(axis=0)
+    places = middles(layout)
+    low, high = places.min(axis=0), places.max(axis=0)
     size = float((high - low).max()) or 1.0
     pad = np.array([0.52, 0.6]) * layout.hexagon if layout.hexagon else np.full(2, 0.08 * size)
     (left, bottom), (right, top) = (low - pad).tolist(), (high + pad).tolist()
@@ -175,13 +190,6 @@ def nearest_distances(centres: np.ndarray) -> np.ndarray:
 
     near, _ = cKDTree(centres).query(centres, k=min(2, len(centres)))
     return near.reshape(len(centres), -1)[:, -1]
-
-
-def frame_areas(axes: Axes, layout: Layout) -> None:
-    """The limits of the map, without numbers: its cells have names."""
-    across, up = extent(layout)
-    axes.set(xlim=across, ylim=up, xticks=[], yticks=[], aspect="equal")
-    axes.spines[:].set_visible(False)
 
 
 @styled()
@@ -223,23 +231,21 @@ def cell_scale(axes: Axes, layout: Layout, tables: Sequence[np.ndarray]) -> Scal
 
 
 def frame(axes: Axes, layout: Layout) -> None:
-    """Numbered rows and columns, and white lines between cells that are few."""
-    largest = max(layout.rows, layout.columns)
-    across, down = map_names(layout)
-    for axis, labels in ((axes.xaxis, across), (axes.yaxis, down)):
-        places = range(0, len(labels), _every(len(labels)))
-        axis.set_ticks(places, [labels[at] for at in places])
-    axes.tick_params(length=0, pad=2.5, labelsize=6, labelcolor=MUTED)
+    """The limits of the map; of a grid its numbered rows and columns, white lines between cells."""
+    across, up = extent(layout)
+    axes.set(xlim=across, ylim=up, xticks=[], yticks=[], aspect="equal")
     axes.spines[:].set_visible(False)
-    axes.set(xlim=(-0.5, layout.columns - 0.5), ylim=(layout.rows - 0.5, -0.5))
-    if largest > MOST_PARTED:
+    if not layout.is_grid:  # its cells have names
         return
-    width = 0.8 if largest <= MOST_NUMBERED else 0.4
-    down = [[(x - 0.5, -0.5), (x - 0.5, layout.rows - 0.5)] for x in range(1, layout.columns)]
-    across = [[(-0.5, y - 0.5), (layout.columns - 0.5, y - 0.5)] for y in range(1, layout.rows)]
-    axes.add_collection(
-        LineCollection(down + across, colors=PAPER, linewidths=width), autolim=False
-    )
+    for axis, names in zip((axes.xaxis, axes.yaxis), map_names(layout), strict=True):
+        places = range(0, len(names), _every(len(names)))
+        axis.set_ticks(places, [names[at] for at in places])
+    axes.tick_params(length=0, pad=2.5, labelsize=6, labelcolor=MUTED)
+    if (largest := max(layout.rows, layout.columns)) <= MOST_PARTED:
+        axes.set_xticks(np.arange(0.5, layout.columns - 1), minor=True)
+        axes.set_yticks(np.arange(0.5, layout.rows - 1), minor=True)
+        axes.tick_params(which="minor", length=0)
+        axes.grid(which="minor", color=PAPER, lw=0.8 if largest <= MOST_NUMBERED else 0.4)
 
 
 def map_names(layout: Layout) -> tuple[list[str], list[str]]:
@@ -270,12 +276,9 @@ def text_size(axes: Axes, layout: Layout, texts: Iterable[str]) -> float:
         cell = width * box.width * layout.hexagon / (right - left)
     else:  # cells that are many, and places of many sizes, have no room for numbers of one
         return 0.0
-    widest = max(sum(_em(character) for character in text) for text in texts)
+    # In em: the digits of DejaVu Sans, the widest of the common fonts.
+    widest = 0.64 * max(map(len, texts))
     return min(TEXT, 0.86 * cell / widest, 0.5 * cell)
-
-
-def _em(character: str) -> float:
-    return _NARROW if character == "." else _DIGIT if character.isdigit() else _WIDE
 
 
 @styled()

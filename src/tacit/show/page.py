@@ -31,10 +31,10 @@ from tacit.show import (
     Selector,
 )
 from tacit.show.checks import answers, cell, check_sections, history_picture, words
-from tacit.show.maps import MapGrid, action_maps, forbidden_blocks, forest, map_gallery
+from tacit.show.grid import middles
+from tacit.show.maps import are_told, forbidden_blocks, map_gallery
 from tacit.show.quantities import (
     NamedRecovery,
-    state_bars,
     state_choice,
     state_table,
     weight_tables,
@@ -82,13 +82,14 @@ def recovery_document(run: Run, *, private: bool = False, raw_units: bool = Fals
     given = run.recovery
     run = replace(run, recovery=by_name(shown(given, raw_units=raw_units), run.layout))
     named = NamedRecovery(run.recovery, run.layout, bool(run.data.get("moves_estimated")))
-    states = Section("State by state", [state_table(named), *state_choice(named)])
-    where = [*_trip_sections(named), _world_section(named), states]
-    if shut := forbidden_blocks(named):
-        where.insert(-2, Section("What is forbidden", shut))
+    where = _trip_sections(named)
+    if forbidden := forbidden_blocks(named):
+        where.append(Section("What is forbidden", forbidden))
+    where += _map_sections(named)
+    where.append(Section("State by state", [state_table(named), *state_choice(named)]))
     sections = [
         *([] if private else where),
-        Section("Weights, budgets and prices", [*forest(named), *weight_tables(named)], WEIGHTS),
+        Section("Weights, budgets and prices", weight_tables(named), WEIGHTS),
         *check_sections(run.extras),
         guarantee_section(run),
         Section("Convergence", convergence_blocks(NamedRecovery(given, run.layout)), SEARCH),
@@ -154,30 +155,20 @@ def _flow_table(named: NamedRecovery, found: TripsRecovery) -> Table:
     return Table.of("Flows", columns, note, listed=True)
 
 
-def _world_section(named: NamedRecovery) -> Section:
-    """Maps of a grid; sorted bars of any other world."""
-    if not named.layout.is_map:
-        lead = "The states by what a step there earns, costs, and how often it is there."
-        return Section("Where", [state_bars(named)], lead)
-    blocks: list[Block] = [map_gallery(named)]
-    details = action_maps(named)
-    if details is not None:
-        blocks.append(details)
-    grid, layout = MapGrid.of(named), named.layout
+def _map_sections(named: NamedRecovery) -> list[Section]:
+    """Maps, where it is known where states lie."""
+    layout = named.layout
+    if not layout.is_map:
+        return []
     lead = "Point at a cell, or move over a map with the arrow keys, to read its value."
-    if not grid.has_values:
+    if not are_told(named):
         lead = "The table below names the cells that are visited most."
-    if grid.factor > 1:
-        lead += (
-            f" Each point is the mean over {grid.factor} x {grid.factor} of the "
-            f"{layout.rows} x {layout.columns} cells."
-        )
     if named.constraints > 1:
         lead += " The maps of all costs share one colour scale."
-    off = named.states - layout.rows * layout.columns if layout.is_grid else 0
+    off = named.states - len(middles(layout))
     if off > 0:
         lead += f" {off} {'state lies' if off == 1 else 'states lie'} off the grid; see the table."
-    return Section("Maps", blocks, lead)
+    return [Section("Maps", [map_gallery(named)], lead)]
 
 
 def title_of(config: Mapping[str, object]) -> str:

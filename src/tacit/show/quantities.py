@@ -234,30 +234,6 @@ def weights_of(
     return [first, *(Weights(*group) for group in own)]
 
 
-def state_bars(named: NamedRecovery) -> Choice:
-    """The highest and the lowest states by each quantity, one quantity at a time."""
-    quantities = [("reward", named.reward, "")]
-    quantities += [
-        (named.cost_title(k), cost, "") for k, cost in enumerate(named.costs) if named.identified[k]
-    ]
-    quantities.append(("share of its time", 100.0 * without_traces(named.time), " %"))
-    options = [
-        Option((index,), [_bars(named, name, values, unit)])
-        for index, (name, values, unit) in enumerate(quantities)
-    ]
-    return Choice([Selector("show", [name for name, _, _ in quantities])], options)
-
-
-def _bars(named: NamedRecovery, name: str, values: np.ndarray, unit: str) -> Table:
-    order = largest_first(values)
-    cut = len(order) - MOST_BARS
-    shown = order if cut <= 0 else np.concatenate([order[: MOST_BARS - 5], order[-5:]])
-    bars = Bars(values[shown], limits=scale_of(values), unit=unit)
-    note = "" if cut <= 0 else f"The {MOST_BARS - 5} highest and the 5 lowest of {len(order)}."
-    columns = [("State", [named.state(s) for s in shown]), (name, bars)]
-    return Table.of(f"States by {name}", columns, note)
-
-
 def state_table(named: NamedRecovery) -> Table:
     """Every state with what it earns, costs and what is done there; the most visited first."""
     order = largest_first(named.time)[:MOST_LISTED]

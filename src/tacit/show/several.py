@@ -43,7 +43,7 @@ from tacit.show.page import (
     title_of,
     without_names,
 )
-from tacit.show.quantities import NamedRecovery, state_bars, state_table, weight_tables
+from tacit.show.quantities import NamedRecovery, state_table, weight_tables
 from tacit.show.report import NAMED, capital, character, first_sentences
 from tacit.show.summary import units_sentence
 from tacit.show.tables import Bars, Cell, Column, Table, interval_words, share, short
@@ -293,9 +293,8 @@ def _part(
 
 
 def _where(named: NamedRecovery) -> list[Block]:
-    """Maps where there are some, else bars; and the states."""
-    drawn = map_gallery(named) if named.layout.is_map else state_bars(named)
-    return [drawn, state_table(named)]
+    """Maps where there are some, and the states."""
+    return [*([map_gallery(named)] if named.layout.is_map else []), state_table(named)]
 
 
 def _guarantees(
