@@ -1,8 +1,6 @@
 """What a budget is worth: value and price of one budget, from the least cost to where it is slack.
 
-The best value is concave in the budget; for an expert without noise it is made of straight pieces
-whose slopes are the prices, and the corners are policies. They are found by asking for the best
-policy at the slope between two known corners: it is a corner in between, or there is none.
+The best value is concave in the budget, and its slope is the price.
 
 And what the budgets cost that are safe whatever the data leave open.
 """
@@ -15,19 +13,15 @@ import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
-from tacit.forward.solution import Certificate, Solution, Status, entropy, priced, stationary_policy
+from tacit.forward.solution import Certificate, Solution, Status, entropy, stationary_policy
 from tacit.forward.solve import Solver, solve
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 
-# What a corner must add to the straight line between its neighbours, relative to the values.
-CORNER = 1e-9
-# Up to so many states a solve is quick enough to look for every corner.
-SMALL = 500
-
-Corner = tuple[float, float]
+# Budgets closer than this, relative to their size, are one.
+SAME = 1e-9
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -38,15 +32,13 @@ class PriceCurve:
         constraint: whose budget moves.
         budgets: [P] from the least that can be met to the first that does not matter.
         values: [P] expected discounted reward of the best policy.
-        multipliers: [P] price: what one unit more of the budget buys. At a corner every price
-            between the slopes on both sides is one; `corner_prices` has the slopes.
+        multipliers: [P] price: what one unit more of the budget buys. Where the slope jumps every
+            price between the slopes on both sides is one.
         spent: [P] expected discounted cost of the constraint.
         noise: [P] temperature times discounted entropy, which a noisy expert maximises along with
             the value: the price is the slope of their sum. 0 for an expert without noise.
         certificates: one per point.
         statuses: one per point.
-        corners: [C, 2] budget and value of every corner of the curve, which is straight in
-            between; None where they are too many, or the expert is noisy.
     """
 
     constraint: int
@@ -57,18 +49,9 @@ class PriceCurve:
     noise: np.ndarray
     certificates: tuple[Certificate, ...]
     statuses: tuple[Status, ...]
-    corners: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.budgets)
-
-    @property
-    def corner_prices(self) -> np.ndarray | None:
-        """[C - 1] the price between each corner and the next; None without corners."""
-        if self.corners is None:
-            return None
-        width, height = np.diff(self.corners, axis=0).T
-        return height / width
 
     @property
     def sentences(self) -> tuple[Finding, ...]:
@@ -77,7 +60,6 @@ class PriceCurve:
             said = f"The budget of constraint {self.constraint} never matters."
             return (Finding(said, Kind.SLACK, constraint=self.constraint),)
         low, high = self.budgets[0], self.budgets[-1]
-        prices = self.multipliers if self.corner_prices is None else [*self.corner_prices, 0.0]
         texts = [
             f"No policy spends less than {low:.4g} of cost {self.constraint}; beyond {high:.4g} "
             "its budget no longer matters."
@@ -86,7 +68,7 @@ class PriceCurve:
             (
                 f"From {low:.4g} to {high:.4g} the value goes from {self.values[0]:.4g} to "
                 f"{self.values[-1]:.4g}, and the price of one unit falls from "
-                f"{prices[0]:.4g} to {prices[-1]:.4g}."
+                f"{self.multipliers[0]:.4g} to {self.multipliers[-1]:.4g}."
             ),
         ]
         said = [Finding(text, constraint=self.constraint) for text in texts]
@@ -127,45 +109,26 @@ def price_curve(
     if points < 2:
         raise InvalidModel(f"points must be at least 2; got {points}")
     chosen = ColumnGeneration() if solver is None else solver
-    lifted, (_, costs) = _with_budget(objective, constraint, np.inf), objective.tables(mdp)
+    lifted, (reward, costs) = _with_budget(objective, constraint, np.inf), objective.tables(mdp)
     free = solve(mdp, lifted, solver=chosen)
     exact = ColumnGeneration() if free.temperature > 0 else chosen
     # Least cost of the constraint wanted, its own budget lifted, the others kept.
-    thrifty = Objective(-costs[constraint], costs, lifted.budgets)
-    least = solve(mdp, thrifty, solver=exact)
-    ends = (float(least.spent[constraint]), float(free.spent[constraint]))
-    corners = None
-    if free.temperature == 0:
-        # Of all policies of least cost, the best.
-        first = _with_budget(objective, constraint, ends[0])
-        pair = chosen.solve(mdp, first, guess=least, throw=False), free
-        limit = points * (10 if mdp.states <= SMALL else 1)
-        corners = _corners(mdp, objective, constraint, chosen, pair, limit=limit)
-        if corners is not None:
-            ends = float(corners[0, 0]), float(corners[-1, 0])
-    if ends[1] - ends[0] <= CORNER * max(1.0, abs(ends[1])):
-        budgets = np.array(ends[1:])
+    least = solve(mdp, Objective(-costs[constraint], costs, lifted.budgets), solver=exact)
+    low, high = float(least.spent[constraint]), float(free.spent[constraint])
+    if free.temperature == 0:  # of all that are best without the budget, what the cheapest spends
+        kept = np.append(lifted.budgets, -free.value)
+        thrifty = Objective(-costs[constraint], [*costs, -reward], kept)
+        high = float(exact.solve(mdp, thrifty, guess=free, throw=False).spent[constraint])
+    if high - low <= SAME * max(1.0, abs(high)):
+        budgets = np.array([high])
     elif free.temperature > 0:  # a noisy expert reaches the least cost at an infinite price only
-        budgets = np.linspace(*ends, points + 1)[1:]
+        budgets = np.linspace(low, high, points + 1)[1:]
     else:
-        budgets = np.linspace(*ends, points)
-    return _measured(mdp, objective, constraint, budgets, chosen, free, corners)
-
-
-def _measured(
-    mdp: MDP,
-    objective: Objective,
-    constraint: int,
-    budgets: np.ndarray,
-    solver: Solver,
-    guess: Solution,
-    corners: np.ndarray | None,
-) -> PriceCurve:
-    """The curve at these budgets, each solved from the solution of the next larger one."""
-    found = []
-    for budget in budgets[::-1]:
+        budgets = np.linspace(low, high, points)
+    found, guess = [], free
+    for budget in budgets[::-1]:  # each from the solution of the next larger one
         asked = _with_budget(objective, constraint, float(budget))
-        guess = solver.solve(mdp, asked, guess=guess, throw=False)
+        guess = chosen.solve(mdp, asked, guess=guess, throw=False)
         found.append(guess)
     found.reverse()
     return PriceCurve(
@@ -177,7 +140,6 @@ def _measured(
         noise=np.array([_noise(mdp, one) for one in found]),
         certificates=tuple(one.certificate for one in found),
         statuses=tuple(one.status for one in found),
-        corners=corners,
     )
 
 
@@ -193,61 +155,6 @@ def _with_budget(objective: Objective, constraint: int, budget: float) -> Object
     budgets = objective.budgets.copy()
     budgets[constraint] = budget
     return Objective(objective.reward, objective.costs, budgets)
-
-
-def _corners(
-    mdp: MDP,
-    objective: Objective,
-    constraint: int,
-    solver: Solver,
-    ends: tuple[Solution, Solution],
-    *,
-    limit: int,
-) -> np.ndarray | None:
-    """[C, 2] budget and value of every corner between two, or None after `limit` questions."""
-    reward, costs = objective.tables(mdp)
-    budgets = _with_budget(objective, constraint, np.inf).budgets
-
-    def corner(solution: Solution) -> Corner:
-        return float(solution.spent[constraint]), float(np.vdot(solution.visitation, reward))
-
-    done, open_pieces = [corner(ends[0])], [ends]
-    scale = CORNER * max(*(abs(corner(end)[1]) for end in ends), 1e-300)
-    while open_pieces:
-        left, right = open_pieces.pop()
-        (low, low_value), (high, high_value) = corner(left), corner(right)
-        if high - low <= CORNER * max(1.0, abs(high)) or high_value <= low_value + scale:
-            done.append((high, high_value))
-            continue
-        if limit == 0:
-            return None
-        limit -= 1
-        price = (high_value - low_value) / (high - low)
-        # The best policy when the cost of the constraint is paid at this price.
-        worth = priced(reward, costs[constraint : constraint + 1], np.array([price]))
-        asked = Objective(worth, costs, budgets)
-        middle = solver.solve(mdp, asked, guess=right, throw=False)
-        at, value = corner(middle)
-        gain = (value - price * at) - (high_value - price * high)
-        if gain > scale and low < at < high:
-            open_pieces += [(middle, right), (left, middle)]
-        else:
-            done.append((high, high_value))
-    return _cleaned(done)
-
-
-def _cleaned(found: list[Corner]) -> np.ndarray:
-    """[C, 2] without what rounding made: strictly rising budgets, falling prices above 0."""
-    kept: list[Corner] = []
-    for at, value in sorted(found):
-        scale = CORNER * max(1.0, abs(at))
-        if kept and at - kept[-1][0] <= scale:
-            kept[-1] = (kept[-1][0], max(value, kept[-1][1]))
-            continue
-        if kept and value <= kept[-1][1] + CORNER * max(1.0, abs(value)):
-            continue  # flat: the budget matters no longer
-        kept.append((at, value))
-    return np.array(kept)
 
 
 def cautious_answer(recovery: Recovery, mdp: MDP, features: Features) -> dict[str, object]:

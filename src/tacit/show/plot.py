@@ -222,13 +222,7 @@ def residuals(
 def price_curve(curve: PriceCurve, axes: Axes | None = None) -> Axes:
     """The axes, with the price of a budget against the budget; made by `checks.price_curve`."""
     axes = axes_at(new_figure(COLUMN, 2.4), 0.6, 0.2, COLUMN - 0.75, 1.7) if axes is None else axes
-    if curve.corners is not None and len(curve.corners) > 1:
-        steps = np.append(curve.corner_prices, 0.0)  # type: ignore[arg-type]
-        axes.step(curve.corners[:, 0], steps, where="post", color=series_colour(0), lw=1.4)
-    else:
-        axes.plot(
-            curve.budgets, curve.multipliers, color=series_colour(0), lw=1.4, marker="o", ms=3
-        )
+    axes.plot(curve.budgets, curve.multipliers, color=series_colour(0), lw=1.4, marker="o", ms=3)
     axes.set_xlabel(f"budget of constraint {curve.constraint}")
     axes.set_ylabel("price of one more unit")
     axes.set_ylim(bottom=0.0)
