@@ -20,10 +20,10 @@ from tacit.forward.solve import solve
 from tacit.inverse import assembly
 from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.findings import Kind
-from tacit.inverse.paper import Setting
 from tacit.inverse.paper.alternating import Alternating, estimate_of_round
 from tacit.inverse.paper.projection import first_weights, gradients, stride
-from tacit.inverse.paper.rounds import history_of, history_row, rounds, solve_round
+from tacit.inverse.paper.rounds import begin, history_of, next_round, run_start, solve_round
+from tacit.inverse.paper.setting import Setting
 from tacit.inverse.recovery import Recovery, RecoveryStatus
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
@@ -295,11 +295,17 @@ def test_rounds_are_ranked_feasible_then_resting_then_matched_then_near():
     world = hill_grid(3, tightness=0.5)
     seen = expectations(world.mdp, world.features, demonstrated(world)[1])
     rules = Alternating(starts=1, max_steps=1)
-    any_round, _ = next(rounds(Setting(world.mdp, world.features, seen, rules), start=0))
+    setting = Setting(world.mdp, world.features, seen, rules)
+    any_round, _ = next_round(setting, begin(setting, 0))
 
     def rank(infeasible, change, gap, distance):
         made = replace(
-            any_round, infeasible=infeasible, change=change, pull=0.0, gap=gap, distance=distance
+            any_round,
+            infeasible=infeasible,
+            weight_change=change,
+            projected_gradient=0.0,
+            feature_gap=gap,
+            visitation_distance=distance,
         )
         return made.rank(1e-4, 0.03)
 
@@ -380,11 +386,11 @@ def test_a_constraint_that_binds_by_chance_is_set_aside():
     rules = Alternating()
     setting = Setting(mdp, features, seen, rules)
     for start in range(12):
-        *_, (last, _) = rounds(setting, start=start)
+        last = run_start(setting, start, free=False).kept
         if last.converged(rules.tolerance) and last.multipliers[0] > 0:
             break
     assert last.multipliers[0] > 0
-    found = estimate_of_round(setting, last, history_of([history_row(last)]))
+    found = estimate_of_round(setting, last, history_of([last.row]))
     recovery = assembly.recovery("", setting.mdp, setting.features, walks, found)
     assert recovery.multipliers[0] == 0
     assert recovery.solution.multipliers[0] == 0
@@ -562,7 +568,9 @@ def test_exact_expectations_are_matched_exactly(seed):
     rules = Alternating(band=0.0, starts=6, max_steps=300)
     best, _ = rules._best(Setting(world.mdp, world.features, exact, rules))
     assert best.converged(rules.tolerance)
-    assert best.gap <= 1e-4  # a full step of 5 times the gap moves weights by less than 1e-4
+    assert (
+        best.feature_gap <= 1e-4
+    )  # a full step of 5 times the gap moves weights by less than 1e-4
     assert abs(best.loss) <= 1e-4 * np.abs(exact.reward).max()
 
 
@@ -638,12 +646,15 @@ def test_ties_go_to_what_was_demonstrated():
         seen = expectations(mdp, world.features, walks)
         rules = Alternating(band=0.0, max_steps=30)
         other = sum(twins) - kept
-        for made, _ in rounds(Setting(mdp, world.features, seen, rules), start=0):
+        setting = Setting(mdp, world.features, seen, rules)
+        at = begin(setting, 0)
+        while not at.over:
+            made, at = next_round(setting, at)
             assert made.solution.policy[corner, other] == 0.0
             # Nothing else has changed: the arrays still make the certificate.
             w_r, w_c = made.weights
             objective = world.features.objective(w_r, [w_c], made.budgets)
-            if made.number > 0:
+            if made.iteration > 0:
                 again = certify(
                     mdp,
                     objective,
@@ -715,7 +726,7 @@ def test_one_plus_nu_is_the_larger_of_one_and_the_optimal_multiplier(temperature
         plain = Setting(mdp, features, None, usual)  # what was seen does not matter here
         one, budgets, _ = solve_round(plain, weights, truth.budgets, np.zeros(1), guess=guess)
         assert budgets == pytest.approx(truth.budgets)
-        raised = plain._replace(rules=text)
+        raised = replace(plain, rules=text)
         two, lowered, _ = solve_round(raised, weights, truth.budgets, np.ones(1), guess=guess)
         assert two.multipliers == pytest.approx(np.maximum(one.multipliers, 1.0), rel=1e-6)
         objective = features.objective(weights[0], weights[1:], lowered)
@@ -745,7 +756,8 @@ def test_with_one_plus_nu_the_weights_of_a_slack_budget_move():
     moved = {}
     for multiplier in ("optimal", "at-least-one"):
         rules = Alternating.published(multiplier=multiplier)
-        made, ahead = next(rounds(Setting(world.mdp, world.features, seen, rules), start=0))
+        setting = Setting(world.mdp, world.features, seen, rules)
+        made, ahead = next_round(setting, begin(setting, 0))
         before = first_weights(seen, seed=0, start=0)
         steps = gradients(seen, made.reached, np.full(1, made.solution.multipliers[0]))
         expected = before[1] - rules.step_size * steps[1]

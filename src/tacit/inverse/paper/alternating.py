@@ -14,14 +14,14 @@ from tacit.data.observed import Observed
 from tacit.engine.progress import stopped
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
-from tacit.forward.policies import favourites, with_favourites
+from tacit.forward.policies import with_favourites
 from tacit.forward.solution import Solution, Status
 from tacit.forward.solve import Solver
 from tacit.inverse.assembly import Estimate, recovery
-from tacit.inverse.expectations import Expectations, check_task, expectations_from_start, pull_back
+from tacit.inverse.expectations import Expectations, check_task, expectations_from_start
 from tacit.inverse.findings import Finding, Kind, feature_findings
-from tacit.inverse.paper import Setting, price_scale, visits_of, within_bands
-from tacit.inverse.paper.rounds import Round, Row, better_round, history_of, run_start, solve_round
+from tacit.inverse.paper.rounds import Round, better_round, history_of, run_start, solve_round
+from tacit.inverse.paper.setting import Setting, price_scale
 from tacit.inverse.recovery import History, Recovery, delivered
 from tacit.inverse.sets import unidentified
 from tacit.model.mdp import MDP
@@ -146,22 +146,19 @@ class Alternating:
 
     def _best(self, setting: Setting) -> tuple[Round, History]:
         """The best round of all starts, and every round."""
-        seen, best = setting.seen, None
-        rows: list[Row] = []
+        seen, best, rows = setting.seen, None, []
         decaying = self.step == "decaying" and self.band > 0
         frugal = bool(seen.costs) and decaying and seen.trajectories > 1
         for start in range(-FREE_STARTS if frugal else 0, self.starts):
             if stopped() is not None and (start < 0 or best is not None):
                 continue
             free = start < 0
-            found = run_start(setting, start=start, free=free)
+            found = run_start(setting, start, free=free)
             rows += found.rows
             assert found.kept is not None
             if not free:
                 best = better_round(self, best, found.kept, seen.noise)
-            elif found.kept.converged(self.tolerance) and within_bands(
-                seen, self.band, found.kept.reached
-            ):
+            elif found.kept.converged(self.tolerance) and setting.within_bands(found.kept.reached):
                 return found.kept, history_of(rows)  # the reward alone says it all
         assert best is not None
         return best, history_of(rows)
@@ -169,7 +166,7 @@ class Alternating:
 
 def estimate_of_round(setting: Setting, best: Round, history: History) -> Estimate:
     """The estimate at the round `best`; a constraint it does not need is set aside."""
-    mdp, features, seen, rules = setting
+    features, seen, rules = setting.features, setting.seen, setting.rules
     needed = best.multipliers > NO_PRICE * price_scale(features, best.weights)
     for k in np.flatnonzero(needed):
         without = needed.copy()
@@ -177,7 +174,7 @@ def estimate_of_round(setting: Setting, best: Round, history: History) -> Estima
         if not best.infeasible and _explained(setting, best, without):
             needed = without
     objective, solution = _problem(setting, best, needed)
-    reached = pull_back(features, visits_of(mdp, rules, solution))
+    reached = setting.reached(solution)
     gap = seen.gap(reached)
     multipliers = np.where(needed, best.multipliers, 0.0)
     cost_weights = [
@@ -189,7 +186,7 @@ def estimate_of_round(setting: Setting, best: Round, history: History) -> Estima
         *_about_constraints(best, needed),
         *_about_rounds(rules, best, history),
         *_about_cuts(rules, seen),
-        *feature_findings(features, mdp),
+        *feature_findings(features, setting.mdp),
     ]
     return Estimate(
         objective=objective,
@@ -203,7 +200,10 @@ def estimate_of_round(setting: Setting, best: Round, history: History) -> Estima
         proven=not gap > _explicable(rules, seen),
         findings=findings,
         history=history.columns,
-        certificate={"projected_gradient": best.pull, "weight_change": best.change},
+        certificate={
+            "projected_gradient": best.projected_gradient,
+            "weight_change": best.weight_change,
+        },
         seen=seen,
         reached=reached,
         known=unidentified(best.weights[0], best.weights[1:], active=needed),
@@ -218,26 +218,27 @@ def _explicable(rules: Alternating, seen: Expectations) -> float:
 
 def _problem(setting: Setting, best: Round, needed: np.ndarray) -> tuple[Objective, Solution]:
     """The recovered objective and its solution; a constraint that is not needed costs nothing."""
-    mdp, features, seen, _ = setting
+    features = setting.features
     weights = [part * keep for part, keep in zip(best.weights[1:], needed, strict=True)]
     budgets = np.where(needed, best.budgets, np.inf)
-    if best.number > 0 and needed.all():  # solved already: the first round alone is off the gauge
+    if (
+        best.iteration > 0 and needed.all()
+    ):  # solved already: the first round alone is off the gauge
         return features.objective(best.weights[0], weights, budgets), best.solution
     floors = np.where(needed, best.floors, 0.0)
     parts = (best.weights[0], *weights)
     solution, budgets, _ = solve_round(setting, parts, budgets, floors, guess=best.guess)
     objective = features.objective(best.weights[0], weights, budgets)
-    return objective, with_favourites(solution, favourites(mdp, features, seen.visitation))
+    return objective, with_favourites(solution, setting.favourites)
 
 
 def _explained(setting: Setting, best: Round, kept: np.ndarray) -> bool:
     """Whether the constraints `kept` [K] alone make a policy that matches within the band."""
-    mdp, features, seen, rules = setting
-    if rules.step == "constant" or not rules.band > 0 or not np.isfinite(seen.noise):
+    rules = setting.rules
+    if rules.step == "constant" or not rules.band > 0 or not np.isfinite(setting.seen.noise):
         return False
     _, solution = _problem(setting, best, kept)
-    reached = pull_back(features, visits_of(mdp, rules, solution))
-    return within_bands(seen, rules.band, reached)
+    return setting.within_bands(setting.reached(solution))
 
 
 def _about_match(rules: Alternating, seen: Expectations, gap: float) -> list[Finding]:

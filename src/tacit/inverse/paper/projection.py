@@ -18,7 +18,7 @@ import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.inverse.expectations import Blocks, Expectations
-from tacit.inverse.paper import yardsticks
+from tacit.inverse.paper.setting import yardsticks
 
 if TYPE_CHECKING:
     from tacit.inverse.paper.alternating import Alternating

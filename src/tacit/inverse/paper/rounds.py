@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tacit.engine.progress import pursue
-from tacit.forward.policies import favourites, with_favourites
+from tacit.forward.policies import with_favourites
 from tacit.forward.solution import (
     Certificate,
     Solution,
@@ -19,8 +19,8 @@ from tacit.forward.solution import (
     status_of,
 )
 from tacit.inverse.expectations import Blocks, Expectations, pull_back
-from tacit.inverse.paper import Setting, budgets_of, later_of, visits_of
 from tacit.inverse.paper.projection import first_weights, stride
+from tacit.inverse.paper.setting import Setting
 from tacit.inverse.recovery import History
 from tacit.model.ends import uniform_policy
 from tacit.model.mdp import MDP, outside_policy
@@ -29,8 +29,13 @@ from tacit.model.objective import Objective
 if TYPE_CHECKING:
     from tacit.inverse.paper.alternating import Alternating
 
-# What the history keeps of a round: name -> number or vector.
-Row = dict[str, Any]
+# What the history keeps of a round, beside its weights: the field of the same name.
+HISTORY = (
+    "start", "iteration", "feature_gap", "visitation_distance", "loss", "step", "weight_change",
+    "projected_gradient", "infeasible", "raised", "empty", "reversed", "multipliers", "budgets",
+)  # fmt: skip
+# What is told of a round while the search goes on.
+TOLD = ("feature_gap", "loss", "weight_change", "projected_gradient")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -39,7 +44,7 @@ class Round:
 
     Attributes:
         start: number of the start it belongs to.
-        number: of the round within its start.
+        iteration: number of the round within its start.
         weights: ([D], [D_1], ...) before the step.
         budgets: [K] of the problem that was solved.
         multipliers: [K] prices found.
@@ -47,12 +52,14 @@ class Round:
         solution: of that problem; of least violation where it has none.
         guess: that its solver was started from.
         reached: ([D], [D_1], ...) feature expectations of its policy.
-        gap: their relative distance to the demonstrations'.
-        distance: total variation between the normalised visitations of policy and demonstrations.
+        feature_gap: their relative distance to the demonstrations'.
+        visitation_distance: total variation between the normalised visitations of policy and
+            demonstrations.
         loss: what the policy earns more than the demonstrations do.
         step: size of the step, as a share of the first one.
-        change: L1 change of the weights that a step of full size would make.
-        pull: largest favour, in the exponent of such a step, of one weight over the average.
+        weight_change: L1 change of the weights that a step of full size would make.
+        projected_gradient: largest favour, in the exponent of such a step, of one weight over the
+            average.
         infeasible: whether no policy met the budgets.
         raised: whether budgets were raised to what can be met.
         empty: number of empty halfspaces.
@@ -60,7 +67,7 @@ class Round:
     """
 
     start: int
-    number: int
+    iteration: int
     weights: Blocks
     budgets: np.ndarray
     multipliers: np.ndarray
@@ -68,12 +75,12 @@ class Round:
     solution: Solution
     guess: Solution
     reached: Blocks
-    gap: float
-    distance: float
+    feature_gap: float
+    visitation_distance: float
     loss: float
     step: float
-    change: float
-    pull: float
+    weight_change: float
+    projected_gradient: float
     infeasible: bool
     raised: bool
     empty: int
@@ -85,101 +92,112 @@ class Round:
         Gaps within sampling noise are as good as each other; among those the policy that goes where
         the demonstrations go is preferred.
         """
-        matched = self.gap <= noise
-        rank = self.distance if matched else self.gap
+        matched = self.feature_gap <= noise
+        rank = self.visitation_distance if matched else self.feature_gap
         return self.infeasible, not self.converged(tolerance), not matched, rank
 
     def converged(self, tolerance: float) -> bool:
         """Whether the weights stay: no change, and no pull on a weight too small to show one."""
-        return self.change <= tolerance and self.pull <= tolerance
+        return max(self.weight_change, self.projected_gradient) <= tolerance
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """Name -> number or vector that the history keeps."""
+        names = ["reward_weights", *(f"cost_weights_{k}" for k in range(len(self.budgets)))]
+        numbers = {name: getattr(self, name) for name in HISTORY}
+        return numbers | dict(zip(names, self.weights, strict=True))
 
 
-@dataclass(frozen=True, eq=False)
-class NextRound:
-    """What the next round needs.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Start:
+    """Where one start stands after some rounds.
 
     Attributes:
-        number: of the round within its start.
-        log_weights: ([D], [D_1], ...) to begin it with.
-        before: the last step, flat; None before the first.
+        number: of the start.
+        free: whether the constraints are left out and the reward alone is fitted.
+        log_weights: ([D], [D_1], ...) to begin the next round with.
         later: ([D], [D_1], ...) what the last policy collects after the horizon.
         guess: to start the solver from.
+        moves: the last step, flat; None before the first.
+        kept: the best round; of a free start the last one.
+        rows: of the history, one a round.
+        over: whether no round follows.
     """
 
     number: int
+    free: bool
     log_weights: Blocks
-    before: np.ndarray | None
     later: Blocks
-    _: KW_ONLY
     guess: Solution
+    moves: np.ndarray | None = None
+    kept: Round | None = None
+    rows: tuple[dict[str, Any], ...] = ()
+    over: bool = False
 
 
-def rounds(
-    setting: Setting, *, start: int, free: bool = False, ahead: NextRound | None = None
-) -> Iterator[tuple[Round, NextRound]]:
-    """The rounds of one start, each with what the next one needs.
+def begin(setting: Setting, number: int, *, free: bool = False) -> Start:
+    """The start before its first round."""
+    logs = first_weights(setting.seen, seed=setting.rules.seed, start=number)  # line 1
+    guess = _first_guess(setting.mdp, setting.seen)
+    later = setting.later(guess)
+    return Start(number=number, free=free, log_weights=logs, later=later, guess=guess)
 
-    A `free` start leaves the constraints out and fits the reward alone; `ahead` goes on with a
-    start that was left.
-    """
-    mdp, features, seen, rules = setting
-    guess, shown = _first_guess(mdp, seen)
-    preferred = favourites(mdp, features, seen.visitation)
-    if ahead is None:
-        logs = first_weights(seen, seed=rules.seed, start=start)  # line 1
-        ahead = NextRound(0, logs, None, later_of(mdp, features, rules, guess), guess=guess)
-    for number in range(ahead.number, rules.max_steps):
-        logs, before, later, guess = ahead.log_weights, ahead.before, ahead.later, ahead.guess
-        weights = tuple(np.exp(part) for part in logs)
-        budgets = budgets_of(setting, weights, later, free)
-        floors = np.where(np.isfinite(budgets), rules.least_multiplier, 0.0)
-        solution, budgets, raised = solve_round(setting, weights, budgets, floors, guess=guess)
-        solution = with_favourites(solution, preferred)
-        infeasible = solution.status in (Status.INFEASIBLE, Status.AT_LEAST_COST)
-        prices = np.ones(len(budgets)) if infeasible else solution.multipliers
-        visits = visits_of(mdp, rules, solution)  # line 5
-        reached = pull_back(features, visits)  # line 6
-        share = rules.share(number)
-        taken = stride(  # lines 7 to 11
-            seen, rules, logs=logs, reached=reached, prices=prices, share=share, free=free
-        )
-        norms = np.array([part.sum() for part in weights])
-        current = tuple(part / norm for part, norm in zip(weights, norms, strict=True))
-        travelled = np.concatenate(taken.moves)
-        made = Round(
-            start=start,
-            number=number,
-            weights=current,
-            budgets=budgets / norms[1:],
-            multipliers=prices * norms[1:] / norms[0],
-            floors=floors * norms[1:] / norms[0],
-            solution=solution,
-            guess=guess,
-            reached=reached,
-            gap=seen.gap(reached),
-            distance=_variation(visits, seen.visitation),
-            loss=float(current[0] @ (reached[0] - seen.reward)),
-            step=share,
-            change=taken.change,
-            pull=taken.pull,
-            infeasible=infeasible,
-            raised=raised,
-            empty=taken.empty,
-            reversed=before is not None and float(travelled @ before) < 0.0,
-        )
-        # Other ties are broken in favour of what was demonstrated where that can be: policy
-        # iteration leaves the actions it is given only for better ones.
-        policy = np.where(shown[:, None], guess.policy, solution.policy)
-        ahead = NextRound(
-            number + 1,
-            taken.log_weights,
-            travelled,
-            later_of(mdp, features, rules, solution),
-            guess=replace(solution, policy=policy),
-        )
-        yield made, ahead
-        if made.converged(rules.tolerance):
-            return
+
+def next_round(setting: Setting, at: Start) -> tuple[Round, Start]:
+    """The next round of a start, and where the start stands after it."""
+    seen, rules = setting.seen, setting.rules
+    weights = tuple(np.exp(part) for part in at.log_weights)
+    budgets = setting.budgets(weights, at.later, at.free)
+    floors = np.where(np.isfinite(budgets), rules.least_multiplier, 0.0)
+    solution, budgets, raised = solve_round(setting, weights, budgets, floors, guess=at.guess)
+    solution = with_favourites(solution, setting.favourites)
+    infeasible = solution.status in (Status.INFEASIBLE, Status.AT_LEAST_COST)
+    prices = np.ones(len(budgets)) if infeasible else solution.multipliers
+    visits = setting.visits(solution)  # line 5
+    reached = pull_back(setting.features, visits)  # line 6
+    share = rules.share(len(at.rows))
+    taken = stride(  # lines 7 to 11
+        seen, rules, logs=at.log_weights, reached=reached, prices=prices, share=share, free=at.free
+    )
+    norms = np.array([part.sum() for part in weights])
+    current = tuple(part / norm for part, norm in zip(weights, norms, strict=True))
+    moves = np.concatenate(taken.moves)
+    made = Round(
+        start=at.number,
+        iteration=len(at.rows),
+        weights=current,
+        budgets=budgets / norms[1:],
+        multipliers=prices * norms[1:] / norms[0],
+        floors=floors * norms[1:] / norms[0],
+        solution=solution,
+        guess=at.guess,
+        reached=reached,
+        feature_gap=seen.gap(reached),
+        visitation_distance=_variation(visits, seen.visitation),
+        loss=float(current[0] @ (reached[0] - seen.reward)),
+        step=share,
+        weight_change=taken.change,
+        projected_gradient=taken.pull,
+        infeasible=infeasible,
+        raised=raised,
+        empty=taken.empty,
+        reversed=at.moves is not None and float(moves @ at.moves) < 0.0,
+    )
+    # Other ties are broken in favour of what was demonstrated where that can be: policy iteration
+    # leaves the actions it is given only for better ones.
+    shown = seen.visitation.any(axis=1, keepdims=True)
+    guess = replace(solution, policy=np.where(shown, at.guess.policy, solution.policy))
+    rows = (*at.rows, made.row)
+    return made, replace(
+        at,
+        log_weights=taken.log_weights,
+        later=setting.later(solution),
+        guess=guess,
+        moves=moves,
+        kept=made if at.free else better_round(rules, at.kept, made, seen.noise),
+        rows=rows,
+        over=made.converged(rules.tolerance) or len(rows) >= rules.max_steps,
+    )
 
 
 def solve_round(
@@ -191,7 +209,7 @@ def solve_round(
     reward is reduced by the costs at the floor: 1 + nu of the paper's text. A budget that is slack
     there is lowered to what is spent, for which the floor is an optimal multiplier.
     """
-    mdp, features, _, rules = setting
+    mdp, features, rules = setting.mdp, setting.features, setting.rules
     objective = features.objective(weights[0], weights[1:], budgets)
     solution = _with_floors(mdp, rules, objective, floors, guess)
     raised = rules.budget == "calibrated" and solution.status is Status.INFEASIBLE
@@ -234,72 +252,43 @@ def _variation(first: np.ndarray, second: np.ndarray) -> float:
     return float(0.5 * np.abs(first / first.sum() - second / second.sum()).sum())
 
 
-def _first_guess(mdp: MDP, seen: Expectations) -> tuple[Solution, np.ndarray]:
-    """The demonstrated actions as a guess to start a solver from, and [S] where there are any."""
-    visits = seen.visitation.sum(axis=1)
+def _first_guess(mdp: MDP, seen: Expectations) -> Solution:
+    """The demonstrated actions as a guess to start a solver from."""
+    visits = seen.visitation.sum(axis=1, keepdims=True)
     shown = visits > 0
-    policy = np.where(
-        shown[:, None], seen.visitation / np.where(shown, visits, 1.0)[:, None], uniform_policy(mdp)
-    )
-    policy = outside_policy(mdp, policy)
-    constraints = np.zeros(len(seen.costs))
+    policy = np.where(shown, seen.visitation / np.where(shown, visits, 1.0), uniform_policy(mdp))
+    nothing = np.zeros(len(seen.costs))
     unknown = Certificate(np.nan, np.nan, np.nan, np.nan)
-    guess = Solution(
-        policy=policy,
+    return Solution(
+        policy=outside_policy(mdp, policy),
         visitation=seen.visitation,
         values=np.zeros(mdp.states),
-        multipliers=constraints,
+        multipliers=nothing,
         value=np.nan,
-        spent=constraints,
+        spent=nothing,
         temperature=0.0,
         status=status_of(unknown, 0.0),
         certificate=unknown,
     )
-    return guess, shown
 
 
-@dataclass(frozen=True, eq=False)
-class Start:
-    """Where one start stands: what the next round needs, the round to keep, all rows so far.
-
-    Kept is the best round, or the last one if the start is free of constraints.
-    """
-
-    ahead: NextRound | None
-    kept: Round | None
-    rows: tuple[Row, ...]
-    over: bool
-
-
-def run_start(setting: Setting, *, start: int, free: bool) -> Start:
+def run_start(setting: Setting, number: int, *, free: bool) -> Start:
     """The `Start` at its end, or where it was stopped."""
-    mdp, features, seen, rules = setting
-    under_way: Iterator[tuple[Round, NextRound]] | None = None
+    mdp, features, seen, rules = setting.mdp, setting.features, setting.seen, setting.rules
 
     def further(here: Start, until: int | None) -> Start:
-        nonlocal under_way
-        if under_way is None:  # the first call, whether from the start or from where it was left
-            under_way = rounds(setting, start=start, free=free, ahead=here.ahead)
         while not here.over and (until is None or len(here.rows) < until):
-            made, ahead = next(under_way)
-            kept = made if free else better_round(rules, here.kept, made, seen.noise)
-            over = made.converged(rules.tolerance) or ahead.number >= rules.max_steps
-            here = Start(ahead, kept, (*here.rows, history_row(made)), over)
+            _, here = next_round(setting, here)
         return here
-
-    def numbers(here: Start) -> dict[str, float]:
-        last = here.rows[-1]
-        names = ("feature_gap", "loss", "weight_change", "projected_gradient")
-        return {name: float(last[name]) for name in names}
 
     world = (mdp.transitions, mdp.initial, mdp.discount)
     return pursue(
         "alternation",
-        Start(None, None, (), over=False),
+        begin(setting, number, free=free),
         further,
         step=lambda here: len(here.rows),
-        numbers=numbers,
-        inputs=(world, features.reward, features.costs, seen, repr(rules), start, free),
+        numbers=lambda here: {name: float(here.rows[-1][name]) for name in TOLD},
+        inputs=(world, features.reward, features.costs, seen, repr(rules), number, free),
     )
 
 
@@ -309,29 +298,6 @@ def better_round(rules: Alternating, old: Round | None, new: Round | None, noise
     return min(found, key=lambda made: made.rank(rules.tolerance, noise))
 
 
-def history_row(made: Round) -> Row:
-    """What the history keeps of a round."""
-    weights = {f"cost_weights_{k}": part for k, part in enumerate(made.weights[1:])}
-    return {
-        "start": made.start,
-        "iteration": made.number,
-        "feature_gap": made.gap,
-        "visitation_distance": made.distance,
-        "loss": made.loss,
-        "step": made.step,
-        "weight_change": made.change,
-        "projected_gradient": made.pull,
-        "infeasible": made.infeasible,
-        "raised": made.raised,
-        "empty": made.empty,
-        "reversed": made.reversed,
-        "multipliers": np.asarray(made.multipliers),
-        "budgets": np.asarray(made.budgets),
-        "reward_weights": made.weights[0],
-        **weights,
-    }
-
-
-def history_of(rows: Sequence[Row]) -> History:
+def history_of(rows: Sequence[dict[str, Any]]) -> History:
     """The `History` of these rows, one a round."""
     return History({name: np.array([row[name] for row in rows]) for name in rows[0]})
