@@ -18,8 +18,6 @@ from tacit.inverse.optimal import Cone, Matrix, full_forms, rows, slack, values
 
 # Rows added at once, the most violated first.
 BATCH = 400
-# Rows that held nothing in so many questions are dropped, once there are so many rows.
-IDLE, CROWD = 4, 300
 # Rounds of cutting off one corner: none was seen to need more than some dozens.
 ROUNDS = 500
 PRIMAL, DUAL = 4, 1
@@ -55,17 +53,14 @@ class Program:
         self.start: Column | None = None
         self.solved = 0
         self._held = cone.restricted
-        self._known: dict[tuple[int, bytes], int] = {}  # row -> questions for which it was idle
+        self._known: set[tuple[int, bytes]] = set()  # rows: the pair, and the policy in the rest
         self._forms: tuple[bytes, np.ndarray] | None = None
         self._sums: list[int] = []  # rows of sums of slack
         self._solver = self._model()
-        self._fixed = self._solver.getNumRow()
 
     def maximise(self, objective: np.ndarray, extra: float = 0.0) -> np.ndarray:
         """[n + 1] a corner x, extra where objective [n] . x + extra * (the extra) is largest."""
-        corner = self._cut(np.r_[objective, extra], None)
-        self._tidy()
-        return corner
+        return self._cut(np.r_[objective, extra], None)
 
     def most_slack(self, pairs: np.ndarray) -> np.ndarray:
         """[n + 1] an explanation x where the slack of `pairs` [S, A] is largest in sum; the sum."""
@@ -133,34 +128,11 @@ class Program:
         fresh = np.array([i for i in index if (int(i), mark) not in self._known], dtype=int)
         if len(fresh) == 0:
             return False
-        self._known.update(((int(i), mark), 0) for i in fresh)
+        self._known.update((int(i), mark) for i in fresh)
         states, actions = np.unravel_index(fresh, broken.shape)
         block = rows(self.cone, self._forms_at(best), states, actions)
         self._add(block, self.strict[states, actions])
         return True
-
-    def _tidy(self) -> None:
-        """Drops rows that have been idle for long; they come back when they are broken."""
-        import highspy
-
-        held = np.array(self._solver.getSolution().row_value)[self._fixed :]
-        keys = list(self._known)
-        for key, level in zip(keys, held, strict=True):
-            self._known[key] = 0 if level > -self.tolerance else self._known[key] + 1
-        basis, basic = self._solver.getBasis(), highspy.HighsBasisStatus.kBasic
-        statuses = list(basis.row_status)
-        slack = [status == basic for status in statuses[self._fixed :]]
-        idle = [i for i, key in enumerate(keys) if self._known[key] >= IDLE and slack[i]]
-        if len(keys) < CROWD or len(idle) < len(keys) // 2:
-            return
-        for i in idle:
-            del self._known[keys[i]]
-        gone = np.array(idle, np.int32) + self._fixed
-        kept = np.delete(np.arange(self._solver.getNumRow()), gone)
-        # Rows whose own slack is in the basis can go without changing the corner.
-        basis.row_status = [statuses[i] for i in kept]
-        self._solver.deleteRows(len(gone), gone)
-        self._solver.setBasis(basis)
 
     def _forms_at(self, best: Column | None) -> np.ndarray:
         """[S, n] the linear forms of the values for this policy in the rest, the last one kept."""
