@@ -209,15 +209,12 @@ MUTANTS = (
     mutant(
         "counts: last steps lose their outcome",
         "counting",
-        ("following[last] = demonstrations.final_states", "following[last] = -1"),
+        ("following[self.offsets[1:] - 1] = self.final_states", "pass"),
     ),
     mutant(
         "counts: merged counts are counted once",
         "counting",
-        (
-            "np.bincount(place, weights=weights, minlength=len(distinct))",
-            "np.bincount(place, minlength=len(distinct))",
-        ),
+        ("total = total + csr_array(", "total = csr_array("),
     ),
     # Gauge
     mutant(

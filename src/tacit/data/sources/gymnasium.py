@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +22,13 @@ Table = Mapping[int, Any] | Sequence[Any]
 
 def size(space: Foreign, what: str) -> int:
     """The number of elements of a discrete space; `InvalidDemonstrations` for any other one."""
-    count = _count(space)
-    if count is None:
+    counts = _counts(space)
+    if counts is None:
         raise InvalidDemonstrations(
             f"{what} must be discrete; got {space!s:.80}: discretise first, "
             "for example with tacit.data.sources.Discretiser"
         )
-    if not 0 < count <= MOST:
+    if not 0 < (count := math.prod(counts)) <= MOST:
         raise InvalidDemonstrations(f"{what} must be at most {MOST}; {space!s:.80} has {count}")
     return count
 
@@ -38,67 +38,67 @@ def number(space: Foreign, value: Foreign, what: str) -> np.ndarray:
 
     The parts of a compound space are counted in row-major order, the last one fastest.
     """
-    kind = type(space).__name__
-    if kind in ("Tuple", "Dict"):
-        parts = [number(part, value[key], what) for key, part in _parts(space)]
-        counts = [size(part, what) for _, part in _parts(space)]
-        return _raveled(parts, counts, value, what)
-    array = np.asarray(value)
-    if array.dtype.kind not in "iub":
-        raise InvalidDemonstrations(f"{what} must be integers; got {array.dtype}")
-    array = array.astype(np.int64) - getattr(space, "start", 0)
-    counts = [space.n] if kind == "Discrete" else [*np.ravel(_lengths(space))]
-    if kind == "Discrete":
-        return _raveled([array], counts, value, what)
-    flat = array.reshape(*array.shape[: array.ndim - _lengths(space).ndim], -1)
-    return _raveled([*np.moveaxis(flat, -1, 0)], counts, value, what)
+    count, digits = size(space, what), _digits(space, value, what)
+    try:
+        return np.asarray(np.ravel_multi_index(tuple(digits), _counts(space) or []))
+    except ValueError:
+        raise InvalidDemonstrations(
+            f"{what} must lie in their space, of {count} elements; got {value!r:.60}"
+        ) from None
 
 
 def element(space: Foreign, index: int) -> Foreign:
     """The element of a discrete space that has this number."""
-    kind = type(space).__name__
-    if kind in ("Tuple", "Dict"):
-        counts = [size(part, "part") for _, part in _parts(space)]
-        places = np.unravel_index(index, counts)
-        pairs = zip(_parts(space), places, strict=True)
-        chosen = {key: element(part, int(place)) for (key, part), place in pairs}
-        return tuple(chosen.values()) if kind == "Tuple" else chosen
-    if kind == "Discrete":
-        return int(index) + int(space.start)
-    lengths = _lengths(space)
-    places = np.array(np.unravel_index(index, [*np.ravel(lengths)]))
-    return (places.reshape(lengths.shape) + getattr(space, "start", 0)).astype(space.dtype)
+    digits = np.unravel_index(index, _counts(space) or [])
+    return _element(space, iter([int(digit) for digit in digits]))
+
+
+def _element(space: Foreign, digits: Iterator[int]) -> Foreign:
+    """The element whose parts have these numbers, each from 0."""
+    if hasattr(space, "spaces"):
+        chosen = {key: _element(part, digits) for key, part in _parts(space)}
+        return tuple(chosen.values()) if isinstance(space.spaces, tuple) else chosen
+    start, lengths = getattr(space, "start", 0), _lengths(space)
+    if lengths.ndim == 0:
+        return next(digits) + int(start)
+    own = np.array([next(digits) for _ in range(lengths.size)])
+    return (own.reshape(lengths.shape) + start).astype(space.dtype)
+
+
+def _digits(space: Foreign, value: Foreign, what: str) -> list[np.ndarray]:
+    """The numbers of the parts of an element, each from 0; arrays of elements alike."""
+    if hasattr(space, "spaces"):
+        parts = [_digits(part, value[key], what) for key, part in _parts(space)]
+        return [digit for part in parts for digit in part]
+    array = np.asarray(value)
+    if array.dtype.kind not in "iub":
+        raise InvalidDemonstrations(f"{what} must be integers; got {array.dtype}")
+    array, axes = array.astype(np.int64) - getattr(space, "start", 0), _lengths(space).ndim
+    flat = array.reshape(*array.shape[: array.ndim - axes], -1) if axes else array[..., None]
+    return [*np.moveaxis(flat, -1, 0)]
 
 
 def _parts(space: Foreign) -> list[tuple[Foreign, Foreign]]:
+    """(key, space) of the parts of a `Tuple` or a `Dict`."""
     spaces = space.spaces
     return [*spaces.items()] if hasattr(spaces, "items") else [*enumerate(spaces)]
 
 
 def _lengths(space: Foreign) -> np.ndarray:
-    return np.asarray(space.nvec) if hasattr(space, "nvec") else np.full(space.shape, 2)
+    """How many elements a `Discrete`, `MultiDiscrete` or `MultiBinary` space has in each place."""
+    if type(space).__name__ == "MultiBinary":
+        return np.full(space.shape, 2)
+    return np.asarray(space.nvec if hasattr(space, "nvec") else space.n)
 
 
-def _count(space: Foreign) -> int | None:
-    kind = type(space).__name__
-    if kind == "Discrete":
-        return int(space.n)
-    if kind in ("MultiDiscrete", "MultiBinary"):
-        return math.prod(np.ravel(_lengths(space)).tolist())
-    if kind in ("Tuple", "Dict"):
-        counts = [_count(part) for _, part in _parts(space)]
-        return None if None in counts else math.prod(count or 0 for count in counts)
-    return None
-
-
-def _raveled(parts: list[np.ndarray], counts: list[int], value: Foreign, what: str) -> np.ndarray:
-    try:
-        return np.asarray(np.ravel_multi_index(tuple(parts), tuple(map(int, counts))))
-    except ValueError:
-        raise InvalidDemonstrations(
-            f"{what} must lie in their space, of {math.prod(map(int, counts))} elements; "
-            f"got {value!r:.60}"
-        ) from None
+def _counts(space: Foreign) -> list[int] | None:
+    """How many elements each part of a space has, one after the other; None if not discrete."""
+    if hasattr(space, "spaces"):
+        parts = [_counts(part) for _, part in _parts(space)]
+        return None if None in parts else [count for part in parts for count in part or ()]
+    if type(space).__name__ not in ("Discrete", "MultiDiscrete", "MultiBinary"):
+        return None
+    return np.ravel(_lengths(space)).tolist()
 
 
 def made(name: str) -> Foreign:

@@ -40,17 +40,18 @@ class Coding:
 
     def numbers(self, values: Foreign, *, place: str = "") -> np.ndarray:
         """[N] the numbers of elements [N, ...]."""
+        what = f"{place}{self.what}"
         if self.discretiser is None:
-            return number(self.space, values, place + self.what)
+            return number(self.space, values, what)
         array = np.asarray(values, dtype=np.float64)
-        with naming(f"{place}{self.what}", TacitError):
+        with naming(what, TacitError):
             return np.asarray(self.discretiser(array.reshape(len(array), -1)))
 
     def one(self, value: Foreign) -> int:
         """The number of one element."""
         if self.discretiser is None:
             return int(number(self.space, value, self.what))
-        return int(self.numbers(np.asarray(value, dtype=np.float64)[None])[0])
+        return int(self.numbers([value])[0])
 
     def element(self, index: int) -> Foreign:
         """The element of that number; of a continuous space the middle of those."""
@@ -282,47 +283,41 @@ def from_imitation(trajectories: Iterable[Foreign]) -> Demonstrations:
     A trajectory may hold one observation more than actions, or as many: `notes` says which was
     found. One that is terminal has `ended`; without the flag it is taken to be cut off.
     """
-    pairs, ended = [], []
-    longer = unflagged = 0
+    pairs, flags = [], []
     for at, trajectory in enumerate(trajectories):
-        obs, acts = (_part(trajectory, name, at) for name in ("obs", "acts"))
-        flag = _get(trajectory, "terminal")
-        unflagged += flag is None
-        longer += len(obs) == len(acts) + 1
-        ended.append(bool(flag))
+        obs, acts = (_whole_numbers(trajectory, name, at) for name in ("obs", "acts"))
         pairs.append((obs, acts))
-    made = Demonstrations.from_trajectories(pairs, ended=ended)
+        flags.append(_part(trajectory, "terminal"))
+    made = Demonstrations.from_trajectories(pairs, ended=[bool(flag) for flag in flags])
+    total, longer = len(pairs), sum(len(obs) > len(acts) for obs, acts in pairs)
     notes = []
-    if longer:
-        notes.append(
-            f"{_some(longer, len(pairs))} one observation more than actions: "
-            "the last one is the state after the last action"
-        )
-    if longer < len(pairs):
-        notes.append(
-            f"{_some(len(pairs) - longer, len(pairs))} as many observations as actions: "
-            "where the last action led is not known"
-        )
-    if unflagged:
-        notes.append(f"{_some(unflagged, len(pairs))} no flag 'terminal': taken to be cut off")
+    for count, what in (
+        (
+            longer,
+            "one observation more than actions: the last one is the state after the last action",
+        ),
+        (
+            total - longer,
+            "as many observations as actions: where the last action led is not known",
+        ),
+        (flags.count(None), "no flag 'terminal': taken to be cut off"),
+    ):
+        which = f"{count} of {total} trajectories hold{'s' if count == 1 else ''}"
+        if count == total:
+            which = "all trajectories hold" if total > 1 else "the trajectory holds"
+        notes += [f"{which} {what}"] if count else []
     return replace(made, notes=tuple(notes))
 
 
-def _some(count: int, total: int) -> str:
-    if count == total:
-        return "all trajectories hold" if total > 1 else "the trajectory holds"
-    return f"{count} of {total} trajectories {'hold' if count > 1 else 'holds'}"
-
-
-def _get(trajectory: Foreign, name: str) -> Foreign:
+def _part(trajectory: Foreign, name: str) -> Foreign:
     if isinstance(trajectory, Mapping):
         return trajectory.get(name)
     return getattr(trajectory, name, None)
 
 
-def _part(trajectory: Foreign, name: str, at: int) -> np.ndarray:
-    """[N] one column of a trajectory, of whole numbers."""
-    part = _get(trajectory, name)
+def _whole_numbers(trajectory: Foreign, name: str, at: int) -> np.ndarray:
+    """[N] one column of a trajectory."""
+    part = _part(trajectory, name)
     if part is None:
         raise InvalidDemonstrations(
             f"trajectory {at} must have 'obs' and 'acts'; {name!r} is missing in a "
