@@ -475,7 +475,7 @@ def test_columns_by_action_are_means_of_each_pair(tmp_path, capsys):
         ("north", "0", "ipw must be a number above 0; got '0': leave out its row"),
         ("north", "-1", "ipw must be a number above 0; got '-1': correct it, or leave out its row"),
         ("north", "x", "ipw must be a number above 0; got 'x': correct it, or leave out its row"),
-        ("north", "", "ipw must be a weight; it is missing: fill it in, or leave out "),
+        ("north", "", "ipw must be a number above 0; it is missing: correct it, or leave out "),
         ("", "1", "clinic must be a name; it is missing: fill it in, or leave out --group"),
     ],
 )

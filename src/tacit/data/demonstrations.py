@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from tacit.data.ordering import Episodes
 from tacit.data.pooling import pooled
-from tacit.data.reading import STORED_EXTRAS, Episodes, Reading, read_episodes, read_frame
+from tacit.data.reading import STORED_EXTRAS, Reading, read_episodes, read_frame
 from tacit.data.trajectories import joined
 from tacit.data.weights import repeated, weights_of
 from tacit.errors import InvalidDemonstrations
@@ -159,7 +160,7 @@ class Demonstrations:
         """
         columns = {"episode": episode, "step": step, "state": state, "action": action} | others
         reading = replace(_names_of(layout), missing=missing)
-        return cls._of(read_frame(frame, columns, reading), layout or Layout())
+        return demonstrations_of(read_frame(frame, columns, reading), layout or Layout())
 
     @classmethod
     def load(
@@ -210,23 +211,12 @@ class Demonstrations:
         """The demonstrations of a file, read so, and the layout of the names found in it."""
         found = read_episodes(Path(path), reading)
         with naming(path, InvalidDemonstrations):
-            seen = cls._of(found, Layout())
+            seen = demonstrations_of(found, Layout())
             states, actions = (
                 len(names) or TOP for names in (reading.state_names, reading.action_names)
             )
             seen.check_range(reading.states or states, reading.actions or actions)
         return seen, seen.layout or Layout()
-
-    @classmethod
-    def _of(cls, found: Episodes, known: Layout) -> Demonstrations:
-        """The demonstrations of what was read; names found complete those that were known."""
-        layout = replace(
-            known,
-            state_names=found.state_names or known.state_names,
-            action_names=found.action_names or known.action_names,
-        )
-        seen = cls(**found.arguments, layout=None if layout == Layout() else layout)
-        return seen if found.repeats is None else repeated(seen, found.repeats)
 
     def save(self, path: str | Path, *, first: int = 0) -> None:
         """Writes a .parquet, .csv or .npz file, by the ending of the name; `load` reads it back.
@@ -426,3 +416,14 @@ class Demonstrations:
 def _names_of(layout: Layout | None) -> Reading:
     layout = layout or Layout()
     return Reading(state_names=layout.state_names, action_names=layout.action_names)
+
+
+def demonstrations_of(found: Episodes, known: Layout) -> Demonstrations:
+    """The demonstrations of what was read; names found complete those that were known."""
+    layout = replace(
+        known,
+        state_names=found.state_names or known.state_names,
+        action_names=found.action_names or known.action_names,
+    )
+    seen = Demonstrations(**found.arguments, layout=None if layout == Layout() else layout)
+    return seen if found.repeats is None else repeated(seen, found.repeats)

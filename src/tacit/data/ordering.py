@@ -2,33 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 import numpy as np
 
+from tacit.data.weights import weigh
 from tacit.errors import TacitError
+from tacit.files.atomic import LARGEST
 from tacit.files.columns import Column, Fault
 
 # What `Demonstrations` is made from, by name: arrays, and notes.
 Arguments = dict[str, Any]
 ROWS = ("weight", "sampling_weight")  # columns of which every row has its own
-TOLD = ("ended", "final_state", "group", "individual")  # columns that speak of whole episodes
+PEOPLE = ("group", "individual")  # columns that tell who was seen
+TOLD = ("ended", "final_state", *PEOPLE)  # columns that speak of whole episodes
 FROM_ONE = "every episode begins at step 1: steps are taken to count from 1"
 
 
-def assembled(
-    columns: Mapping[str, np.ndarray], labels: Column, fault: Fault, *, missing: str = "refuse"
-) -> tuple[Arguments, list[str]]:
-    """The arguments of `Demonstrations`, from one row a step in any order, and what was assumed.
+@dataclass(frozen=True)
+class Episodes:
+    """What a file of episodes holds.
+
+    Attributes:
+        arguments: of `Demonstrations`.
+        state_names: names found, in order of their numbers; empty where there are none.
+        action_names: names of the actions, likewise.
+        repeats: [E] how often each episode was seen; None where once.
+    """
+
+    arguments: Arguments
+    state_names: tuple[str, ...] = ()
+    action_names: tuple[str, ...] = ()
+    repeats: np.ndarray | None = None
+
+
+def episodes(
+    columns: Mapping[str, np.ndarray],
+    labels: Column,
+    fault: Fault,
+    *,
+    missing: str,
+    people: Mapping[str, Sequence[str]],
+    source: str,
+    largest: int = LARGEST,
+) -> Episodes:
+    """The episodes of one row a step in any order, and what was assumed.
 
     Args:
         columns: by name; a state or an action is -1 where it is missing.
         labels: the column of episodes, for their names.
         fault: makes the error about a row.
         missing: "refuse" or "split", where something is missing before the end of an episode.
+        people: the names behind the numbers of the columns `PEOPLE`.
+        source: of the rows, for messages.
+        largest: most bytes of memory that episodes may take that stand for several.
     """
+    arguments, notes = _sorted(columns, labels, fault, missing)
+    for name, texts in people.items():
+        arguments[f"{name}s"] = np.array(texts)[arguments[f"{name}s"]]
+    if any(name in arguments for name in ROWS):
+        arguments, said = weigh(arguments, source, largest)
+        notes += said
+    repeats = arguments.pop("repeats", None)
+    return Episodes(arguments | {"notes": tuple(notes)}, repeats=repeats)
+
+
+def _sorted(
+    columns: Mapping[str, np.ndarray], labels: Column, fault: Fault, missing: str
+) -> tuple[Arguments, list[str]]:
+    """The arguments of `Demonstrations` but for weights and names of people, and notes."""
     notes, (order, first) = [], row_order(columns, labels, fault)
 
     def sorted_rows(name: str) -> np.ndarray:

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from tacit.data.numbering import Numbering
-from tacit.data.ordering import ROWS, Arguments, assembled
-from tacit.data.weights import positive, weigh
+from tacit.data.ordering import PEOPLE, Arguments, Episodes, episodes
+from tacit.data.weights import positive
 from tacit.errors import InvalidDemonstrations
 from tacit.files.arrays import read_arrays
 from tacit.files.atomic import LARGEST, read_head
@@ -59,23 +59,6 @@ class Reading:
     missing: str = "refuse"
     largest: int = LARGEST
     progress: Progress | None = None
-
-
-@dataclass(frozen=True)
-class Episodes:
-    """What a file of episodes holds.
-
-    Attributes:
-        arguments: of `Demonstrations`.
-        state_names: names found, in order of their numbers; empty where there are none.
-        action_names: names of the actions, likewise.
-        repeats: [E] how often each episode was seen; None where once.
-    """
-
-    arguments: Arguments
-    state_names: tuple[str, ...] = ()
-    action_names: tuple[str, ...] = ()
-    repeats: np.ndarray | None = None
 
 
 def read_episodes(path: Path, reading: Reading) -> Episodes:
@@ -152,7 +135,7 @@ def read_table(table: Table, reading: Reading) -> Episodes:
         "final_state": lambda column: states.numbers(column, may_miss=True),
         "partial": Column.flags,
     }
-    who = {name: columns[name].texts for name in ("group", "individual") if name in columns}
+    who = {name: columns[name].texts or () for name in PEOPLE if name in columns}
     values = {name: checks[name](columns.pop(name)) for name in checks if name in columns}
     if len(void := np.flatnonzero((values["state"] < 0) | (values["action"] < 0))):
         _refuse_short(table, void)
@@ -163,16 +146,22 @@ def read_table(table: Table, reading: Reading) -> Episodes:
         if (odd := first_unavailable(reading.available, *taken)) is not None:
             row = int(known_rows[odd.row])
             raise table.fault(row, odd.sentence(reading.state_names, reading.action_names))
-    arguments, assumed = assembled(values, episode, table.fault, missing=reading.missing)
-    for name, labels in who.items():
-        arguments[f"{name}s"] = np.array(labels)[arguments[f"{name}s"]]
-    if any(name in arguments for name in ROWS):
-        arguments, said = weigh(arguments, table.path, reading.largest)
-        assumed += said
-    arguments["notes"] = (*notes, *assumed)
-    repeats = arguments.pop("repeats", None)
-    found = states.sort(arguments, "states", "final_states")
-    return Episodes(arguments, found, actions.sort(arguments, "actions"), repeats)
+    found = episodes(
+        values,
+        episode,
+        table.fault,
+        missing=reading.missing,
+        people=who,
+        source=str(table.path),
+        largest=reading.largest,
+    )
+    arguments: Arguments = found.arguments | {"notes": (*notes, *found.arguments["notes"])}
+    return replace(
+        found,
+        state_names=states.sort(arguments, "states", "final_states"),
+        action_names=actions.sort(arguments, "actions"),
+        arguments=arguments,
+    )
 
 
 def _check_names(table: Table) -> list[str]:

@@ -211,12 +211,16 @@ class Column:
         distinct, codes = np.unique(self.values, return_inverse=True)
         return replace(self, values=codes, texts=tuple(map(str, distinct.tolist())))
 
+    def numbers(self, *, comma: bool = False) -> np.ndarray:
+        """[T] the number that each text spells, with decimal commas or not; NaN for none."""
+        return np.array([real(text, comma=comma) for text in self.texts or ()], np.float64)
+
     def measurements(self, *, comma: bool) -> np.ndarray:
         """[N] numbers of a column of texts, with decimal commas or not; NaN where one is missing.
 
         A cell that is neither a number nor missing is refused.
         """
-        numbers = np.array([real(text, comma=comma) for text in self.texts or ()])
+        numbers = self.numbers(comma=comma)
         odd = ~np.isfinite(numbers) & ~self.voids
         if odd.any():
             text = str(self.cell(int(np.argmax(odd[self.values]))))
@@ -253,7 +257,7 @@ class Column:
             numbers = self.values.astype(np.float64)
             self.refuse(~np.isfinite(numbers), "a finite number")
             return numbers
-        numbers = np.array([real(text) for text in self.texts], np.float64)
+        numbers = self.numbers()
         odd = ~np.isfinite(numbers)
         if odd.any():
             commas = [bool(re.fullmatch(r"[+-]?[0-9]+,[0-9]+", text)) for text in self.texts]

@@ -11,10 +11,10 @@ import numpy as np
 from tacit.data.sources.times import time_stamps
 from tacit.data.weights import weight_mend
 from tacit.errors import InvalidDemonstrations
-from tacit.files.columns import Column, real
+from tacit.files.columns import Column
 from tacit.files.frames import Frame, FrameTable
 from tacit.files.tables import Table, open_table
-from tacit.files.wording import did_you_mean, some
+from tacit.files.wording import did_you_mean, natural_order, some
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,33 +64,37 @@ class LogRows:
         note = f"individuals have episodes of the same name: {len(told)} in all, such as {told[0]}"
         return replace(self, columns={**self.columns, "episode": column}), [note]
 
-    def texts(self, role: str, rows: np.ndarray, void: object = "refuse") -> list:
-        """The texts of these rows; `void` stands where one is missing, unless that is refused."""
-        column = self.columns[role]
-        if void == "refuse" and (lost := column.missing[rows]).any():
-            mend = f": fill it in, or leave out --{role.replace('_', '-')}"
-            wanted = "a weight" if role.endswith("weight") else "a name"
-            raise column.wrong(int(rows[np.argmax(lost)]), wanted, mend)
-        pairs = zip(column.texts or (), column.voids, strict=True)
-        table = [void if empty else text for text, empty in pairs]
-        return [table[code] for code in column.values[rows].tolist()]
+    def numbered(self, role: str, rows: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
+        """([n] the numbers of these rows' texts, -1 where missing; the texts, sorted)."""
+        column = self.columns[role].select(rows)
+        texts = np.array(column.texts or (), object)
+        names = natural_order({*texts[column.values[~column.missing]]})
+        place = {name: at for at, name in enumerate(names)}
+        return np.array([place.get(text, -1) for text in texts])[column.values], names
 
-    def check_weights(self, role: str, rows: np.ndarray) -> None:
-        """Raises for the first of these rows that holds no number above 0."""
+    def labels(self, role: str, rows: np.ndarray) -> np.ndarray:
+        """[n] the place of each of these rows' texts in the column; none may be missing."""
+        column = self.columns[role]
+        if (lost := column.missing[rows]).any():
+            mend = f": fill it in, or leave out --{role.replace('_', '-')}"
+            raise column.wrong(int(rows[np.argmax(lost)]), "a name", mend)
+        return column.values[rows]
+
+    def weights(self, role: str, rows: np.ndarray) -> np.ndarray:
+        """[n] the numbers of these rows; all must be above 0."""
         column = self[role]
-        found = np.array([real(text, comma=True) for text in column.texts or ()])
-        values = found[column.values[rows]]
-        if (odd := ~((values > 0) & np.isfinite(values))).any():
+        found = column.numbers(comma=True)[column.values]
+        if (odd := ~((found > 0) & np.isfinite(found))[rows]).any():
             row = int(rows[odd].min())
-            mend = weight_mend(float(found[column.values[row]]))
-            raise column.wrong(row, "a number above 0", mend)
+            raise column.wrong(row, "a number above 0", weight_mend(float(found[row])))
+        return found[rows]
 
     def moments(self, *, comma: bool) -> tuple[np.ndarray, str, bool]:
         """([N] times, how dates were read if that was guessed, whether they are time stamps)."""
         column = self["time"]
         texts = column.texts or ()
         column.refuse(column.voids, "a time")
-        numbers = np.array([real(text, comma=comma) for text in texts])
+        numbers = column.numbers(comma=comma)
         if np.isfinite(numbers).all():
             return numbers[column.values], "", False
         found, order = time_stamps(texts)

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.data.demonstrations import Demonstrations
+from tacit.data.demonstrations import Demonstrations, demonstrations_of
+from tacit.data.ordering import PEOPLE, ROWS, Episodes, episodes
 from tacit.data.sources.log_rows import LogRows
 from tacit.data.sources.places import Places, clusters, hexagons, square_cells
 from tacit.data.sources.positions import Degrees
 from tacit.data.sources.rasters import Raster, check_systems, map_features, read_raster
 from tacit.data.sources.times import seconds
 from tacit.data.sources.tracks import Track, cut_track, infer_actions
-from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
 from tacit.files.columns import Column, real
 from tacit.files.frames import Frame
 from tacit.files.wording import did_you_mean, natural_order, some
@@ -31,7 +32,7 @@ MOST_WORDS = 24
 # Farther than any position, in any unit.
 FARTHEST = 1e12
 # Columns of a log that say the same in all rows of an episode, or weigh rows.
-PASSED_ON = ("group", "individual", "weight", "sampling_weight")
+PASSED_ON = (*PEOPLE, *ROWS)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -172,7 +173,7 @@ class LogReader:
             raise FileNotFoundError(ENOENT, f"there is no such log{near}", str(log))
         self._check(log)
         rows, notes = LogRows.read(log, self._roles).within_individuals()
-        rasters = self._rasters()
+        rasters = {name: read_raster(path) for name, path in self.maps.items()}
         points, frame = np.zeros((len(rows.who), 2)), Degrees(self.origin or (0.0, 0.0))
         if self.state is None:
             points, frame, said = self._positions(rows, rasters)
@@ -184,11 +185,11 @@ class LogReader:
             raise InvalidDemonstrations(
                 f"{rows.source} must have a row that says where; all lack it"
             )
-        track, places = self._track(rows, known), None
+        track, places, moves = self._track(rows, known), None, None
         if self.state is None:
             places = self._places(points[track.rows], frame.start)
-            where, names = places(points[track.rows]), places.names
-            if len(names) == 1:
+            where, layout = places(points[track.rows]), places.layout
+            if places.states == 1:
                 wide = np.ptp(points[known], axis=0)
                 raise InvalidDemonstrations(
                     f"{rows.source}: all positions lie in one cell, of {wide[0]:.3g} x "
@@ -196,23 +197,19 @@ class LogReader:
                     "lat"
                 )
         else:
-            texts = rows.texts("state", track.rows)
-            names = natural_order({*texts})
-            place = {name: at for at, name in enumerate(names)}
-            where = np.array([place[text] for text in texts])
-        layout, moves = places.layout if places else Layout(state_names=names), None
+            where, names = rows.numbered("state", track.rows)
+            layout = Layout(state_names=names)
         if self.action is None:
-            inferred = infer_actions(where, track, names, places)
+            inferred = infer_actions(where, track, layout.state_names, places)
             track, taken, moves = inferred.track, inferred.taken, inferred.moves
             leads = tuple(map(tuple, moves.tolist())) if layout.centres else ()
             layout = replace(layout, action_names=inferred.names, leads=leads)
         else:
-            taken = rows.texts("action", track.rows, void=None)
-            words = natural_order({word for word in taken if word is not None})
+            taken, words = rows.numbered("action", track.rows)
             layout = replace(layout, action_names=words, directions=(), leads=())
-        columns, alone = _episode_columns(rows, track, [names[s] for s in where.tolist()], taken)
-        seen = Demonstrations.from_frame(columns, layout, missing="split")
-        over = _end_states(self.ends, names, seen)
+        found, alone = _episodes(rows, track, where, taken)
+        seen = demonstrations_of(found, layout)
+        over = _end_states(self.ends, layout.state_names, seen)
         if over:
             seen = replace(seen, ended=np.isin(seen.final_states, over))
         if moves is not None and over:
@@ -220,9 +217,13 @@ class LogReader:
             moves[over] = -1
         notes = [*notes, *track.notes, *alone, *seen.notes, *_alike(seen, layout)]
         features, said = self._features(rows, track, where, taken, layout, over)
-        layers, told = self._map_features(rasters, frame, places)
-        features, missing = _filled(features | layers, places)
-        notes = (*notes, *said, *told, *missing)
+        for name, raster in rasters.items():
+            assert places is not None  # maps without positions were refused
+            layers, told = map_features(name, frame.map(raster), places, self.classes)
+            features |= layers
+            said += told
+        features, missing = _filled(features, places)
+        notes = (*notes, *said, *missing)
         return Log(
             demonstrations=replace(seen, notes=notes),
             layout=layout,
@@ -263,9 +264,6 @@ class LogReader:
         for role in ("columns", "action_columns"):
             roles |= {f"{role} {name}": name for name in getattr(self, role)}
         return {role: name for role, name in roles.items() if name is not None}
-
-    def _rasters(self) -> dict[str, Raster]:
-        return {name: read_raster(path) for name, path in self.maps.items()}
 
     def _positions(
         self, rows: LogRows, rasters: Mapping[str, Raster]
@@ -322,27 +320,26 @@ class LogReader:
         rows: LogRows,
         track: Track,
         where: np.ndarray,
-        taken: Sequence[str | None],
+        taken: np.ndarray,
         layout: Layout,
         over: Sequence[int],
     ) -> tuple[dict[str, np.ndarray], list[str]]:
         """Feature -> [S], or [S, A] by action, of the columns of the log; and notes."""
         features: dict[str, np.ndarray] = {}
         notes: list[str] = []
-        states = len(layout.state_names)
-        code = {word: at for at, word in enumerate(layout.action_names)}
-        acts = np.array([-1 if word is None else code[word] for word in taken])
+        states, actions = len(layout.state_names), len(layout.action_names)
         for name in self.columns:
             column = rows[f"columns {name}"].select(track.rows)
             features |= self._means(column, name, where, states)
-            texts = [real(text, comma=self.decimal_comma) for text in column.texts or ()]
-            by_action = taken if self.action else ()
-            notes += depends_on_action(name, np.array(texts)[column.values], where, by_action)
+            if self.action is not None:
+                values = column.numbers(comma=self.decimal_comma)[column.values]
+                notes += depends_on_action(name, values, where, taken)
+        done = taken >= 0
         for name in self.action_columns:  # what was done is known of these rows alone
-            column = rows[f"action_columns {name}"].select(track.rows[acts >= 0])
-            pairs = (where * len(code) + acts)[acts >= 0]
-            for title, means in self._means(column, name, pairs, states * len(code)).items():
-                features[title] = means.reshape(states, len(code))
+            column = rows[f"action_columns {name}"].select(track.rows[done])
+            pairs = (where * actions + taken)[done]
+            for title, means in self._means(column, name, pairs, states * actions).items():
+                features[title] = means.reshape(states, actions)
                 features[title][list(over)] = 0.0  # nothing is done there
         return features, notes
 
@@ -351,34 +348,18 @@ class LogReader:
     ) -> dict[str, np.ndarray]:
         """Feature -> [places] means of a column of numbers in each, or the shares of its words."""
         texts, empty = column.texts or (), column.voids
-        numbers = np.array([real(text, comma=self.decimal_comma) for text in texts])
+        numbers = column.numbers(comma=self.decimal_comma)
         is_word = np.isnan(numbers) & ~empty
         if is_word.any() and len(texts) > MOST_WORDS:
             column.measurements(comma=self.decimal_comma)  # names the first that is no number
-
-        def means(values: np.ndarray) -> np.ndarray:
-            return means_at(np.where(empty, np.nan, values)[column.values], place, places)
-
-        if not is_word.any():
-            return {name: means(numbers)}
-        words = natural_order(text for text, void in zip(texts, empty, strict=True) if not void)
+        kinds = {name: numbers}
+        if is_word.any():
+            words = natural_order(text for text, void in zip(texts, empty, strict=True) if not void)
+            kinds = {f"{name}: {word}": np.array(texts) == word for word in words}
         return {
-            f"{name}: {word}": means(np.array([text == word for text in texts], float))
-            for word in words
+            title: means_at(np.where(empty, np.nan, values)[column.values], place, places)
+            for title, values in kinds.items()
         }
-
-    def _map_features(
-        self, rasters: Mapping[str, Raster], frame: Degrees, places: Places | None
-    ) -> tuple[dict[str, np.ndarray], list[str]]:
-        """Feature -> [S] of the maps, and notes."""
-        features: dict[str, np.ndarray] = {}
-        notes: list[str] = []
-        for name, raster in rasters.items():
-            assert places is not None  # maps without positions were refused
-            layers, told = map_features(name, frame.map(raster), places, self.classes)
-            features |= layers
-            notes += told
-        return features, notes
 
 
 def _filled(
@@ -400,40 +381,50 @@ def _filled(
     return found, notes
 
 
-def _episode_columns(
-    rows: LogRows, track: Track, states: Sequence[str], actions: Sequence[str | None]
-) -> tuple[dict[str, np.ndarray], list[str]]:
-    """The columns of demonstrations, and how many moments stand alone.
+def _episodes(
+    rows: LogRows, track: Track, where: np.ndarray, taken: np.ndarray
+) -> tuple[Episodes, list[str]]:
+    """The pieces of a track as episodes, and how many moments stand alone.
 
     The last moment of a piece is where its last action led, where that was inferred.
     """
-    names, part, follows = rows.texts("episode", track.rows), track.part, track.follows()
-    frame = {
-        "episode": [f"{n} ({k + 1})" if k else n for n, k in zip(names, part, strict=True)],
+    kept, notes, begins = np.ones(len(where), bool), [], np.flatnonzero(track.first)
+    columns = {
+        "episode": track.piece,
         "step": track.step,
-        "state": states,
-        "action": actions,
-        "partial": part > 0,
+        "state": where,
+        "action": taken,
+        "partial": track.part > 0,
     }
-    frame |= {role: rows.texts(role, track.rows) for role in PASSED_ON if role in rows.columns}
-    for role in ("weight", "sampling_weight"):
-        if role in frame:
-            rows.check_weights(role, track.rows)
-            frame[role] = [text.replace(",", ".", 1) for text in frame[role]]
-    if "individual" not in frame and (part > 0).any():
-        frame["individual"] = names
-    if "action" in rows.columns:
-        return {name: np.array(column, object) for name, column in frame.items()}, []
-    if not follows.any():
-        raise InvalidDemonstrations(
-            f"{rows.source} must have moments that follow each other at the time step; none do"
-        )
-    last = np.flatnonzero(np.append(track.first[1:], True))
-    frame["final_state"] = np.array(states, object)[last][track.piece]
-    alone = int((np.diff(np.append(-1, last)) == 1).sum())
-    note = f"{alone} moments stand alone, without one before or after: they are left out"
-    kept = {name: np.array(column, object)[follows] for name, column in frame.items()}
-    return kept, [note] if alone else []
+    if "action" not in rows.columns:
+        kept, ends = track.follows(), np.append(begins[1:], len(where)) - 1
+        if not kept.any():
+            raise InvalidDemonstrations(
+                f"{rows.source} must have moments that follow each other at the time step; none do"
+            )
+        columns["final_state"] = where[ends][track.piece]
+        if alone := int((begins == ends).sum()):
+            notes = [f"{alone} moments stand alone, without one before or after: they are left out"]
+    used, people = track.rows[kept], {}
+    columns = {name: column[kept] for name, column in columns.items()}
+    for role in [name for name in PASSED_ON if name in rows.columns]:
+        if role in PEOPLE:
+            columns[role], people[role] = rows.labels(role, used), rows[role].texts or ()
+        else:
+            columns[role] = rows.weights(role, used)
+    owners = rows["episode"]
+    if "individual" not in people and track.part.any():
+        columns["individual"], people["individual"] = owners.values[used], owners.texts or ()
+    called = [str(owners.cell(row)) for row in track.rows[begins].tolist()]
+    parts = track.part[begins].tolist()
+    names = [f"{name} ({n + 1})" if n else name for name, n in zip(called, parts, strict=True)]
+
+    def fault(row: int, words: str) -> TacitError:
+        return owners.fault(int(used[row]), words)
+
+    labels = Column("episode", columns["episode"], tuple(names), fault)
+    source = rows.source
+    return episodes(columns, labels, fault, missing="split", people=people, source=source), notes
 
 
 def _end_states(ends: Sequence[str], names: Sequence[str], seen: Demonstrations) -> list[int]:

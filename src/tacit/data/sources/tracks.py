@@ -168,13 +168,13 @@ class Inferred:
 
     Attributes:
         track: cut where a move is none of them.
-        taken: [M] name of the action; None where nothing follows.
+        taken: [M] number of the action; -1 where nothing follows.
         names: [A] of all actions.
         moves: [S, A] where each leads; -1 where it is not available.
     """
 
     track: Track
-    taken: list[str | None]
+    taken: np.ndarray
     names: tuple[str, ...]
     moves: np.ndarray
 
@@ -194,7 +194,7 @@ def infer_actions(
         moves[:, 0] = np.arange(len(names))
         moves[where[changed], slot[changed]] = after[changed]
         code = np.where(changed, slot, np.where(follows, 0, -1))
-        return Inferred(track, _named(code, actions), actions, moves)
+        return Inferred(track, code, actions, moves)
     met = places.neighbours[where] == after[:, None]
     near = met.any(axis=1)
     jump = follows & ~near
@@ -211,9 +211,4 @@ def infer_actions(
         first[1:] |= jump[:-1]
         track = replace(track, first=first, notes=(*track.notes, note))
     code = np.where(follows & near, met.argmax(axis=1), -1)
-    return Inferred(track, _named(code, places.moves), places.moves, places.neighbours)
-
-
-def _named(codes: np.ndarray, names: Sequence[str]) -> list[str | None]:
-    table = [*names, None]
-    return [table[code] for code in codes.tolist()]
+    return Inferred(track, code, places.moves, places.neighbours)

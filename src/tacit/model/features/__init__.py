@@ -356,16 +356,13 @@ def filled(values: np.ndarray, centres: np.ndarray | None) -> tuple[np.ndarray, 
 
 
 def depends_on_action(
-    name: str, values: np.ndarray, where: np.ndarray, taken: Sequence[str | None]
+    name: str, values: np.ndarray, where: np.ndarray, taken: np.ndarray
 ) -> list[str]:
     """A sentence where [M] values vary by the action taken, so that means by state hide it."""
-    if not len(taken):
-        return []
-    known = np.isfinite(values) & np.array([word is not None for word in taken])
+    known = np.isfinite(values) & (taken >= 0)
     if not known.any():
         return []
-    value, states = values[known], where[known]
-    code = np.unique(np.array(taken, object)[known].astype(str), return_inverse=True)[1]
+    value, states, code = values[known], where[known], taken[known]
 
     def spread(groups: np.ndarray) -> float:
         _, at, count = np.unique(groups, axis=1, return_inverse=True, return_counts=True)
