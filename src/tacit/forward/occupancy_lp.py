@@ -1,14 +1,16 @@
 """The second, independent solver: the linear program over visitations, by HiGHS.
 
-And a thin hand on HiGHS for others: `LinearProgram` takes columns that arrive one at a time.
+And a thin hand on HiGHS for others: `optimum` of a program that is all there, `LinearProgram` for
+columns that arrive one at a time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tacit.forward import BuiltInSolver, of_all_budgets
 from tacit.forward.policies import deterministic_values, deterministic_visitation
@@ -20,6 +22,8 @@ from tacit.model.objective import Objective
 if TYPE_CHECKING:
     import highspy
 
+# [m, n] rows of a program, dense or sparse.
+Matrix: TypeAlias = Any
 # HiGHS meets rows to 1e-10 at best, and calls budgets at the least cost infeasible.
 ROUNDING = 1e-9
 
@@ -30,11 +34,9 @@ class OccupancyLP(BuiltInSolver):
 
     Attributes:
         tolerance: largest entry of the certificate that still counts as converged.
-        max_seconds: time after which HiGHS gives up.
     """
 
     tolerance: float = 1e-7
-    max_seconds: float = np.inf
 
     def _solved(self, mdp: MDP, objective: Objective, guess: Solution | None) -> Solution:
         """The `Solution` at a vertex; `guess` is not used."""
@@ -43,7 +45,7 @@ class OccupancyLP(BuiltInSolver):
         costs, budgets = costs[bounded], objective.budgets[bounded]
         reward, costs = inside_table(mdp, reward), inside_table(mdp, costs)
         loss, proof = -reward.ravel(), None
-        vertex = _vertex(mdp, loss, costs, budgets, self.max_seconds)
+        vertex = _vertex(mdp, loss, costs, budgets)
         if vertex is None and len(budgets) == 0 and mdp.discount == 1.0:
             return unbounded(mdp, objective, self.tolerance)
         if vertex is None:
@@ -51,7 +53,7 @@ class OccupancyLP(BuiltInSolver):
             if proof.least <= proof.allowed + ROUNDING * (1.0 + abs(proof.allowed)):
                 # Exactly at the least cost: HiGHS needs room for rounding.
                 room = budgets + ROUNDING * np.maximum(1.0, np.abs(budgets))
-                again, proof = _vertex(mdp, loss, costs, room, self.max_seconds), None
+                again, proof = _vertex(mdp, loss, costs, room), None
                 if again is None and mdp.discount == 1.0:  # feasible, and still no optimum
                     return unbounded(mdp, objective, self.tolerance)
                 vertex = again or vertex
@@ -77,7 +79,7 @@ class OccupancyLP(BuiltInSolver):
         """The visitation whose largest violation is smallest, and the weights that prove it."""
         scale = np.maximum(1.0, np.abs(budgets))
         nothing = np.zeros(mdp.states * mdp.actions)
-        vertex = _vertex(mdp, nothing, costs, budgets, self.max_seconds, violation=scale)
+        vertex = _vertex(mdp, nothing, costs, budgets, violation=scale)
         if vertex is None:
             raise RuntimeError("HiGHS could not solve the program of the visitations")
         weights = vertex.prices / vertex.prices.sum()
@@ -117,7 +119,6 @@ def _vertex(
     loss: np.ndarray,
     costs: np.ndarray,
     budgets: np.ndarray,
-    seconds: float,
     *,
     violation: np.ndarray | None = None,
 ) -> Vertex | None:
@@ -126,7 +127,6 @@ def _vertex(
     With `violation` [K] an extra variable lets every budget be exceeded by it times that scale, and
     is all that is minimised.
     """
-    import highspy
     from scipy.sparse import csc_array, eye_array, hstack, kron, vstack
 
     outflow = kron(eye_array(mdp.states), np.ones((1, mdp.actions)))
@@ -134,28 +134,21 @@ def _vertex(
     matrix = csc_array(vstack([flow, csc_array(costs.reshape(len(costs), loss.size))]))
     there = np.flatnonzero(mdp.choices) if mdp.restricted else slice(None)
     if mdp.restricted:  # no variable for what is not there; an end has one, its arrivals
-        matrix, loss = csc_array(matrix[:, there]), loss[there]
-    lower = np.zeros(loss.size)
-    pairs = loss.size
+        matrix, loss = matrix[:, there], loss[there]
+    lower, pairs = np.zeros(loss.size), loss.size
     if violation is not None:
         extra = np.r_[np.zeros(mdp.states), -violation][:, None]
-        matrix = csc_array(hstack([matrix, csc_array(extra)]))
+        matrix = hstack([matrix, csc_array(extra)])
         loss, lower = np.r_[loss, 1.0], np.r_[lower, -np.inf]
-    program = highspy.HighsLp()
-    program.num_col_, program.num_row_ = loss.size, mdp.states + len(budgets)
-    program.col_cost_, program.col_lower_ = loss, lower
-    program.col_upper_ = np.full(loss.size, np.inf)
-    program.row_lower_ = np.r_[mdp.initial, np.full(len(budgets), -np.inf)]
-    program.row_upper_ = np.r_[mdp.initial, budgets]
-    program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    program.a_matrix_.start_ = matrix.indptr.astype(np.int32)
-    program.a_matrix_.index_ = matrix.indices.astype(np.int32)
-    program.a_matrix_.value_ = matrix.data.astype(np.float64)
-    solver = new_highs(time_limit=float(seconds))
-    solver.passModel(program)
-    if not run(solver):
+    solution = optimum(
+        loss,
+        matrix,
+        lower=lower,
+        row_lower=np.r_[mdp.initial, np.full(len(budgets), -np.inf)],
+        row_upper=np.r_[mdp.initial, budgets],
+    )
+    if solution is None:
         return None
-    solution = solver.getSolution()
     duals = -np.array(solution.row_dual)
     visitation = np.zeros(mdp.states * mdp.actions)
     visitation[there] = np.maximum(np.array(solution.col_value)[:pairs], 0.0)
@@ -164,6 +157,38 @@ def _vertex(
         duals[: mdp.states],
         np.maximum(duals[mdp.states :], 0.0),
     )
+
+
+def optimum(
+    cost: np.ndarray,
+    matrix: Matrix,
+    *,
+    lower: np.ndarray,
+    upper: ArrayLike = np.inf,
+    row_lower: np.ndarray,
+    row_upper: np.ndarray,
+    **options: float,
+) -> highspy.HighsSolution | None:
+    """Where cost . x is least over lower <= x <= upper, row_lower <= matrix x <= row_upper.
+
+    The matrix [m, n] is sparse. None if HiGHS finds no optimum.
+    """
+    import highspy
+    from scipy.sparse import csc_array
+
+    matrix = csc_array(matrix)
+    program = highspy.HighsLp()
+    program.num_row_, program.num_col_ = matrix.shape
+    program.col_cost_, program.col_lower_ = cost, lower
+    program.col_upper_ = np.broadcast_to(upper, len(cost))
+    program.row_lower_, program.row_upper_ = row_lower, row_upper
+    program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    program.a_matrix_.start_ = matrix.indptr.astype(np.int32)
+    program.a_matrix_.index_ = matrix.indices.astype(np.int32)
+    program.a_matrix_.value_ = matrix.data.astype(np.float64)
+    solver = new_highs(**options)
+    solver.passModel(program)
+    return solver.getSolution() if run(solver) else None
 
 
 class LinearProgram:
@@ -209,7 +234,7 @@ def new_highs(**options: float | bool | str) -> highspy.Highs:
 
 
 def run(solver: highspy.Highs) -> bool:
-    """Runs HiGHS; True at an optimum or where a limit left a point for the certificate to judge."""
+    """Runs HiGHS; whether it found an optimum."""
     import highspy
 
     solver.run()
@@ -219,8 +244,4 @@ def run(solver: highspy.Highs) -> bool:
             solver.setOptionValue(name, 1e-7)
         solver.setOptionValue("presolve", "off")
         solver.run()
-    return solver.getModelStatus() in (
-        highspy.HighsModelStatus.kOptimal,
-        highspy.HighsModelStatus.kTimeLimit,
-        highspy.HighsModelStatus.kIterationLimit,
-    )
+    return solver.getModelStatus() == highspy.HighsModelStatus.kOptimal

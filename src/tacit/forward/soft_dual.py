@@ -21,6 +21,7 @@ import numpy as np
 from tacit.engine.backends import backend_of
 from tacit.forward import BuiltInSolver, of_all_budgets
 from tacit.forward.column_generation import ColumnGeneration
+from tacit.forward.occupancy_lp import optimum
 from tacit.forward.policies import deterministic_values
 from tacit.forward.solution import (
     Solution,
@@ -231,38 +232,34 @@ def _best_parameters(
 
     The share of log(actions) by which the potential falls is at least `drop`; ties @ x is known.
     """
-    from scipy.optimize import linprog
     from scipy.sparse import csr_array, hstack, vstack
 
+    size = len(problem.target)
     states, actions = np.nonzero(mdp.available)
-    flat = problem.tables.reshape(len(problem.target), -1)
-    pairs = states * mdp.actions + actions
-    gains = csr_array(flat[:, pairs].T)
+    pairs, ends = states * mdp.actions + actions, np.flatnonzero(mdp.ends)
+    gains = csr_array(problem.tables.reshape(size, -1)[:, pairs].T)
     own = csr_array(
         (np.ones(len(pairs)), (np.arange(len(pairs)), states)), (len(pairs), mdp.states)
     )
     entropy = np.log(mdp.available.sum(axis=1)[states])
-    rows = hstack([gains, -gains, mdp.sparse()[pairs] - own, csr_array(entropy[:, None])])
+    falling = hstack([gains, -gains, mdp.sparse()[pairs] - own, csr_array(entropy[:, None])])
     # The potential of an end is what it pays.
-    ends = np.flatnonzero(mdp.ends)
     paid = csr_array(problem.tables[:, ends, 0].T)
     at_ends = csr_array(-np.eye(mdp.states)[ends])
     fixed = hstack([paid, -paid, at_ends, np.zeros((len(ends), 1))])
     rest = np.zeros((len(ties[0]), mdp.states + 1))
     tied = csr_array(np.concatenate([ties[0], -ties[0], rest], axis=1))
-    lower, upper = problem.lower, problem.upper
-    sides = [(max(low, 0.0), max(high, 0.0)) for low, high in zip(lower, upper, strict=True)]
-    sides += [(max(-high, 0.0), max(-low, 0.0)) for low, high in zip(lower, upper, strict=True)]
-    found = linprog(
+    right = np.r_[-problem.base[states, actions], -problem.base[ends, 0], ties[1]]
+    low, high, free = problem.lower, problem.upper, np.full(mdp.states, np.inf)
+    found = optimum(
         cost,
-        A_ub=rows.tocsr(),
-        b_ub=-problem.base[states, actions],
-        A_eq=vstack([fixed, tied]).tocsr(),
-        b_eq=np.concatenate([-problem.base[ends, 0], ties[1]]),
-        bounds=[*sides, *[(None, None)] * mdp.states, (drop, 1.0)],
-        method="highs",
+        vstack([falling, fixed, tied]),
+        lower=np.r_[np.maximum(low, 0.0), np.maximum(-high, 0.0), -free, drop],
+        upper=np.r_[np.maximum(high, 0.0), np.maximum(-low, 0.0), free, 1.0],
+        row_lower=np.where(np.arange(len(right)) < len(pairs), -np.inf, right),
+        row_upper=right,
     )
-    if found.x is None:
+    if found is None:
         return None
-    size = len(problem.target)
-    return found.x[:size] - found.x[size : 2 * size]
+    up, down = np.split(np.array(found.col_value)[: 2 * size], 2)
+    return up - down

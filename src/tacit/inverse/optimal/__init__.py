@@ -27,18 +27,16 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any
 
 import numpy as np
 
+from tacit.forward.occupancy_lp import Matrix
 from tacit.forward.policies import Column, Unbounded, best_column, policy_values
 from tacit.model.ends import uniform_policy
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.model.transitions import Successors
 
-# [m, n] a table of rows, dense or sparse.
-Matrix = Any
 # Frontier states from which on dense rows with one column each cost more than what they save.
 MANY = 250
 # A column smaller than this, relative to the feature it is made of, is rounding of the values.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tacit.forward.occupancy_lp import Matrix
 from tacit.forward.policies import Column, Unbounded, best_column
 from tacit.forward.solution import visitation
 from tacit.inference.numerics import largest_first
@@ -19,7 +20,6 @@ from tacit.inverse.findings import Finding, Kind, listed
 from tacit.inverse.optimal import (
     Columns,
     Cone,
-    Matrix,
     full_forms,
     most_worth,
     shortfall,

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tacit.forward.occupancy_lp import new_highs, run
+from tacit.forward.occupancy_lp import Matrix, new_highs, optimum
 from tacit.forward.policies import Column
-from tacit.inverse.optimal import Cone, Matrix, full_forms, rows, slack, values
+from tacit.inverse.optimal import Cone, full_forms, rows, slack, values
 
 # Rows added at once, the most violated first.
 BATCH = 400
@@ -210,38 +210,12 @@ class Program:
             )
 
 
-def least(
-    cost: np.ndarray,
-    matrix: Matrix,
-    *,
-    lower: np.ndarray,
-    row_lower: np.ndarray,
-    row_upper: np.ndarray,
-) -> np.ndarray:
-    """[n] argmin of cost [n] . x over x >= lower, row_lower <= matrix [m, n] x <= row_upper.
-
-    The matrix is sparse. One program, solved once and from nothing.
-    """
-    import highspy
-    from scipy.sparse import csc_array
-
-    matrix = csc_array(matrix)
-    program = highspy.HighsLp()
-    program.num_row_, program.num_col_ = matrix.shape
-    program.col_cost_, program.col_lower_ = cost, lower
-    program.col_upper_ = np.full(len(cost), np.inf)
-    program.row_lower_, program.row_upper_ = row_lower, row_upper
-    program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    program.a_matrix_.start_ = matrix.indptr.astype(np.int32)
-    program.a_matrix_.index_ = matrix.indices.astype(np.int32)
-    program.a_matrix_.value_ = matrix.data.astype(np.float64)
-    solver = new_highs(small_matrix_value=1e-12)
-    solver.passModel(program)
-    if not run(solver):
-        raise RuntimeError(
-            f"HiGHS found no optimum: {solver.modelStatusToString(solver.getModelStatus())}"
-        )
-    return np.array(solver.getSolution().col_value)
+def least(cost: np.ndarray, matrix: Matrix, **limits: Any) -> np.ndarray:
+    """[n] argmin of cost [n] . x within the `limits` of `optimum`, solved once and from nothing."""
+    found = optimum(cost, matrix, small_matrix_value=1e-12, **limits)
+    if found is None:
+        raise RuntimeError("HiGHS found no optimum")
+    return np.array(found.col_value)
 
 
 def total(cone: Cone, forms: Matrix, weights: np.ndarray) -> np.ndarray:
