@@ -243,7 +243,7 @@ def test_parse_errors_are_one_line_and_exit_2(
         (TacitError("something is wrong"), 2),
         (Infeasible("no policy meets the budgets", solution=None), 3),
         (NotConverged("stopped early", result=None), 3),
-        (FileNotFoundError(2, "No such file or directory", "problem/mdp.npz"), 4),
+        (FileNotFoundError(2, "No such file or directory", "problem/problem.npz"), 4),
         (PermissionError(13, "Permission denied", "run"), 4),
         (OSError("the disk is gone"), 4),
         (KeyboardInterrupt(), 130),

@@ -14,7 +14,7 @@ import pytest
 import tacit
 from rooms import ROOMS, changed, folder
 from tacit import cli
-from tacit.files.arrays import read_arrays, write_arrays
+from tacit.files.arrays import read_arrays
 from text_form import save_text
 
 
@@ -59,8 +59,7 @@ def test_simulate_makes_a_problem_of_any_world(words, states, tmp_path, capsys):
     assert problem.demonstrations.episodes == told["episodes"] == 4
     assert problem.truth is not None
     names = {path.name for path in (tmp_path / "p").iterdir()}
-    arrays = {"mdp.npz", "features.npz", "truth.npz", "demonstrations.parquet"}
-    assert names == {*arrays, "problem.toml"}
+    assert names == {"problem.npz", "demonstrations.parquet", "problem.toml"}
     assert (tmp_path / "p" / "problem.toml").read_text() == "version = 1\n"
 
 
@@ -355,16 +354,16 @@ def test_a_fault_is_one_line_a_code_and_nothing_written(fault, verb, tmp_path, c
 @pytest.mark.parametrize(
     ("content", "piece"),
     [
-        (b"", "mdp.npz"),
+        (b"", "problem.npz"),
         (b"\x80\x04\x95\x05\x00\x00\x00\x00", "pickle"),
-        (b"plain text", "mdp.npz"),
-        ("truncated", "mdp.npz"),
-        ("flipped", "mdp.npz"),
+        (b"plain text", "problem.npz"),
+        ("truncated", "problem.npz"),
+        ("flipped", "problem.npz"),
     ],
 )
 def test_a_damaged_archive_cannot_be_read(content, piece, grid, tmp_path, capsys):
     tacit.runs.Problem.load(grid).save(tmp_path / "p")
-    path = tmp_path / "p" / "mdp.npz"
+    path = tmp_path / "p" / "problem.npz"
     good = path.read_bytes()
     if content == "truncated":
         content = good[: len(good) // 2]
@@ -376,26 +375,6 @@ def test_a_damaged_archive_cannot_be_read(content, piece, grid, tmp_path, capsys
     assert (code, out) == (4, "")
     assert shown.count("\n") == 1
     assert piece in shown
-
-
-def test_terminal_rows_of_zeros_are_told_with_their_cure(grid, tmp_path, capsys):
-    tacit.runs.Problem.load(grid).save(tmp_path / "p")
-    arrays = read_arrays(tmp_path / "p" / "mdp.npz")
-    arrays["probabilities"] = np.where(
-        np.arange(25)[:, None, None] >= 23, 0.0, arrays["probabilities"]
-    )
-    write_arrays(tmp_path / "p" / "mdp.npz", arrays)
-    code, _, shown = tell(capsys, "check", tmp_path / "p")
-    assert code == 2
-    assert "state 23, action 0) sums to 0" in shown
-    assert "say so in `available`" in shown
-    there = np.broadcast_to(np.arange(25)[:, None] < 23, arrays["probabilities"].shape[:2])
-    write_arrays(tmp_path / "p" / "mdp.npz", arrays | {"available": there})
-    (tmp_path / "p" / "truth.npz").unlink()  # tables by action would have to be alike there
-    (tmp_path / "p" / "demonstrations.parquet").unlink()
-    code, shown, _ = tell(capsys, "check", tmp_path / "p")
-    assert code == 0
-    assert "2 of 25 states end episodes" in shown
 
 
 def test_paths_that_are_not_what_they_should_be(grid, tmp_path, capsys):

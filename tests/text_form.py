@@ -5,17 +5,15 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.files.arrays import write_arrays
 from tacit.files.tables import write_columns
-from tacit.folders.archives import coefficient_table
 from tacit.folders.ingested import layout_lines
 from tacit.folders.problem import Problem
-from tacit.folders.settings import names_of, toml_lines
+from tacit.folders.settings import coefficient_table, names_of, toml_lines
 from tacit.model.objective import is_sparse
 
 
 def save_text(problem: Problem, folder: Path) -> Path:
-    """The folder, made with the text files of a problem; a truth is an archive all the same."""
+    """The folder, made with the text files of a problem."""
     folder.mkdir(parents=True)
     mdp, layout = problem.mdp, problem.layout
     names = names_of(mdp, layout)
@@ -40,6 +38,7 @@ def save_text(problem: Problem, folder: Path) -> Path:
         *toml_lines({"reward": made[0], "costs": made[1:]}, "features"),
         *layout_lines(layout),
         *toml_lines(coefficient_table(problem.coefficients), "coefficients"),
+        *toml_lines(truth_weights(problem), "truth"),
     ]
     (folder / "problem.toml").write_text("\n".join([*lines, ""]), encoding="utf-8")
     if layout.centres:
@@ -47,13 +46,24 @@ def save_text(problem: Problem, folder: Path) -> Path:
         width = 4 if layout.hexagon else 3
         heads = ["state", "x", "y", "hexagon"][:width]
         write_rows(folder / "places.csv", heads, [row[:width] for row in places])
-    if problem.truth is not None:
-        parts = {name: getattr(problem.truth, name) for name in ("reward", "costs", "budgets")}
-        write_arrays(folder / "truth.npz", parts)
     if problem.demonstrations is not None:
         seen = problem.demonstrations.columns(states, actions)
         write_columns(folder / "demonstrations.csv", seen)
     return folder
+
+
+def truth_weights(problem: Problem) -> dict[str, list]:
+    """The truth as weights of features, which it must be made of; nothing where there is none."""
+    if problem.truth is None:
+        return {}
+    known = {k: weights.tolist() for k, weights in problem.true_weights().items()}
+    assert len(known) == 1 + problem.truth.constraints
+    reward = known.pop(-1)
+    return {
+        "reward": reward,
+        "costs": [known[k] for k in sorted(known)],
+        "budgets": problem.truth.budgets.tolist(),
+    }
 
 
 def write_rows(path, header, rows) -> None:

@@ -45,7 +45,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "torture.json"
 PAGE = ROOT / "docs" / "reliability.md"
 BETWEEN = re.compile(r"(<!-- torture -->\n).*?(<!-- /torture -->)", re.S)
-KEPT = ("recovery.npz", "history.parquet", "report.html", "demonstrations.parquet", "mdp.npz")
+KEPT = ("recovery.npz", "history.parquet", "report.html", "demonstrations.parquet", "problem.npz")
 GIB = 2**30
 BOUND = 3600.0  # seconds after which an attack is ended: several times what it takes
 

@@ -26,7 +26,7 @@ MOST_FLOWS = 10
 class Solve:
     """Solve a problem whose truth is known: best policy within the budgets, and their prices.
 
-    The truth is truth.npz in the folder, or [truth] in its problem.toml. With --recovered what a
+    The truth is [truth] in problem.toml, or what tacit simulate wrote. With --recovered what a
     run found takes its place: the world of the problem may then be another one.
     """
 
@@ -77,8 +77,8 @@ class Solve:
         truth = problem.truth
         if truth is None:
             raise InvalidModel(
-                f"{self.problem} must hold the truth to solve: truth.npz, or [truth] in "
-                "problem.toml with reward, costs and budgets"
+                f"{self.problem} must hold the truth to solve: [truth] in problem.toml, with "
+                "reward, costs and budgets"
             )
         solver = self._solver()
         try:

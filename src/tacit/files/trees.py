@@ -23,10 +23,11 @@ from tacit.files.atomic import BadFile
 SKELETON = "skeleton"
 # Rooms that a class is looked for in where it has moved since it was written.
 ROOMS = ("data", "model", "search", "forward", "inference", "inverse")
+SPARSE = ("data", "indices", "indptr")  # arrays of a sparse matrix
 # Arrays up to this size are written among the words: a file of a thousand tiny entries is slow.
 SMALL = 64
-# A tree is made of None, numbers, text, arrays, lists, tuples, dictionaries, enumerations and
-# (named tuples, dataclasses, text that carries fields) of them.
+# A tree is made of None, numbers, text, arrays, sparse matrices, lists, tuples, dictionaries,
+# enumerations and (named tuples, dataclasses, text that carries fields) of them.
 Tree = Any
 Node = dict[str, Any]  # of a skeleton
 
@@ -90,15 +91,32 @@ def _packed(tree: Tree, place: str, small: int, arrays: dict[str, np.ndarray]) -
         case tuple() if hasattr(tree, "_fields"):
             named = tree._asdict()  # type: ignore[attr-defined]
             return {"kind": kind_name(type(tree)), "fields": all_of(named)}
+        case tuple() if _is_plain(tree):
+            return {"tuples": tree}
         case tuple() | list():
             parts = all_of({str(at): part for at, part in enumerate(tree)})
             return {"tuple" if isinstance(tree, tuple) else "list": [*parts.values()]}
+    if hasattr(tree, "indptr"):  # a sparse matrix, by rows
+        parts = {name: getattr(tree, name) for name in SPARSE}
+        return {"sparse": all_of(parts), "shape": [int(size) for size in tree.shape]}
     assert is_dataclass(tree), f"cannot keep a {type(tree)}"
     # A field may be written as what an attribute of another name says, or by "" not at all.
     kept = [part for part in fields(tree) if part.init]
     sources = {part.name: part.metadata.get("packed", part.name) for part in kept}
     parts = {name: getattr(tree, source) for name, source in sources.items() if source}
     return {"kind": kind_name(type(tree)), "fields": all_of(parts)}
+
+
+def _is_plain(tree: Tree) -> bool:
+    """Whether this is text, a number or nothing, or a tuple of such, and of tuples of them."""
+    if type(tree) is tuple:
+        return all(map(_is_plain, tree))
+    return tree is None or type(tree) in (str, int, float, bool)
+
+
+def as_tuples(part: Tree) -> Tree:
+    """Lists, which JSON has in the place of tuples, as tuples again."""
+    return tuple(map(as_tuples, part)) if isinstance(part, list) else part
 
 
 @contextmanager
@@ -143,6 +161,13 @@ def _unpacked(node: Node, arrays: Mapping[str, np.ndarray]) -> Tree:
             return array[()] if "scalar" in node else array
         case {"dict": parts}:
             return all_of(parts)
+        case {"tuples": parts}:
+            return as_tuples(parts)
+        case {"sparse": parts, "shape": shape}:
+            from scipy.sparse import csr_array
+
+            stored = all_of(parts)
+            return csr_array(tuple(stored[name] for name in SPARSE), shape=tuple(shape))
         case {"list": parts}:
             return [_unpacked(part, arrays) for part in parts]
         case {"tuple": parts}:

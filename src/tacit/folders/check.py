@@ -15,7 +15,6 @@ from tacit.data.sources.times import duration
 from tacit.data.tally import impossible_rows
 from tacit.errors import TacitError
 from tacit.files.wording import some
-from tacit.folders.archives import read_features, read_model, read_truth
 from tacit.folders.problem import Problem
 from tacit.folders.reading import NAMED, SEEN, read_feature_table, table_features
 from tacit.folders.settings import Names, ordered, read_settings
@@ -354,12 +353,7 @@ def faults(folder: Path, first: Exception) -> tuple[str, ...]:
         if untold("transitions.csv"):
             path, known = folder / "transitions.csv", Names(names.states, ())
             attempt(lambda: read_transitions(path, known, source="features.csv"))
-    for name, read in (
-        ("mdp.npz", read_model),
-        ("features.npz", read_features),
-        ("truth.npz", read_truth),
-        *((name, Demonstrations.load_named) for name in SEEN),
-    ):
+    for name in SEEN:
         if untold(name):
-            attempt(lambda read=read, name=name: read(folder / name))
+            attempt(lambda name=name: Demonstrations.load_named(folder / name))
     return tuple(found)

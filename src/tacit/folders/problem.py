@@ -1,6 +1,6 @@
-"""A problem: everything a recovery is asked about, read from its folder part by part.
+"""A problem: everything a recovery is asked about, read from its folder.
 
-Each part comes from arrays or from a text table. It is saved as arrays.
+What tacit holds in memory it writes as arrays, all in one file; what people write is text.
 """
 
 from __future__ import annotations
@@ -16,15 +16,10 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.files.atomic import naming, write_folder
+from tacit.files.arrays import read_arrays, write_arrays
+from tacit.files.atomic import naming, write_bytes, write_folder
 from tacit.files.tables import Progress
-from tacit.folders.archives import (
-    read_features,
-    read_model,
-    read_places,
-    read_truth,
-    write_archives,
-)
+from tacit.files.trees import pack, sound, unpack
 from tacit.folders.reading import (
     NAMED,
     SEEN,
@@ -33,17 +28,22 @@ from tacit.folders.reading import (
     one_of,
     read_demonstrations,
     read_feature_table,
+    read_places,
     table_features,
 )
 from tacit.folders.settings import (
     FILE,
+    VERSION,
     Names,
     Settings,
     absorbing_states,
+    check_version,
+    coefficient_table,
     given_start,
     names_of,
     ordered,
     read_settings,
+    toml_lines,
 )
 from tacit.folders.transition_table import read_transitions, successors
 from tacit.inverse.findings import Finding, Kind, listed
@@ -58,7 +58,11 @@ from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 from tacit.model.transitions import Layout, with_directions
 
-NEEDED = "a problem needs features.csv or features.npz, or features of the states in problem.toml"
+NEEDED = "a problem needs features.csv, or features of the states in problem.toml"
+# All that is known, as tacit writes it, in the place of these tables and settings.
+PARTS = ("mdp", "features", "truth", "layout", "notes")
+ARCHIVE, TABLES = "problem.npz", ("transitions.csv", "features.csv", "places.csv")
+KNOWN = ("discount", "initial", "states", "actions", "rows", "absorbing", "reward", "truth")
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +204,20 @@ class Problem:
         Args:
             folder: to be made; it must not exist, or be empty.
         """
-        write_folder(Path(folder), lambda inside: write_archives(self, inside))
+        write_folder(Path(folder), self._write)
+
+    def _write(self, folder: Path) -> None:
+        parts = {name: getattr(self, name) for name in PARTS}
+        parts["layout"] = replace(self.layout, leads=())  # as the transitions say
+        maps, names = self.features.maps, (self.features.reward_names, self.features.cost_names)
+        parts["features"] = (maps[0], maps[1:], *names)  # sparse ones stay so
+        write_arrays(folder / ARCHIVE, pack({"version": VERSION, **parts}))
+        if self.demonstrations is not None:
+            self.demonstrations.save(folder / "demonstrations.parquet")
+        trips = {"discount": self.discount, "goal": self.goal, "unended": self.unended}
+        lines = toml_lines({"version": VERSION} | (trips if self.goal else {}))
+        lines += toml_lines(coefficient_table(self.coefficients), "coefficients")
+        write_bytes(folder / FILE, "\n".join([*lines, ""]).encode())
 
     def __repr__(self) -> str:
         seen = "none" if self.demonstrations is None else f"{self.demonstrations.episodes}"
@@ -227,68 +244,74 @@ def read_problem(folder: Path, progress: Progress | None = None) -> dict[str, An
     if not folder.is_dir():
         said = "a problem must be a folder (tacit ingest makes one of a log); this is a file"
         raise NotADirectoryError(errno.ENOTDIR, said, str(folder))
-    settings = read_settings(folder)
-    archive = one_of(folder, "mdp.npz", "transitions.csv")
-    vocabulary = one_of(folder, "features.npz", "features.csv")
-    seen = one_of(folder, *SEEN)
-    alone = settings.reward == () and not any(settings.costs)  # of the states, without a file
-    if vocabulary is None and not alone:
-        said = "this is a run, not a problem" if (folder / "run.json").exists() else NEEDED
-        raise FileNotFoundError(errno.ENOENT, said, str(folder))
-    vocabulary = vocabulary or settings.path
-    table = read_feature_table(vocabulary) if vocabulary.suffix == ".csv" else None
-    if vocabulary.suffix == ".npz" and settings.reward is not None:
-        raise InvalidModel(
-            f"{folder} must give each part once; features.npz holds the features, and "
-            f"[features] of {FILE} names them again"
-        )
-    if archive is not None and archive.suffix == ".npz":
-        parts = from_archive(archive, settings, seen, progress)
+    settings, seen = read_settings(folder), one_of(folder, *SEEN)
+    if (folder / ARCHIVE).exists():
+        parts = _from_arrays(folder / ARCHIVE, settings, seen, progress)
     else:
-        parts = _from_text(settings, archive, table, vocabulary, seen, progress)
-    mdp, layout = parts["mdp"], parts["layout"]
-    if (folder / "places.csv").exists():
-        layout = read_places(folder / "places.csv", layout, names_of(mdp, layout).states)
-    states, actions = names_of(mdp, layout).lookups
-    if table is not None:
-        table.check_names(states, actions, mdp)
-    if vocabulary.suffix == ".npz":
-        features = read_features(vocabulary)
-    else:
-        features = table_features(table, settings, states, actions)
-    seen_notes = () if parts["demonstrations"] is None else parts["demonstrations"].notes
+        parts = _from_text(folder, settings, seen, progress)
+    mdp, demonstrations = parts["mdp"], parts["demonstrations"]
+    if seen is not None and mdp.evidence is None:
+        with naming(seen, InvalidDemonstrations):
+            demonstrations.check(mdp)
     if settings.goal:
         parts |= {name: getattr(settings, name) for name in ("goal", "unended")}
         parts["discount"] = mdp.discount if settings.discount is None else settings.discount
-    moves = mdp.transitions
+    layout = with_directions(parts["layout"], mdp.transitions.states, mdp.transitions.probabilities)
+    seen_notes = () if demonstrations is None else demonstrations.notes
     return parts | {
-        "layout": with_directions(layout, moves.states, moves.probabilities),
-        "features": features,
-        "truth": _truth(folder, settings, features),
-        "notes": (*seen_notes, *parts.get("notes", ())),
+        "layout": layout,
+        "notes": (*seen_notes, *parts["notes"]),
         "coefficients": settings.coefficients,
         "link_size": settings.link_size,
     }
 
 
-def _from_text(
-    settings: Settings,
-    moves: Path | None,
-    table: FeatureTable | None,
-    vocabulary: Path,
-    seen: Path | None,
-    progress: Progress | None,
+def _from_arrays(
+    path: Path, settings: Settings, seen: Path | None, progress: Progress | None
 ) -> dict[str, Any]:
-    """Model, layout, demonstrations and notes, the model from text or from the demonstrations."""
+    """The parts of a problem that tacit wrote: all but demonstrations, trips and coefficients."""
+    again = [name for name in TABLES if (path.parent / name).exists()]
+    known = [key for key in KNOWN if getattr(settings, key)]
+    # Trips have a discount of their own.
+    again += [f"{key} of {FILE}" for key in known if not (key == "discount" and settings.goal)]
+    if again:
+        raise InvalidModel(
+            f"{path.parent} must give each part once; {path.name} holds them, and so does "
+            f"{again[0]}"
+        )
+    arrays = read_arrays(path)
+    with sound(path, "a problem"):
+        held = unpack(arrays)
+        parts: dict[str, Any] = {name: held[name] for name in PARTS}
+        parts["features"] = Features(*parts["features"])
+    check_version(f"{path}: version", held.get("version"))
+    demonstrations = None
+    if seen is not None:
+        mdp, names = parts["mdp"], names_of(parts["mdp"], parts["layout"])
+        there = mdp.available if mdp.restricted else None
+        demonstrations, _ = read_demonstrations(
+            seen, names, source=path.name, available=there, places=True, progress=progress
+        )
+    return parts | {"demonstrations": demonstrations}
+
+
+def _from_text(
+    folder: Path, settings: Settings, seen: Path | None, progress: Progress | None
+) -> dict[str, Any]:
+    """The parts of a problem that somebody wrote as text, the model perhaps counted."""
+    moves, vocabulary = one_of(folder, "transitions.csv"), one_of(folder, "features.csv")
+    alone = settings.reward == () and not any(settings.costs)  # of the states, without a file
+    if vocabulary is None and not alone:
+        said = "this is a run, not a problem" if (folder / "run.json").exists() else NEEDED
+        raise FileNotFoundError(errno.ENOENT, said, str(folder))
+    table = None if vocabulary is None else read_feature_table(vocabulary)
+    vocabulary = vocabulary or settings.path
     if settings.discount is None:
         raise InvalidModel(f"{settings.path} must give discount, such as discount = 0.9")
     if moves is None and seen is None:
-        raise FileNotFoundError(
-            errno.ENOENT,
-            "a problem needs transitions.csv, or demonstrations to estimate them from",
-            str(vocabulary.parent),
-        )
-    if moves is None and vocabulary.name == FILE and not settings.states:
+        said = "a problem needs transitions.csv, or demonstrations to estimate them from"
+        raise FileNotFoundError(errno.ENOENT, said, str(folder))
+    if moves is None and table is None and not settings.states:
         raise InvalidModel(f"{settings.path} must list states in [names]; no other file does")
     source = FILE if table is None or settings.states else vocabulary.name
     acts = (vocabulary if table and table.actions else moves or vocabulary).name
@@ -335,10 +358,24 @@ def _from_text(
     mdp, layout = _model(make, settings, names), names.layout(settings)
     if mdp.evidence is not None:
         said = mdp.evidence.sentences(layout, ends=mdp.ends)
-    elif demonstrations is not None and seen is not None:
-        with naming(seen, InvalidDemonstrations):
-            demonstrations.check(mdp)
-    return {"mdp": mdp, "layout": layout, "demonstrations": demonstrations, "notes": said}
+    if (folder / "places.csv").exists():
+        layout = read_places(folder / "places.csv", layout, names.states)
+    if table is not None:
+        table.check_names(*names.lookups, mdp)
+    features = table_features(table, settings, *names.lookups)
+    truth = None
+    if settings.truth:
+        with naming(f"{settings.path}: [truth]"):
+            weights = [settings.truth.get(name, []) for name in ("reward", "costs", "budgets")]
+            truth = features.objective(*weights)
+    return {
+        "mdp": mdp,
+        "features": features,
+        "truth": truth,
+        "layout": layout,
+        "demonstrations": demonstrations,
+        "notes": said,
+    }
 
 
 def _model(make: Callable[..., MDP], settings: Settings, names: Names) -> MDP:
@@ -383,33 +420,6 @@ def _start(
     return None, notes if settings.goal else (*notes, said)
 
 
-def from_archive(
-    path: Path, settings: Settings, seen: Path | None, progress: Progress | None
-) -> dict[str, Any]:
-    """Model, layout and demonstrations, the model from `mdp.npz`."""
-    for key in ("discount", "initial", "states", "actions", "rows", "absorbing"):
-        # Trips have a discount of their own.
-        if getattr(settings, key) and not (key == "discount" and settings.goal):
-            raise InvalidModel(
-                f"{path.parent} must give each part once; {path.name} holds the model, and "
-                f"{FILE} gives {key} again"
-            )
-    mdp, layout, notes = read_model(path)
-    demonstrations = None
-    if seen is not None:
-        demonstrations, _ = read_demonstrations(
-            seen,
-            names_of(mdp, layout),
-            source=path.name,
-            available=mdp.available if mdp.restricted else None,
-            places=True,
-            progress=progress,
-        )
-        with naming(seen, InvalidDemonstrations):
-            demonstrations.check(mdp)
-    return {"mdp": mdp, "layout": layout, "demonstrations": demonstrations, "notes": notes}
-
-
 def told_to_stay(settings: Settings) -> tuple[str, ...]:
     """The sentence on states in which time goes on though nothing leaves them."""
     if not settings.absorbing:
@@ -419,17 +429,3 @@ def told_to_stay(settings: Settings) -> tuple[str, ...]:
         "[transitions] names them absorbing."
     )
     return (Finding(said, Kind.ASSUMED, number=len(settings.absorbing)),)
-
-
-def _truth(folder: Path, settings: Settings, features: Features) -> Objective | None:
-    path = folder / "truth.npz"
-    if not settings.truth:
-        return read_truth(path) if path.exists() else None
-    if path.exists():
-        raise InvalidModel(
-            f"{folder} must give each part once; truth.npz holds the truth, and "
-            f"[truth] of {FILE} again"
-        )
-    with naming(f"{settings.path}: [truth]"):
-        weights = [settings.truth.get(name, []) for name in ("reward", "costs", "budgets")]
-        return features.objective(*weights)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
 from tacit.files.columns import Column
 from tacit.files.tables import Progress, Table, open_table
 from tacit.files.wording import did_you_mean, nearest
-from tacit.folders.settings import Names, Settings, looks_numeric, numbered, numbers
+from tacit.folders.settings import Names, Settings, looks_numeric, lookup, numbered, numbers
 from tacit.inverse.findings import Finding, Kind, listed
 from tacit.inverse.joint.trips import BadTrip
 from tacit.model.mdp import MDP
@@ -31,7 +31,8 @@ SEEN = ("demonstrations.parquet", "demonstrations.csv", "demonstrations.npz")
 OTHERS = (".xlsx", ".xls", ".ods", ".tsv")  # tables that people keep, and no part of a problem
 # The column of `features.csv` that says which actions there are.
 MASK = "available"
-# Text is read cell by cell: a larger table belongs into an npz file.
+PLACED = ("state", "x", "y", "hexagon")  # columns of `places.csv`
+# Text is read cell by cell: larger models are made in Python and saved as arrays.
 LARGEST = 2**31
 NAMED = 5  # most states that one sentence names
 
@@ -256,6 +257,22 @@ def looked_up(column: Column, known: Mapping[str, int], wanted: str) -> np.ndarr
     column.refuse_strangers(known, wanted)
     numbers = [known[text] for text in column.texts or ()]
     return np.array(numbers, dtype=np.int64)[column.values]
+
+
+def read_places(path: Path, layout: Layout, states: Sequence[str]) -> Layout:
+    """The layout with the centres, and hexagons, that `places.csv` tells of its states."""
+    table = open_table(path, InvalidModel, expected=PLACED)
+    table.require(*PLACED[:3])
+    cells = table.read([name for name in PLACED if name in table.names], texts=["state"])
+    row = looked_up(cells.pop("state"), lookup(states), "a name of a state")
+    if not np.array_equal(np.sort(row), np.arange(len(states))):
+        raise InvalidModel(
+            f"{path} must have one row for each of the {len(states)} states; it has {len(row)}, "
+            f"of {len(np.unique(row))}"
+        )
+    x, y, *widths = (column.reals()[np.argsort(row)].tolist() for column in cells.values())
+    centres, hexagon = tuple(zip(x, y, strict=True)), widths[0][0] if widths else 0.0
+    return replace(layout, centres=centres, hexagon=hexagon)
 
 
 def read_demonstrations(

@@ -16,7 +16,7 @@ from tacit.files.atomic import Page
 from tacit.files.bundles import member, write_bundle
 from tacit.files.parquet import read_columns
 from tacit.files.tables import write_columns
-from tacit.files.trees import Tree, digest, pack, sound, unpack
+from tacit.files.trees import Tree, as_tuples, digest, pack, sound, unpack
 from tacit.folders.recoveries import (
     CHECKPOINT,
     EXTRAS,
@@ -30,7 +30,8 @@ from tacit.folders.recoveries import (
     read_run_page,
     versions,
 )
-from tacit.model.features.priors import hashable_map
+from tacit.folders.settings import FILE
+from tacit.model.features.priors import too_large
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, is_sparse
 from tacit.model.transitions import Layout
@@ -44,7 +45,8 @@ def data_hashes(mdp: MDP, features: Features, demonstrations: Demonstrations) ->
     """Part of the problem -> SHA-256 of what it says, whatever the format of its file."""
     model = (mdp.transitions.states, mdp.transitions.probabilities, mdp.initial, mdp.discount)
     names = (features.reward_names, [list(part) for part in features.cost_names])
-    maps = [hashable_map(table) if is_sparse(table) else table for table in features.maps]
+    # Written out where that is possible: the same numbers are the same problem.
+    maps = [t.toarray() if is_sparse(t) and not too_large(t) else t for t in features.maps]
     parts = ("states", "actions", "offsets", "ended", "final_states", "partial", "weights")
     seen = [part for name in parts if (part := getattr(demonstrations, name, None)) is not None]
     groups = getattr(demonstrations, "groups", None)
@@ -127,7 +129,7 @@ def read_run(folder: Path, *, several: bool) -> dict[str, Any]:
                 f"{folder} holds a run that is not finished: tacit recover --resume continues it"
             )
         said = f"the folder holds no run: {PAGE} is missing"
-        if (folder / "problem.toml").exists():
+        if (folder / FILE).exists():
             said = "this is a problem, not a run; tacit recover makes one"
         raise FileNotFoundError(errno.ENOENT, said, str(folder))
     page = read_run_page(folder / PAGE)
@@ -140,14 +142,9 @@ def read_run(folder: Path, *, several: bool) -> dict[str, Any]:
     with sound(folder / PAGE, "the page of a run"):
         for name in ("config", "data", "versions", "hashes"):
             found[name] = dict(page.get(name, {}))
-        layout = {name: _as_tuples(part) for name, part in page.get("layout", {}).items()}
+        layout = {name: as_tuples(part) for name, part in page.get("layout", {}).items()}
         found |= {"notes": tuple(page.get("notes", ())), "layout": Layout(**layout)}
     return found | {"seed": page.get("seed")}
-
-
-def _as_tuples(part: object) -> Any:
-    """Lists, which a page has in the place of tuples, as tuples again."""
-    return tuple(map(_as_tuples, part)) if isinstance(part, list) else part
 
 
 def ends_of(layout: Layout, trips: Trips, episodes: np.ndarray) -> dict[str, np.ndarray]:

@@ -123,7 +123,8 @@ def _word(*words: str) -> Check:
     return check
 
 
-def _version(key: str, value: object) -> None:
+def check_version(key: str, value: object) -> None:
+    """Raises unless this is the version of a form that can be read."""
     if type(value) is not int or value < 1:
         raise _wrong(key, "a positive whole number", value)
     if value > VERSION:
@@ -237,7 +238,7 @@ def _list(names: Iterable[str]) -> str:
 # keys, too; [truth] is looked at when there are features to make it of.
 CHECKS: dict[str, dict[str, Check]] = {
     "": {
-        "version": _version,
+        "version": check_version,
         "discount": _discount,
         "initial": _initial,
         "goal": _word("last"),
@@ -291,6 +292,18 @@ def _check_keys(name: str, table: object, *, there: bool) -> None:
     for key in NEEDED.get(name, ()) if there else ():
         if key not in table:
             raise InvalidModel(f"[{name}] must have {key}; it has {_list(table)}")
+
+
+def coefficient_table(known: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """Lower, upper, fixed and start of each coefficient, by its name."""
+    told: dict[str, dict[str, float]] = {}
+    for name, ends in known.get("bounds", {}).items():
+        pairs = zip(("lower", "upper"), ends, strict=True)
+        told.setdefault(name, {}).update({word: float(x) for word, x in pairs if x is not None})
+    for word in ("fixed", "start"):
+        for name, value in known.get(word, {}).items():
+            told.setdefault(name, {})[word] = float(value)
+    return told
 
 
 def toml(value: object) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from tacit.errors import InvalidModel
 from tacit.files.wording import listed
-from tacit.model.prior import Over, Prior, Unvisited, unvisited_rule
+from tacit.model.prior import Over, Prior, Unvisited
 from tacit.model.transitions import Layout, Successors, numbers, read_only
 
 # A row seen fewer times than this is thin: its largest share has a standard error above 0.2.
@@ -18,7 +17,6 @@ THIN = 5
 # Most pairs or states that one sentence lists.
 NAMED = 4
 # What a file keeps.
-ENTRIES = ("visits", "concentration", "prior_strength", "prior_over", "unvisited", "counted")
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,50 +105,6 @@ class Evidence:
         total = weights.sum(axis=2, keepdims=True)
         new = np.where(moving[:, :, None], weights / np.where(total > 0, total, 1.0), mean)
         return Successors(transitions.states, new)
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The entries of a file that `from_arrays` reads back; a guess itself is not kept."""
-        return {
-            "visits": self.visits,
-            "concentration": self.concentration,
-            "prior_strength": np.array(self.prior.strength),
-            "prior_over": np.array(self.prior.kind.value),
-            "unvisited": np.array(self.unvisited.value),
-            "counted": np.array([self.uncounted, self.episodes, self.deterministic]),
-        }
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Evidence | None:
-        """The evidence among these arrays; None where there is none."""
-        if "visits" not in arrays:
-            return None
-        missing = [name for name in ENTRIES if name not in arrays]
-        if missing:
-            raise InvalidModel(
-                f"evidence must hold {', '.join(ENTRIES)}; {missing[0]!r} is missing"
-            )
-        for name, shape, kinds in (
-            ("prior_strength", (), "iuf"),
-            ("prior_over", (), "U"),
-            ("unvisited", (), "U"),
-            ("counted", (3,), "iu"),
-        ):
-            part = np.asarray(arrays[name])
-            if part.shape != shape or part.dtype.kind not in kinds:
-                raise InvalidModel(
-                    f"{name} must have shape {shape}, as evidence writes it; "
-                    f"got {part.dtype} {part.shape}"
-                )
-        uncounted, episodes, deterministic = (int(number) for number in arrays["counted"])
-        return cls(
-            arrays["visits"],
-            arrays["concentration"],
-            Prior(float(arrays["prior_strength"]), str(arrays["prior_over"])),
-            unvisited=unvisited_rule(str(arrays["unvisited"])),
-            uncounted=uncounted,
-            episodes=episodes,
-            deterministic=bool(deterministic),
-        )
 
     def sentences(
         self, layout: Layout | None = None, *, ends: ArrayLike | None = None

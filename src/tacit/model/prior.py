@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
@@ -52,7 +52,7 @@ class Prior:
     """
 
     strength: float = 1.0
-    over: Transitions = Over.SUCCESSORS
+    over: Transitions = field(default=Over.SUCCESSORS, metadata={"packed": "kind"})
 
     def __post_init__(self) -> None:
         try:
