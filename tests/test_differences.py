@@ -14,7 +14,7 @@ from tacit.inverse.joint.tasks import SharedLikelihood
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.model.transitions import Layout
 from tacit.show.differences import shared_section
-from tacit.show.several import several_document
+from tacit.show.page import recovery_document
 from tacit.show.tables import short
 
 PHI = np.random.default_rng(1).uniform(size=(9, 2))
@@ -269,7 +269,7 @@ def test_what_groups_share_is_tested_and_shown_beside_their_own(named, tmp_path,
     assert [row.cells[1] for row in tests.rows] == [short(p, digits=2) for p in tested]
     assert "Tests between shared and own weights" in page
     assert (tmp_path / "compared-shared.svg").exists()
-    whole = several_document(tacit.runs.Run.load(told["shared"], several=True))
+    whole = recovery_document(tacit.runs.Run.load(told["shared"], several=True))
     assert whole.headlines[0].text.partition(" fits")[0] in ("Joint", "compare.html")
     kept = [one.label for one in whole.headlines if one.label in ("Joint", "compare.html")]
     assert kept == ["Joint", "compare.html"]  # as they are called

@@ -24,7 +24,7 @@ from tacit.inverse.noisy.types import degrees
 from tacit.model.transitions import Layout
 from tacit.show import Document
 from tacit.show.html import render
-from tacit.show.several import several_document
+from tacit.show.page import recovery_document
 from tacit.show.tables import Table
 
 
@@ -356,7 +356,7 @@ def test_memberships_by_name_are_those_of_the_types():
 
 
 def page_of(found, *, private: bool = False, **more) -> Document:
-    return several_document(Run(found, **more), private=private)
+    return recovery_document(Run(found, **more), private=private)
 
 
 def named_run() -> dict:

@@ -126,10 +126,6 @@ def whole(pictures) -> Document:
                 [
                     Picture(png(figures["spread"], dots_per_inch=50), alt="dots as an image"),
                     Choice(
-                        [Selector("iteration", [f"{10 * i}" for i in range(4)], slider=True)],
-                        [Option((i,), [Paragraph(f"Iteration {10 * i}")]) for i in range(4)],
-                    ),
-                    Choice(
                         [Selector("state", [f"state {i}" for i in range(20)])],
                         [Option((i,), [Paragraph(f"This is state {i}.")]) for i in range(20)],
                     ),
@@ -243,10 +239,6 @@ def test_the_page_is_small(page):
         Picture(svg(interval_figure(EVIL, 1, 0, 2)), alt=EVIL, caption=EVIL),
         Picture(png(spread_figure([("a", [])]), dots_per_inch=20), alt=EVIL, caption=EVIL),
         Choice([Selector(EVIL, [EVIL, "b"])], [Option((i,), [Paragraph(EVIL)]) for i in (0, 1)]),
-        Choice(
-            [Selector(EVIL, [EVIL, "b"], slider=True)],
-            [Option((i,), [Paragraph(EVIL)]) for i in (0, 1)],
-        ),
         Choice([Selector(EVIL, [EVIL] * 20)], [Option((i,), [Paragraph(EVIL)]) for i in range(20)]),
     ],
     ids=lambda block: type(block).__name__,
@@ -508,14 +500,11 @@ def test_choosing_shows_the_choice(chrome, address):
 
 
 @pytest.mark.browser
-def test_a_slider_a_list_and_a_search_field(chrome, address):
+def test_a_list_and_a_search_field(chrome, address):
     page = chrome.open(address, width=1280)
     set_to = "(() => {{ const e = {}; e.value = {!r}; e.dispatchEvent(new Event('input')); }})()"
-    page.evaluate(set_to.format("document.querySelector('input[type=range]')", "3"))
-    assert page.evaluate(SHOWN)[1] == "Iteration 30"
-    assert page.evaluate("document.querySelector('.slider output').innerText") == "30"
     page.evaluate(set_to.format("document.querySelector('select')", "17"))
-    assert page.evaluate(SHOWN)[2] == "This is state 17."
+    assert page.evaluate(SHOWN)[1] == "This is state 17."
     page.evaluate(set_to.format("document.querySelector('input[type=search]')", "CELL 1"))
     rows = "[...document.querySelectorAll('.search ~ .scroll tbody tr:not([hidden]) th')]"
     assert page.evaluate(f"{rows}.map(e => e.innerText)") == ["cell 1", "cell 10", "cell 11"]
@@ -539,7 +528,7 @@ def test_everything_is_reached_with_the_keyboard(chrome, address):
             break
         reached.append(what)
     assert reached[0] == "A.skip"
-    for wanted in ("DIV.scroll", "DIV.sheet", "INPUT.radio", "INPUT.range", "SELECT.select-one"):
+    for wanted in ("DIV.scroll", "DIV.sheet", "INPUT.radio", "SELECT.select-one"):
         assert wanted in reached, wanted
     assert {"SUMMARY.", "INPUT.search"} <= set(reached)
     page.evaluate("document.querySelectorAll('.chips')[1].querySelector('input').focus()")
@@ -556,7 +545,7 @@ def test_without_scripts_every_alternative_is_there(chrome, page, tmp_path):
     bare.write_text(re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL), encoding="utf-8")
     shown = chrome.open(bare.as_uri(), width=1280)
     visible = "[...document.querySelectorAll('.option')].filter(e => e.checkVisibility()).length"
-    assert shown.evaluate(visible) == 5 + 4 + 20
+    assert shown.evaluate(visible) == 5 + 20
     assert "budget: halfway, seed: 1" in shown.evaluate("document.body.innerText")
     assert not shown.evaluate("document.querySelector('.controls').checkVisibility()")
 

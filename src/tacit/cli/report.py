@@ -57,12 +57,9 @@ def write_report(
     from tacit.show import figure_files
     from tacit.show.html import render
     from tacit.show.page import recovery_document
-    from tacit.show.summary import holds_several
 
-    make = recovery_document
-    if holds_several(run):
-        from tacit.show.several import several_document as make
-    page = render(document := make(run, private=private, raw_units=raw_units)).encode()
+    document = recovery_document(run, private=private, raw_units=raw_units)
+    page = render(document).encode()
     figures = figure_files(document) if out is None and not private else {}
     if figures:
         (folder / FIGURES).mkdir(exist_ok=True)

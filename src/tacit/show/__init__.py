@@ -222,12 +222,10 @@ class Selector:
     Attributes:
         name: what is chosen, such as "seed".
         values: what there is to choose from.
-        slider: whether the values are steps on a scale, such as iterations.
     """
 
     name: str
     values: Sequence[str]
-    slider: bool = False
 
 
 @dataclass(frozen=True)

@@ -11,30 +11,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tacit.folders.recoveries import plain
-from tacit.show import (
-    Block,
-    Cells,
-    Facts,
-    Gallery,
-    Items,
-    Picture,
-    Section,
-    anchor,
-)
-from tacit.show.canvas import (
-    INK,
-    axes_at,
-    box_of,
-    figure_of,
-    new_figure,
-    series_colour,
-    series_mark,
-    styled,
-    svg,
-)
-from tacit.show.canvas import plain as plain_text
-from tacit.show.intervals import draw_level, tidy_values
-from tacit.show.tables import Bars, Cell, Column, Table, scale_of, short
+from tacit.show import Block, Facts, Gallery, Items, Section
+from tacit.show.curves import line_picture
+from tacit.show.tables import Bars, Cell, Column, Table, as_words, cell, scale_of, short
 
 TITLES = {
     "holdout": "On trajectories held back",
@@ -55,13 +34,12 @@ MEANING = {
 BELOW = "log-likelihood below the best"
 EDGE = -1.92  # where a likelihood ratio ends the 95 % set: half of 3.84
 MOST_ROWS, MOST_COLUMNS = 200, 12
-MOST_MARKED, MOST_TOLD = 30, 400  # points of a line that have a mark each, that are told
 
 
 def check_sections(extras: Mapping[str, object]) -> list[Section]:
     """One section for each check that holds anything."""
     found = {name: blocks_of(plain(result)) for name, result in extras.items()}
-    titles = {name: TITLES.get(name, words(name).capitalize()) for name in found}
+    titles = {name: TITLES.get(name, as_words(name).capitalize()) for name in found}
     return [Section(titles[name], blocks) for name, blocks in found.items() if blocks]
 
 
@@ -85,25 +63,13 @@ def blocks_of(result: object) -> list[Block]:
     if not columns and not sentences:  # a bare table
         columns = {name: value for name, value in result.items() if isinstance(value, list)}
     facts: dict[str, Cell] = {
-        MEANING.get(name, words(name)): value
+        MEANING.get(name, as_words(name)): value
         for name, value in result.items()
         if isinstance(value, int | float) and not isinstance(value, bool)
     }
     blocks: list[Block] = [Items(sentences)] if sentences else []
     blocks += [*_scores(result), *_profile(columns), *([Facts(facts)] if facts else [])]
     return blocks + _table(columns)
-
-
-def words(name: str) -> str:
-    """A name of a program as words."""
-    return str(name).replace("_", " ")
-
-
-def cell(value: object) -> Cell:
-    """A value as it stands in a table."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return value if isinstance(value, int | float | str | None) else str(value)
 
 
 def _scores(result: Mapping[str, object]) -> list[Block]:
@@ -136,7 +102,8 @@ def _profile(columns: Mapping[str, object]) -> list[Block]:
         values = _numbers(columns.get(name))
         if len(values) == len(across) > 1 and np.isfinite(values).any():
             ends = {"level": level, "level_name": "95 % set above"}
-            picture = line_picture(title, across[order], values[order], "discount", **ends)
+            drawn = {title: values[order]}
+            picture = line_picture(title, "discount", across[order], drawn, **ends)
             return [Gallery([picture])]
     return []
 
@@ -166,7 +133,7 @@ def _table(columns: Mapping[str, object]) -> list[Block]:
     note = f"The first {MOST_ROWS} of {count} rows. " if count > MOST_ROWS else ""
     note += f"{left} more columns are in the files of the run." if left > 0 else ""
     shown = [
-        (words(name).capitalize(), [cell(value) for value in column[:MOST_ROWS]])
+        (as_words(name).capitalize(), [cell(value) for value in column[:MOST_ROWS]])
         for name, column in list(lists.items())[:MOST_COLUMNS]
     ]
     return [Table.of("The numbers", shown, note)]
@@ -199,63 +166,3 @@ def _several(value: object) -> Sequence[object]:
     if value is None:
         return []
     return value if isinstance(value, list | tuple) else [value]
-
-
-@styled()
-def line_picture(
-    title: str,
-    across: np.ndarray,
-    values: np.ndarray,
-    across_name: str,
-    *,
-    level: float | None = None,
-    level_name: str = "",
-    logarithmic: bool = False,
-) -> Picture:
-    """One number [N] against another, each told under the pointer.
-
-    Args:
-        title: what is drawn.
-        across: [N] where it was measured, in rising order.
-        values: [N] what was measured there.
-        across_name: what stands under the axis, and before the position of a point.
-        level: what it is judged by, a dashed line; None for none.
-        level_name: what stands on it.
-        logarithmic: whether the upright axis is, where anything is positive.
-    """
-    axes = axes_at(new_figure(3.0, 2.3), 0.5, 0.3, 2.35, 1.55)
-    if logarithmic and (values > 0).any():
-        axes.set_yscale("log")
-        values = np.where(values > 0, values, np.nan)
-    mark = series_mark(0) if len(across) <= MOST_MARKED else ""
-    axes.plot(across, values, color=series_colour(0), marker=mark, ms=4, lw=1.3)
-    if logarithmic and axes.get_yscale() == "linear":
-        axes.set_ylim(min(0.0, axes.get_ylim()[0]), axes.get_ylim()[1] if values.any() else 1.0)
-    axes.set_xlabel(plain_text(across_name))
-    axes.set_title(plain_text(title), x=-0.17)
-    draw_level(axes, level, level_name, INK)
-    tidy_values(axes)
-    # A lattice is even, and points need not be: every place tells the point nearest to it.
-    gaps, places_told = np.diff(across), 2 * min(100, 4 * len(across))
-    if len(gaps) and np.ptp(gaps) < 1e-9 * gaps.max():
-        axes.set_xlim(across[0] - gaps[0] / 2, across[-1] + gaps[0] / 2)
-        places_told = min(len(across), MOST_TOLD)
-    places = np.linspace(*axes.get_xlim(), places_told + 1)
-    middles = (places[:-1] + places[1:]) / 2
-    nearest = np.abs(middles[:, None] - across[None, :]).argmin(axis=1)
-    told = [short(float(value)) for value in values[nearest]]
-    names = [f"{across_name} {short(float(across[i]))}" for i in nearest]
-    cells = Cells(title, box_of(axes), rows=1, columns=len(told), values=told, names=names)
-    known = np.where(np.isfinite(values), values, -np.inf)
-    alt = (
-        f"{title} against {across_name}, from {short(across[0])} to {short(across[-1])}; highest "
-        f"at {short(across[int(known.argmax())])}"
-    )
-    return Picture(svg(figure_of(axes)), alt, cells=[cells], name=anchor(title))
-
-
-def history_picture(title: str, values: np.ndarray, level: float | None = None) -> Picture:
-    """One number [N] over the iterations, beside the sampling noise where it is judged by that."""
-    steps = np.arange(1.0, len(values) + 1)
-    ends = {"level": level, "level_name": "sampling noise"}
-    return line_picture(title, steps, values, "iteration", **ends, logarithmic=True)

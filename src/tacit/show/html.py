@@ -25,7 +25,7 @@ from tacit.show import Block, Choice, Details, Document, Gallery, Picture, ancho
 from tacit.show.canvas import CELL, EMPTY, FAINT, INK, MARKED, MUTED, PAPER, SERIES, readable
 from tacit.show.quantities import NamedRecovery, weight_tables
 from tacit.show.summary import units_sentence
-from tacit.show.tables import Bar, Cell, number_in, short, words
+from tacit.show.tables import Bar, Cell, cell_text, number_in, short
 
 LARGEST = 1_000_000  # bytes
 
@@ -108,7 +108,7 @@ def _environment() -> Environment:
         "short": lambda value, power: short(value * 10.0**-power if power and value else value),
         "sort_key": _sort_key,
         "svg_content": _svg_content,
-        "words": words,
+        "cell_text": cell_text,
     }
     return environment
 

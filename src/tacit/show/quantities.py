@@ -25,6 +25,13 @@ NOTHING = 1e-4
 MOST_CHOSEN = 60  # states that can be looked at one by one
 
 
+WEIGHTS = (
+    "A weight says how much one unit of a feature counts: its standard deviation, unless raw units "
+    "are shown. An expected discounted cost is what the "
+    "whole way costs on average, later steps counting less; its budget is the most it accepts."
+)
+
+
 class Weights(NamedTuple):
     """The weights of the reward, or of one cost.
 

@@ -1,21 +1,17 @@
-"""Pages about several recoveries: types of a mixture, tasks of a joint fit, runs compared."""
+"""What the page says of several recoveries at once: types of a mixture, tasks of a joint fit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
-from tacit import __version__
 from tacit.folders.runs import Run
 from tacit.inverse.findings import LEVEL, OPEN, WARNINGS, Finding, Kind, chance, of_kinds
 from tacit.inverse.joint.recovery import JointRecovery
 from tacit.inverse.noisy.mixture import MixtureRecovery
 from tacit.inverse.noisy.types import SURE
 from tacit.inverse.recovery import Recovery
-from tacit.inverse.standardised import shown
 from tacit.model.transitions import Layout
 from tacit.show import (
     Block,
@@ -23,7 +19,6 @@ from tacit.show import (
     Details,
     Document,
     Facts,
-    Gallery,
     Headline,
     Items,
     Option,
@@ -31,116 +26,78 @@ from tacit.show import (
     Selector,
     Tone,
 )
-from tacit.show.checks import cell, history_picture
+from tacit.show.appendix import fit_table, guarantee_table
+from tacit.show.curves import convergence_section
 from tacit.show.differences import agreement_headlines, beside, shared_section
 from tacit.show.maps import map_gallery
-from tacit.show.page import (
-    HEADS,
-    MOST_TRAJECTORIES,
-    WEIGHTS,
-    data_section,
-    reproduce_section,
-    title_of,
-    without_names,
-)
-from tacit.show.quantities import NamedRecovery, state_table, weight_tables
+from tacit.show.quantities import WEIGHTS, NamedRecovery, state_table, weight_tables
 from tacit.show.report import NAMED, capital, character, first_sentences
-from tacit.show.summary import units_sentence
-from tacit.show.tables import Bars, Cell, Column, Table, interval_words, share, short
+from tacit.show.tables import Bars, Cell, Column, Table, interval_words, share
 
 MOST_TYPES = 6  # chances of a table, a column each
 
+LEADS = {
+    "type": "Several types of demonstrators, nobody told who is of which: what each type wants and "
+    "refuses, and which trajectories are likely its own.",
+    "task": "Several tasks recovered together: what they share is one answer of all of them; the "
+    "rest is their own.",
+}
 
-def several_document(run: Run, *, private: bool = False, raw_units: bool = False) -> Document:
-    """The report of a run that holds types of a mixture, or tasks.
+
+def several_page(
+    found: JointRecovery | MixtureRecovery,
+    run: Run,
+    trajectories: Mapping[str, np.ndarray],
+    *,
+    private: bool,
+) -> Document:
+    """What the report of types or tasks says of them: each in words, then side by side.
 
     Args:
-        run: what was recovered, and from what.
-        private: whether to leave out states, episodes, groups and paths, so that it can be shared.
-        raw_units: whether weights and prices are of the features as given, not of standardised
-            ones.
+        found: what was recovered, in the units to show.
+        run: what it was recovered from, without names where they are private.
+        trajectories: how well each of them fits.
+        private: whether to leave out states, episodes and groups.
     """
-    run = replace(run, recovery=shown(run.recovery, raw_units=raw_units))
-    found: object = run.recovery
     if isinstance(found, MixtureRecovery):
-        return _document(run, _types_of(found), private=private)
-    assert isinstance(found, JointRecovery)
-    return _document(run, _tasks_of(found, run.config.get("tasks")), private=private)
-
-
-class _Several(NamedTuple):
-    """What is shown side by side: names to recoveries, in words one and many, and a lead."""
-
-    each: dict[str, Recovery]
-    one: str
-    many: str
-    lead: str
-
-
-def _types_of(found: MixtureRecovery) -> _Several:
-    lead = (
-        "Several types of demonstrators, nobody told who is of which: what each type wants and "
-        "refuses, and which trajectories are likely its own."
+        kind, each = "type", _types(found)
+        heads = [_trajectories_fit(trajectories, private=private), _share_headline(found)]
+        own = [] if private else [_membership(found, trajectories)]
+    else:
+        kind, each = "task", _tasks(found, run.config.get("tasks"))
+        heads = [_tasks_fit(found, list(each), run.layout), *agreement_headlines(found)]
+        own = [shared_section(found, {})]
+    named = {name: NamedRecovery(one, _fitting(run.layout, one)) for name, one in each.items()}
+    heads += [character(one, name) for name, one in named.items()]
+    heads += _open_headlines(found.findings)
+    plural = kind if len(each) == 1 else f"{kind}s"
+    return Document(
+        title=f": {len(each)} {plural}",
+        headlines=heads,
+        sections=[
+            Section(f"The {plural} side by side", beside(each), WEIGHTS),
+            *own,
+            *([] if private else [_chosen("Where each goes", kind, named, _where)]),
+            _chosen("Weights, budgets and prices", kind, named, weight_tables),
+            _guarantees(found, kind, each, private=private),
+            convergence_section(found),
+        ],
+        lead=LEADS[kind],
+        facts=Facts({plural: len(each)}),
     )
+
+
+def _types(found: MixtureRecovery) -> dict[str, Recovery]:
     names = [f"type {k} ({share(part)})" for k, part in enumerate(found.shares)]
-    return _Several(dict(zip(names, found.types, strict=True)), "type", "types", lead)
+    return dict(zip(names, found.types, strict=True))
 
 
-def _tasks_of(found: JointRecovery, names: object) -> _Several:
+def _tasks(found: JointRecovery, names: object) -> dict[str, Recovery]:
+    """Name -> recovery, by the names that the run has for its tasks; else by number."""
     many = len(found.recoveries)
     given = names if isinstance(names, list | tuple) and len(set(names)) == many else range(many)
     called = [str(one) if isinstance(one, str) else f"task {one}" for one in given]
-    lead = (
-        "Several tasks recovered together: what they share is one answer of all of them; the rest "
-        "is their own."
-    )
-    return _Several(dict(zip(called, found.recoveries, strict=True)), "task", "tasks", lead)
-
-
-def _document(run: Run, several: _Several, *, private: bool) -> Document:
-    """The page of types or tasks: whether they fit, each in words, then side by side."""
-    found: MixtureRecovery | JointRecovery = run.recovery  # type: ignore[assignment]
-    if private:
-        names = (f"{several.one} {k}" for k in range(len(several.each)))
-        kept = several.each.values()
-        several = several._replace(each=dict(zip(names, kept, strict=True)))
-    told = run
-    run = without_names(run) if private else run
-    named = {
-        name: NamedRecovery(one, _fitting(run.layout, one)) for name, one in several.each.items()
-    }
-    count = f"{len(named)} {several.many if len(named) > 1 else several.one}"
-    heads = [_fit_headline(told, found, list(named), private=private)]
-    sections: list[Section] = []
-    if isinstance(found, MixtureRecovery):
-        heads.append(_share_headline(found))
-        if not private:
-            sections.append(_membership(found, run.trajectories))
-    else:
-        heads += agreement_headlines(found)
-        sections.append(shared_section(found, {}))
-    heads += [character(one, name) for name, one in named.items()]
-    heads += _open_headlines(found.findings)
-    together = Section(f"The {several.many} side by side", beside(several.each), WEIGHTS)
-    parts = [] if private else [_part("Where each goes", several.one, named, _where)]
-    parts.append(_part("Weights, budgets and prices", several.one, named, weight_tables))
-    if isinstance(found, MixtureRecovery):  # the table of memberships has the fits
-        run = replace(run, trajectories={})
-    return Document(
-        title=f"{title_of(run.config)}: {count}",
-        headlines=heads,
-        sections=[
-            together,
-            *sections,
-            *parts,
-            _guarantees(found, several, private=private),
-            data_section(run),
-            *([] if private else [reproduce_section(run)]),
-        ],
-        lead=f"{several.lead} {units_sentence(next(iter(several.each.values())))}",
-        facts=Facts(_facts(run, found, several)),
-        footer=f"tacit {__version__}. The numbers are in `recovery.npz` beside this page.",
-    )
+    return dict(zip(called, found.recoveries, strict=True))
 
 
 def _fitting(layout: Layout, one: Recovery) -> Layout:
@@ -151,53 +108,42 @@ def _fitting(layout: Layout, one: Recovery) -> Layout:
     return layout if named and placed else Layout()
 
 
-def _facts(run: Run, found: MixtureRecovery | JointRecovery, several: _Several) -> dict[str, Cell]:
-    facts: dict[str, Cell] = {
-        "recovered by": found.estimator.partition("(")[0],
-        several.many: len(several.each),
-    }
-    for name in ("episodes", "steps", "states", "actions", "discount"):
-        value = run.data.get(name)
-        facts |= {name: value} if isinstance(value, int | float) else {}
-    return facts
-
-
 # ------------------------------------------------------------------------------- headlines
 
 
-def _fit_headline(
-    run: Run, found: MixtureRecovery | JointRecovery, names: Sequence[str], *, private: bool
-) -> Headline:
+def _fit_headline(text: str, *, tested: bool, adequate: bool) -> Headline:
     """Whether the model fits, before anything is read from it."""
-    label = "Does the model fit?"
-    if isinstance(found, JointRecovery):
-        layout = Layout() if private else _fitting(run.layout, found.recoveries[found.worst])
-        text = found.goodness.sentence(layout.state_names, layout.action_names)
-        if len(found.recoveries) > 1:
-            text = f"{names[found.worst]} fits least: {text}"
-        adequate, tested = found.goodness.adequate, not found.goodness.absence
-    else:
-        chances = np.asarray(run.trajectories.get("p_value", []), dtype=float)
-        tested = bool(np.isfinite(chances).any())
-        least = min(1.0, len(chances) * float(np.nanmin(chances))) if tested else np.nan
-        adequate = not least < LEVEL
+    verdict = ("yes" if adequate else "no") if tested else "not tested"
+    tone = Tone.GOOD if verdict == "yes" else Tone.CAUTION
+    return Headline(text, "Does the model fit?", verdict, tone)
+
+
+def _tasks_fit(found: JointRecovery, names: Sequence[str], layout: Layout) -> Headline:
+    layout, goodness = _fitting(layout, found.recoveries[found.worst]), found.goodness
+    text = goodness.sentence(layout.state_names, layout.action_names)
+    if len(names) > 1:
+        text = f"{names[found.worst]} fits least: {text}"
+    return _fit_headline(text, tested=not goodness.absence, adequate=goodness.adequate)
+
+
+def _trajectories_fit(trajectories: Mapping[str, np.ndarray], *, private: bool) -> Headline:
+    chances = np.asarray(trajectories.get("p_value", []), dtype=float)
+    if not np.isfinite(chances).any():
+        text = "How well trajectories fit their types is not kept in this folder."
+        return _fit_headline(text, tested=False, adequate=False)
+    least = min(1.0, len(chances) * float(np.nanmin(chances)))
+    text = (
+        f"Of {len(chances)} trajectories, each judged by its likeliest type, none fits worse "
+        f"than chance allows ({chance(least)})."
+    )
+    if least < LEVEL:
+        few = int((chances < LEVEL / len(chances)).sum())
+        who = "" if private else f" The worst is {trajectories['episode'][0]}."
         text = (
-            f"Of {len(chances)} trajectories, each judged by its likeliest type, none fits worse "
-            f"than chance allows ({chance(least)})."
+            f"{few} of {len(chances)} trajectories fit{'s' if few == 1 else ''} none of the "
+            f"types: too badly for chance, even by the likeliest one.{who}"
         )
-        if not adequate:
-            few = int((chances < LEVEL / len(chances)).sum())
-            who = "" if private else f" The worst is {run.trajectories['episode'][0]}."
-            text = (
-                f"{few} of {len(chances)} trajectories fit{'s' if few == 1 else ''} none of the "
-                f"types: too badly for chance, even by the likeliest one.{who}"
-            )
-        if not tested:
-            text = "How well trajectories fit their types is not kept in this folder."
-    if not tested:
-        return Headline(text, label, "not tested", Tone.CAUTION)
-    verdict = ("yes", Tone.GOOD) if adequate else ("no", Tone.CAUTION)
-    return Headline(text, label, *verdict)
+    return _fit_headline(text, tested=True, adequate=least >= LEVEL)
 
 
 def _share_headline(found: MixtureRecovery) -> Headline:
@@ -235,36 +181,27 @@ def _open_headlines(findings: Sequence[Finding]) -> list[Headline]:
 # ------------------------------------------------------------------------------- sections
 
 
-def _membership(found: MixtureRecovery, columns: Mapping[str, np.ndarray]) -> Section:
+def _membership(found: MixtureRecovery, trajectories: Mapping[str, np.ndarray]) -> Section:
     """How likely each trajectory is of each type, the least sure first; and groups by type."""
-    many, chances = len(found.types), found.membership
-    order = np.argsort(chances.max(axis=1), kind="stable")[:MOST_TRAJECTORIES]
-    names = {"number": np.arange(len(chances)), **columns}
+    chances, columns = found.membership, {"episode": np.arange(len(found.membership))}
     # The table of the run is in the order of fits; its numbers say whose rows they are.
-    place = np.argsort(np.asarray(names["number"]), kind="stable")
-    told = {n: np.asarray(c)[place] for n, c in names.items() if len(c) == len(chances)}
-    told.setdefault("episode", np.arange(len(chances)))
-    shown: list[tuple[str | Column, Sequence[Cell] | np.ndarray | Bars]] = [
-        ("Episode", [str(name) for name in told["episode"][order]]),
-        (Column("Type", "the likeliest"), [f"type {k}" for k in found.assigned[order]]),
-    ]
-    for k in range(min(many, MOST_TYPES)):
-        bars = Bars(100.0 * chances[order, k], limits=(0.0, 100.0))
-        shown.append((Column(f"Type {k}", "chance in %"), bars))
-    for name in ("group", "steps", "z_score", "p_value"):
-        if name in told:
-            shown.append((HEADS[name], [cell(value) for value in told[name][order].tolist()]))
+    place = np.argsort(trajectories.get("number", columns["episode"]), kind="stable")
+    told = {n: np.asarray(c)[place] for n, c in trajectories.items() if len(c) == len(chances)}
+    columns |= {"episode": told["episode"]} if told else {}
+    columns["type"] = np.array([f"type {k}" for k in found.assigned])
+    columns |= {f"type_{k}": chances[:, k] for k in range(min(len(found.types), MOST_TYPES))}
+    columns |= {n: told[n] for n in ("group", "steps", "z_score", "p_value") if n in told}
+    order = np.argsort(chances.max(axis=1), kind="stable")
+    who = "Who is of which type"
     note = "The least certain stand first. Fits are judged by the likeliest type."
-    if len(chances) > MOST_TRAJECTORIES:
-        note += f" {MOST_TRAJECTORIES} of {len(chances)} are listed."
-    blocks: list[Block] = [Table.of("Who is of which type", shown, note, listed=True)]
+    blocks = fit_table({name: column[order] for name, column in columns.items()}, who, note)
     if "group" in told:
         blocks.insert(0, _group_table(found, told["group"]))
     unsure = int((chances.max(axis=1) < SURE).sum())
     lead = (
         f"{unsure} of {len(chances)} trajectories are of no type with a chance of {100 * SURE:g} %."
     )
-    return Section("Who is of which type", blocks, lead if unsure else "")
+    return Section(who, blocks, lead if unsure else "")
 
 
 def _group_table(found: MixtureRecovery, groups: np.ndarray) -> Table:
@@ -281,7 +218,7 @@ def _group_table(found: MixtureRecovery, groups: np.ndarray) -> Table:
     return Table.of("Groups by type", columns)
 
 
-def _part(
+def _chosen(
     title: str,
     one: str,
     named: Mapping[str, NamedRecovery],
@@ -298,26 +235,22 @@ def _where(named: NamedRecovery) -> list[Block]:
 
 
 def _guarantees(
-    found: MixtureRecovery | JointRecovery, several: _Several, *, private: bool
+    found: MixtureRecovery | JointRecovery,
+    kind: str,
+    each: Mapping[str, Recovery],
+    *,
+    private: bool,
 ) -> Section:
-    """Every finding, of all and of each, and the search."""
-    blocks: list[Block] = []
-    told = [capital(one) for one in found.findings]
-    if told and not private:
-        blocks.append(Items(told))
-    each = several.each.values()
-    columns = [
-        (capital(several.one), [*several.each]),
-        ("Status", [one.status.value for one in each]),
-        ("Feature gap", [short(one.certificate.feature_gap, digits=2) for one in each]),
-    ]
-    blocks.append(Table.of(f"Each {several.one}", columns))
-    for name, one in several.each.items():
-        said = [capital(finding) for finding in one.identification.findings]
-        if said and not private:
-            blocks.append(Details(f"What is said of {name}", [Items(said)]))
-    likely = np.asarray(found.history.columns.get("log_likelihood", ()), dtype=float)
-    if len(likely) > 2 and np.isfinite(likely).all():
-        title = "log-likelihood, less that at the end"
-        blocks.append(Gallery([history_picture(title, likely - likely[-1])]))
+    """Every finding, of all and of each, and the numbers that the status of each rests on."""
+    states = Table.of(
+        f"Each {kind}",
+        [(capital(kind), [*each]), ("Status", [one.status.value for one in each.values()])],
+    )
+    blocks: list[Block] = [states, guarantee_table(each)]
+    if not private:
+        told = [capital(one) for one in found.findings]
+        blocks = [*([Items(told)] if told else []), *blocks]
+        for name, one in each.items():
+            if said := [capital(finding) for finding in one.identification.findings]:
+                blocks.append(Details(f"What is said of {name}", [Items(said)]))
     return Section("Guarantees and findings", blocks, f"Status: {found.status.value}.")

@@ -410,10 +410,10 @@ def number_in(cell: Cell) -> float | None:
     )
 
 
-def words(cell: Cell) -> str:
+def cell_text(cell: Cell) -> str:
     """A cell as text: a number, and its interval where it has one.
 
-    >>> words(Bar(0.5, (0.0, 1.0), low=0.25, high=float("inf"))), words(None)
+    >>> cell_text(Bar(0.5, (0.0, 1.0), low=0.25, high=float("inf"))), cell_text(None)
     ('0.5 (0.25 or more)', '–')
     """
     if isinstance(cell, str):
@@ -422,6 +422,18 @@ def words(cell: Cell) -> str:
     if isinstance(cell, Spread) or (isinstance(cell, Bar) and cell.has_interval):
         return f"{number} ({cell.range()})"
     return number
+
+
+def as_words(name: str) -> str:
+    """A name of a program as words."""
+    return str(name).replace("_", " ")
+
+
+def cell(value: object) -> Cell:
+    """A value as it stands in a table."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, int | float | str | None) else str(value)
 
 
 def by_state(table: np.ndarray, policy: np.ndarray) -> np.ndarray:

@@ -12,7 +12,6 @@ document.addEventListener("DOMContentLoaded", () => {
 
     const chosen = (selector) => {
       if (selector.tagName === "FIELDSET") return selector.querySelector("input:checked").value;
-      if (selector.type === "range") return selector.dataset.values.split(" ")[selector.value];
       return selector.value;
     };
     const update = () => {
@@ -26,14 +25,7 @@ document.addEventListener("DOMContentLoaded", () => {
       nothing.hidden = found;
     };
     for (const selector of selectors) {
-      selector.addEventListener("input", () => {
-        if (selector.type === "range") {
-          const label = selector.dataset.labels.split("\n")[selector.value];
-          selector.parentElement.querySelector("output").textContent = label;
-          selector.setAttribute("aria-valuetext", label);
-        }
-        update();
-      });
+      selector.addEventListener("input", update);
     }
     // A browser may keep what was chosen before a reload.
     update();
