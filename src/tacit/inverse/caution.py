@@ -21,7 +21,7 @@ from tacit.forward.solution import Solution
 from tacit.forward.solve import solve
 from tacit.inverse.doubts import Doubt, Ellipsoid, Polytope, box_corners
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.optimal.gauge import Answers
+from tacit.inverse.optimal.answers import Answers
 from tacit.inverse.parameters import CONFIDENCE
 from tacit.model.objective import Objective
 
@@ -303,7 +303,7 @@ def _doubt(
     answer, asked = recovery.identification.answer, None
     # An explanation without the constraint says nothing about its weights.
     if isinstance(answer, Answers) and recovery.identification.multiplier_intervals[k, 0] > 0:
-        asked = answer.questions
+        asked = answer
     within = np.isfinite(ends).all() and recovery.identification.multiplier_intervals[k, 0] > 0
     if known and (asked is not None or (within and not told)):
         corners = box_corners(ends.clip(0.0, 1.0)) if size > 1 else np.eye(1)
@@ -331,7 +331,7 @@ def _doubt(
         means=means,
         margins=margins,
         units=units,
-        questions=asked,
+        answers=asked,
         block=k + 1,
     )
     return found, findings

@@ -12,7 +12,7 @@ from itertools import product
 
 import numpy as np
 
-from tacit.inverse.optimal.questions import Questions
+from tacit.inverse.optimal.answers import Answers
 
 # Most features of a constraint for which all corners of a box are listed; beyond, its lower ends
 # alone make a simplex, with one corner a feature.
@@ -66,7 +66,7 @@ class Polytope:
         means: [D_k] what the demonstrator spends of each feature.
         margins: [D_k] how much less that may truly be.
         units: [D_k] the most of each feature that one step has.
-        questions: answer questions about the set of weights itself; None where there is no other
+        answers: answer questions about the set of weights itself; None where there is no other
             than the corners.
         block: number of the constraint in these.
     """
@@ -76,7 +76,7 @@ class Polytope:
     means: np.ndarray
     margins: np.ndarray
     units: np.ndarray
-    questions: Questions | None
+    answers: Answers | None
     block: int
 
     def centre(self) -> np.ndarray:
@@ -95,7 +95,7 @@ class Polytope:
         Half of a doubt without an estimate allows one step more than all of it, a third two.
         """
         least = self.means - self.margins
-        vertices = self.vertices if self.questions is None else self._explanations(spent - least)
+        vertices = self.vertices if self.answers is None else self._explanations(spent - least)
         at = np.argmax(vertices @ (spent - least))
         row = np.append(vertices[at], vertices[at] @ least)
         if np.isfinite(self.point).all():
@@ -105,12 +105,12 @@ class Polytope:
 
     def _explanations(self, direction: np.ndarray) -> np.ndarray:
         """[C, D_k] weights of the explanations met, the one furthest along `direction` included."""
-        assert self.questions is not None
-        columns = self.questions.columns
+        assert self.answers is not None
+        columns = self.answers.columns
         asked = [np.zeros(size) for size in columns.sizes]
         asked[self.block] = direction
-        self.questions.most(columns.asks(tuple(asked)), columns.norm(self.block))
-        found = [columns.weights(amounts)[self.block] for amounts in self.questions.corners]
+        self.answers.most(columns.asks(tuple(asked)), columns.norm(self.block))
+        found = [columns.weights(amounts)[self.block] for amounts in self.answers.corners]
         kept = [weights / weights.sum() for weights in found if weights.sum() > 1e-7]
         silent = np.eye(len(direction))[columns.inert[self.block]]
         return np.concatenate([np.reshape(kept, (-1, len(direction))), silent])

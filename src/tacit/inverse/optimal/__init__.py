@@ -177,12 +177,12 @@ class Cone:
         free: [V] states whose values are variables: the frontier, or all.
         rest: [R] states whose values follow from an optimal policy there.
         forms: [S, n] values as linear forms; 0 for the rest. Sparse if all values are variables.
-        equalities: [E, n] rows that are 0 on every explanation: second actions seen in a state, or
-            all that were seen.
         ceilings: [F, n] rows that are <= 0: values of the frontier against their bound.
         stopped: the model in which visited and frontier states are never left, or where some
             actions are not there, end an episode; None if R = 0.
         moves: [S * A, S] sparse transitions.
+        equalities: [E, n] rows that are 0 on every explanation: second actions seen in a state, or
+            all that were seen.
     """
 
     mdp: MDP
@@ -194,10 +194,10 @@ class Cone:
     free: np.ndarray
     rest: np.ndarray
     forms: Matrix
-    equalities: Matrix
     ceilings: Matrix
     stopped: MDP | None
     moves: Matrix
+    equalities: Matrix = None
 
     @property
     def width(self) -> int:
@@ -222,10 +222,9 @@ class Cone:
         return len(self.free) == self.mdp.states
 
 
-def cone(mdp: MDP, tables: np.ndarray, counts: np.ndarray) -> Cone:
-    """The `Cone` of these columns [C, S, A], for demonstrations with these `counts` [S, A]."""
-    counts = shown_counts(mdp, counts)
-    observed = counts > 0
+def cone(mdp: MDP, tables: np.ndarray, observed: np.ndarray) -> Cone:
+    """The `Cone` of these columns [C, S, A], for demonstrations of the pairs `observed` [S, A]."""
+    observed = shown_counts(mdp, observed) > 0
     visited = np.asarray(observed.any(axis=1))
     moves = mdp.sparse()
     entered = (observed.ravel().astype(float) @ moves) > 0
@@ -235,15 +234,22 @@ def cone(mdp: MDP, tables: np.ndarray, counts: np.ndarray) -> Cone:
         free, rest = np.arange(mdp.states), rest[:0]
         forms, second = _own_values(len(tables), mdp.states), observed
     else:
-        chosen = counts.argmax(axis=1)
+        chosen = observed.argmax(axis=1)
         free, second = frontier, observed.copy()
         second[np.arange(mdp.states), chosen] = False
         forms = _forms(mdp, tables, moves, chosen, np.flatnonzero(visited), frontier)
-    states = {"visited": visited, "frontier": frontier, "free": free, "rest": rest}
-    limits = {"equalities": None, "ceilings": _ceilings(mdp, tables, forms, frontier)}
-    stopped = _stopped(mdp, rest) if len(rest) else None
     found = Cone(
-        mdp, tables, observed, forms=forms, stopped=stopped, moves=moves, **states, **limits
+        mdp,
+        tables,
+        observed,
+        visited=visited,
+        frontier=frontier,
+        free=free,
+        rest=rest,
+        forms=forms,
+        ceilings=_ceilings(mdp, tables, forms, frontier),
+        stopped=_stopped(mdp, rest) if len(rest) else None,
+        moves=moves,
     )
     return replace(found, equalities=rows(found, forms, *np.nonzero(second)))
 

@@ -8,7 +8,10 @@ parts of its behaviour only enlarge the set: the truth is in it for certain.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -19,20 +22,20 @@ from tacit.engine.progress import once
 from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.solution import Status
+from tacit.inference.gauge import Gauge
 from tacit.inference.goodness import STEPS, Part, Worst
 from tacit.inverse.assembly import Estimate, recovery
 from tacit.inverse.diagnostics import Goodness, Identification
-from tacit.inverse.expectations import Spending, check_task, expectations_from_start
-from tacit.inverse.findings import Finding, Kind, feature_findings, listed
-from tacit.inverse.optimal import Columns, columns_of, cone, shortfall
-from tacit.inverse.optimal.gauge import (
-    Answers,
-    Evidence,
-    Parts,
-    calibrated_parts,
-    expectation_ranges,
-    objective_of,
+from tacit.inverse.expectations import (
+    Expectations,
+    Spending,
+    check_task,
+    expectations_from_start,
 )
+from tacit.inverse.findings import Finding, Kind, feature_findings, listed
+from tacit.inverse.optimal import Columns, columns_of, shortfall
+from tacit.inverse.optimal.answers import NOTHING, TRIVIAL, Answers, intervals
+from tacit.inverse.optimal.gauge import calibrate, expectation_ranges
 from tacit.inverse.optimal.points import (
     Nearest,
     Point,
@@ -43,7 +46,6 @@ from tacit.inverse.optimal.points import (
     set_findings,
     trusted_counts,
 )
-from tacit.inverse.optimal.questions import TRIVIAL, Questions, intervals
 from tacit.inverse.parameters import CONFIDENCE
 from tacit.inverse.recovery import Recovery, delivered
 from tacit.inverse.sets import Ends, unidentified
@@ -97,85 +99,107 @@ class Explanation:
         check_task(mdp, features, demonstrations)
         columns = columns_of(mdp, features, free_reward=self.free_reward)
         counts = trusted_counts(counts_of(mdp, demonstrations), self.errors)
-        found = cone(mdp, columns.tables, counts)
-        seen = expectations_from_start(mdp, features, demonstrations)
         evidence = Evidence(
-            mdp=mdp,
             features=features,
             demonstrations=demonstrations,
-            columns=columns,
-            cone=found,
-            seen=seen,
-            estimator=repr(self) if self.errors else repr(self).replace(", errors=0.0", ""),
+            answers=Answers(mdp, columns, counts > 0, self.tolerance),
+            seen=expectations_from_start(mdp, features, demonstrations),
             counts=counts,
             errors=self.errors,
         )
-        questions = Questions(found, columns, self.tolerance)
-        estimate = _sought(evidence, questions) if len(columns.tables) else silent(evidence)
-        answer = recovery(evidence.estimator, mdp, features, demonstrations, estimate)
-        return delivered(answer, throw)
+        estimate = _sought(evidence) if len(columns.tables) else silent(evidence)
+        estimator = repr(self) if self.errors else repr(self).replace(", errors=0.0", "")
+        return delivered(recovery(estimator, mdp, features, demonstrations, estimate), throw)
 
 
-def _sought(evidence: Evidence, questions: Questions) -> Estimate:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Evidence:
+    """What a recovery is made from.
+
+    Attributes:
+        features: what reward and costs may be made of.
+        demonstrations: what was seen.
+        answers: about all explanations.
+        seen: expectations of the trajectories seen from their start; None if there are none.
+        counts: [S, A] how often each action was seen, less those that errors may have taken.
+        errors: largest chance that a step is wrong.
+    """
+
+    features: Features
+    demonstrations: Observed
+    answers: Answers
+    seen: Expectations | None
+    counts: np.ndarray
+    errors: float
+
+    @property
+    def mdp(self) -> MDP:
+        """The model."""
+        return self.answers.mdp
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of the features."""
+        return self.answers.columns
+
+    @cached_property
+    def every_count(self) -> np.ndarray:
+        """[S, A] how often each action was seen, errors or not."""
+        return counts_of(self.mdp, self.demonstrations)
+
+
+def _sought(evidence: Evidence) -> Estimate:
     """The clearest explanation if there is any, else the nearest objective."""
-    mdp, columns, counts = evidence.mdp, evidence.columns, evidence.counts
-    inputs = (mdp.transitions, mdp.discount, columns.tables, counts)
+    mdp, answers, counts = evidence.mdp, evidence.answers, evidence.counts
+    inputs = (mdp.transitions, mdp.discount, evidence.columns.tables, counts)
     point, programs = once(
-        "explanation",
-        lambda: _clearest(questions),
-        inputs=(*inputs, questions.tolerance),
+        "explanation", lambda: _clearest(answers), inputs=(*inputs, answers.tolerance)
     )
     if point is not None:
-        return explained(evidence, questions, point, programs)
-    least = once("nearest", lambda: nearest(evidence.cone, counts), inputs=inputs)
-    return unexplained(evidence, least)
+        return explained(evidence, point, programs)
+    return unexplained(
+        evidence, once("nearest", lambda: nearest(answers.cone, counts), inputs=inputs)
+    )
 
 
-def _clearest(questions: Questions) -> tuple[Point | None, int]:
+def _clearest(answers: Answers) -> tuple[Point | None, int]:
     """The clearest explanation if there is any, and the programs solved to find it."""
-    point = best_point(questions) if questions.exists() else None
-    return point, questions.program.solved
+    point = best_point(answers) if answers.exists() else None
+    return point, answers.program.solved
 
 
-def explained(
-    evidence: Evidence, questions: Questions, point: Point, programs: int = 0
-) -> Estimate:
+def explained(evidence: Evidence, point: Point, programs: int = 0) -> Estimate:
     """The `Estimate` at a point of the set, found by so many programs, and the set's intervals."""
-    columns, mdp, cone = evidence.columns, evidence.mdp, evidence.cone
-    parts, moved = calibrated_parts(evidence, point.amounts, point.values)
+    # Asked afresh, so that the answer does not depend on what was asked before.
+    mdp, columns, answers = evidence.mdp, evidence.columns, evidence.answers.afresh()
     # What an expert that errs spends is not what it means to: only what it can is known.
     seen = None if evidence.errors else evidence.seen
-    ranges = expectation_ranges(mdp, evidence.features, cone.observed, seen)
-    found, more = intervals(questions, ranges)
-    wide = _widened(columns, found, ranges)
-    standard = standard_of(mdp, evidence.features)
+    ranges = expectation_ranges(mdp, evidence.features, answers.cone.observed, seen)
+    found, more = intervals(answers, ranges)
     cancels = float(np.abs(columns.table(point.amounts)).max()) <= TRIVIAL
-    # Asked afresh, so that the answer does not depend on what was asked before.
-    questions = replace(questions)
-    trivial = (cancels or point.margin == 0.0) and questions.only_trivial()
+    trivial = (cancels or point.margin == 0.0) and answers.only_trivial()
     findings = [
-        *_shared_findings(evidence),
         *set_findings(columns, found.reward, found.multipliers, trivial=trivial),
-        *point_findings(point, int(cone.visited.sum())),
-        *moved,
+        *point_findings(point, int(answers.cone.visited.sum())),
         *_errors_findings(evidence),
     ]
     ties = int(point.ties.sum())
     history = {"margin": [point.margin], "ties": [ties], "programs": [programs + more]}
-    estimate = _estimate(evidence, parts, findings, history, point.violation)
-    points = unidentified(parts.reward_weights, parts.cost_weights, active=parts.active)
+    estimate = _estimate(evidence, point, findings, history)
+    assert estimate.known is not None
+    standard = standard_of(mdp, evidence.features)
     if not standard.uniform:
         scaled = columns.in_units(standard.deviations)
         pairs = zip(ranges, standard.deviations[1:], strict=True)
         rows = [part / unit[:, None] for part, unit in pairs]
-        ends, _ = intervals(replace(questions, columns=scaled), rows)
-        standard = standard.knowing(_known(points, _widened(scaled, ends, rows)))
+        ends, _ = intervals(answers.afresh(scaled), rows)
+        standard = standard.knowing(_known(estimate.known, _widened(scaled, ends, rows)))
     known = replace(
-        _known(points, wide),
-        answer=Answers.of(questions),
+        _known(estimate.known, _widened(columns, found, ranges)),
+        answer=answers,
         confidence=CONFIDENCE if evidence.errors else 1.0,
     )
-    counts = counts_of(mdp, evidence.demonstrations)
+    counts = evidence.every_count
     missed = np.zeros(counts.shape)
     if evidence.errors:
         short = shortfall(mdp, columns.table(point.amounts), point.values)
@@ -207,29 +231,28 @@ def _known(known: Identification, ends: Ends) -> Identification:
 
 def unexplained(evidence: Evidence, found: Nearest) -> Estimate:
     """The `Estimate` of an expert that errs: the nearest objective, no intervals."""
-    parts, moved = calibrated_parts(evidence, found.amounts, found.values)
-    counts = counts_of(evidence.mdp, evidence.demonstrations)
-    visits = counts.sum(axis=1)
+    counts = evidence.every_count
+    visits, lost = counts.sum(axis=1), counts * found.slack
     size = np.abs(evidence.columns.weights(found.amounts)[0]).sum() or 1.0
     by_state = np.full(len(visits), np.nan)
     seen = visits > 0
-    by_state[seen] = (counts * found.slack).sum(axis=1)[seen] / visits[seen] / size
+    by_state[seen] = lost.sum(axis=1)[seen] / visits[seen] / size
     wrong = float(counts[found.slack > WRONG].sum() / counts.sum())
     gain = float(evidence.mdp.initial @ found.values)
     forgone = np.nan
     if evidence.seen is not None and gain > 0:
         forgone = float((evidence.seen.visitation * found.slack).sum() / gain)
-    misfit = misfit_findings(by_state, wrong, forgone)
-    goodness = _goodness(counts, found.slack, wrong, forgone)
-    lost = counts * found.slack
     state, action = (int(n) for n in np.unravel_index(lost.argmax(), lost.shape))
     taken = float(counts[state, action] / visits[state])
     worst = Worst(state=state, action=action, observed=taken, expected=0.0)
     # Where rounding alone forbids an explanation no step can be named.
-    goodness = replace(goodness, adequate=False, worst=worst if wrong > 0 else None)
-    findings = [*misfit, *_shared_findings(evidence), *moved]
+    goodness = replace(
+        _goodness(counts, found.slack, wrong, forgone),
+        adequate=False,
+        worst=worst if wrong > 0 else None,
+    )
     history = {"slack_by_state": by_state[None], "wrong": [wrong], "forgone": [forgone]}
-    estimate = _estimate(evidence, parts, findings, history, found.violation)
+    estimate = _estimate(evidence, found, misfit_findings(by_state, wrong, forgone), history)
     return replace(estimate, unexplained=True, goodness=goodness)
 
 
@@ -238,15 +261,15 @@ def explainable(mdp: MDP, features: Features, demonstrations: Observed) -> bool:
     columns = columns_of(mdp, features)
     if len(columns.tables) == 0:
         return True
-    found = cone(mdp, columns.tables, counts_of(mdp, demonstrations))
-    return Questions(found, columns, Explanation.tolerance).exists()
+    observed = counts_of(mdp, demonstrations) > 0
+    return Answers(mdp, columns, observed, Explanation.tolerance).exists()
 
 
 def _errors_findings(evidence: Evidence) -> list[Finding]:
     """What was not held against an explanation, where errors are allowed for."""
     if not evidence.errors:
         return []
-    counts = counts_of(evidence.mdp, evidence.demonstrations)
+    counts = evidence.every_count
     loose = (counts > 0) & (evidence.counts == 0)
     said = (
         f"Each step is taken to be wrong with a chance of at most {evidence.errors:.1%}, "
@@ -273,27 +296,50 @@ def _goodness(counts: np.ndarray, slack: np.ndarray, share: float, weight: float
 
 def silent(evidence: Evidence) -> Estimate:
     """The `Estimate` where no policy influences any feature: nothing is known."""
-    parts, _ = calibrated_parts(evidence, np.zeros(0), np.zeros(evidence.mdp.states))
-    return _estimate(evidence, parts, _shared_findings(evidence), {"programs": [0]}, 0.0)
-
-
-def _shared_findings(evidence: Evidence) -> list[Finding]:
-    return [
-        *feature_findings(evidence.features, evidence.mdp),
-        *map_findings(evidence.columns, evidence.features),
-    ]
+    nothing = np.zeros(evidence.counts.shape)
+    least = Nearest(np.zeros(0), nothing[:, 0], nothing, 0.0)
+    return _estimate(evidence, least, [], {"programs": [0]})
 
 
 def _estimate(
     evidence: Evidence,
-    parts: Parts,
-    findings: list[Finding],
+    found: Point | Nearest,
+    findings: Iterable[Finding],
     history: dict[str, npt.ArrayLike],
-    violation: float,
 ) -> Estimate:
-    """The `Estimate` of these parts, without intervals."""
-    objective = objective_of(evidence, parts.reward_weights, parts.cost_weights, parts.budgets)
-    solution = ColumnGeneration().solve(evidence.mdp, objective, throw=False)
+    """The `Estimate` of these amounts in the gauge, without intervals; budgets are calibrated."""
+    mdp, features, columns = evidence.mdp, evidence.features, evidence.columns
+    sums = [found.amounts[columns.block == b].sum() for b in range(len(columns.sizes))]
+    parts = zip(columns.weights(found.amounts), sums, strict=True)
+    x = np.concatenate([part * (total > NOTHING) for part, total in parts])
+    edges = np.cumsum([0, *columns.sizes]).tolist()
+    blocks = tuple(slice(*pair) for pair in pairwise(edges))
+    gauge = Gauge(x, np.ones(len(x)), blocks, spent=np.zeros(len(x)))
+    active, costs = gauge.multipliers > 0, list(gauge.cost_weights)
+    needed = np.isfinite(gauge.reward_weights).all()
+    weights = np.nan_to_num(gauge.reward_weights), [np.nan_to_num(w) for w in costs]
+    budgets, more = np.full(len(active), np.inf), []
+    if active.any():
+        tables = features.objective(*weights, budgets).tables(mdp)[1][active]
+        wanted = np.full(len(tables), np.nan)
+        if evidence.seen is not None and not evidence.errors:
+            wanted = np.array([costs[k] @ evidence.seen.costs[k] for k in np.flatnonzero(active)])
+        gains = columns.table(found.amounts) + mdp.discount * mdp.expected_next(found.values)
+        greedy = np.where(mdp.choices, gains, -np.inf).argmax(axis=1)
+        budgets[active], moved = calibrate(mdp, tables, wanted, evidence.counts, greedy)
+        more += [
+            Finding(
+                f"The budget {f'of constraint {k} ' if len(active) > 1 else ''}was moved from "
+                f"{old:.6g} to {budgets[k]:.6g}: policies that use only demonstrated actions "
+                "cannot spend the former.",
+                Kind.UNATTAINABLE,
+                constraint=k,
+                number=old,
+            )
+            for k, old in zip(np.flatnonzero(active)[moved].tolist(), wanted[moved], strict=True)
+        ]
+    objective = features.objective(*weights, budgets)
+    solution = ColumnGeneration().solve(mdp, objective, throw=False)
     endless = solution.status is Status.UNBOUNDED
     if endless:
         said = (
@@ -301,20 +347,25 @@ def _estimate(
             "begins to pay, and no policy is the best. A step cost among the features, or a "
             "discount below 1, would mend it."
         )
-        findings = [*findings, Finding(said, Kind.NOT_CONVERGED)]
+        more.append(Finding(said, Kind.NOT_CONVERGED))
     return Estimate(
         objective=objective,
         solution=solution,
-        reward_weights=parts.reward_weights,
-        cost_weights=parts.cost_weights,
-        multipliers=parts.multipliers,
-        converged=violation <= BROKEN and not endless,
-        findings=findings,
+        reward_weights=gauge.reward_weights,
+        cost_weights=costs,
+        multipliers=np.where(active & ~needed, np.inf, gauge.multipliers),
+        converged=found.violation <= BROKEN and not endless,
+        findings=[
+            *feature_findings(features, mdp),
+            *map_findings(columns, features),
+            *findings,
+            *more,
+        ],
         history=history,
-        certificate={"objective_gap": violation},
+        certificate={"objective_gap": found.violation},
         seen=evidence.seen,
-        known=unidentified(parts.reward_weights, parts.cost_weights, active=parts.active),
-        spending=Spending.of_data(evidence.features, evidence.seen),
+        known=unidentified(gauge.reward_weights, costs, active=active),
+        spending=Spending.of_data(features, evidence.seen),
     )
 
 

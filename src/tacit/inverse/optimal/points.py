@@ -27,8 +27,8 @@ from tacit.inverse.optimal import (
     slack,
     values,
 )
+from tacit.inverse.optimal.answers import NOTHING, Answers
 from tacit.inverse.optimal.program import Program, least, total
-from tacit.inverse.optimal.questions import NOTHING, Questions
 from tacit.inverse.parameters import CONFIDENCE
 from tacit.model.ends import led_to_an_end
 from tacit.model.mdp import outside_policy
@@ -70,19 +70,19 @@ class Point:
     departure: float
 
 
-def best_point(questions: Questions) -> Point:
+def best_point(answers: Answers) -> Point:
     """The `Point` of largest margin."""
-    cone = questions.cone
-    ties, inner = forced_ties(questions)
+    cone = answers.cone
+    ties, inner = forced_ties(answers)
     strict = cone.visited[:, None] & cone.mdp.available & ~cone.observed & ~ties
     x, margin = inner, 0.0
     if strict.any():
-        program = Program(cone, strict=strict, tolerance=questions.tolerance)
+        program = Program(cone, strict=strict, tolerance=answers.tolerance)
         program.bound_extra(0.0, 4.0 * np.abs(cone.tables).max() / program.share)
         corner = program.maximise(np.zeros(cone.size), 1.0)
-        if corner[-1] > questions.tolerance:
+        if corner[-1] > answers.tolerance:
             x, margin = _settled(program, corner)
-    x, share = _with_reward(questions, x)
+    x, share = _with_reward(answers, x)
     short, best = slack(cone, x, values(cone, x, None)[0]), _best(cone, x).values[0]
     seen = float(np.abs(short[cone.observed]).max(initial=0.0))
     return Point(
@@ -95,9 +95,9 @@ def best_point(questions: Questions) -> Point:
     )
 
 
-def forced_ties(questions: Questions) -> tuple[np.ndarray, np.ndarray]:
+def forced_ties(answers: Answers) -> tuple[np.ndarray, np.ndarray]:
     """[S, A] the pairs that tie in every explanation, and [n] one in which only these do."""
-    cone, program = questions.cone, questions.program
+    cone, program = answers.cone, answers.program
     undecided = cone.visited[:, None] & cone.mdp.available & ~cone.observed
     points = []
     for _ in range(ROUNDS):
@@ -156,13 +156,13 @@ def _best(cone: Cone, amounts: np.ndarray) -> Column:
         return best_column(cone.mdp, (table - TIE * cone.mdp.available)[None], np.ones(1))
 
 
-def _with_reward(questions: Questions, x: np.ndarray) -> tuple[np.ndarray, float]:
+def _with_reward(answers: Answers, x: np.ndarray) -> tuple[np.ndarray, float]:
     """[n] the point, mixed with one that has a reward if it has none; and its share of the mix."""
-    columns, width = questions.columns, questions.cone.width
+    columns, width = answers.columns, answers.cone.width
     if np.abs(columns.weights(x[:width] * np.abs(1.0 / columns.units))[0]).sum() > NOTHING:
         return x, 1.0
     for asked in columns.reward_probes():
-        other = questions.program.maximise(np.r_[asked, np.zeros(len(x) - width)])[:-1]
+        other = answers.program.maximise(np.r_[asked, np.zeros(len(x) - width)])[:-1]
         if asked @ other[:width] > NOTHING:
             return 0.5 * (x + other), 0.5
     return x, 1.0

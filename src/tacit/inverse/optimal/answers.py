@@ -9,7 +9,7 @@ program over the SAME polytope (amounts that sum to one), so each starts from th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import product
 from typing import NamedTuple
@@ -19,9 +19,10 @@ import numpy.typing as npt
 
 from tacit.engine.progress import pursue
 from tacit.errors import InvalidModel
-from tacit.inverse.optimal import Columns, Cone
+from tacit.inverse.optimal import Columns, Cone, cone
 from tacit.inverse.optimal.program import Program
 from tacit.inverse.sets import Ends
+from tacit.model.mdp import MDP
 from tacit.model.transitions import numbers
 
 # Amounts are of order one at a corner, or zero: less than this is what broken inequalities allow.
@@ -46,19 +47,29 @@ SIGNS = 6
 
 
 @dataclass(frozen=True, eq=False)
-class Questions:
-    """Answers questions about all explanations in a cone of these columns.
+class Answers:
+    """Answers to questions about all explanations, in a form that a file can keep.
 
-    An inequality may be broken by the tolerance, amounts summing to one.
+    Attributes:
+        mdp: the model.
+        columns: what explanations are made of.
+        observed: [S, A] bool, the pairs that were demonstrated.
+        tolerance: by how much an inequality may be broken, amounts summing to one.
     """
 
-    cone: Cone
+    mdp: MDP
     columns: Columns
+    observed: np.ndarray
     tolerance: float
 
     @cached_property
+    def cone(self) -> Cone:
+        """The set of explanations."""
+        return cone(self.mdp, self.columns.tables, self.observed)
+
+    @cached_property
     def program(self) -> Program:
-        """The linear program, kept between questions."""
+        """The linear program, kept between answers."""
         return Program(self.cone, tolerance=self.tolerance)
 
     @cached_property
@@ -66,9 +77,18 @@ class Questions:
         """[C] amounts of every corner met so far: where the next question may start."""
         return []
 
+    def afresh(self, columns: Columns | None = None) -> Answers:
+        """The same with nothing asked yet: an answer must not depend on what was asked before.
+
+        Or about the same columns in other units.
+        """
+        other = replace(self, columns=columns or self.columns)
+        vars(other)["cone"] = self.cone
+        return other
+
     def __getstate__(self) -> dict[str, object]:
         # A program of HiGHS cannot be copied or sent; it is built again when asked.
-        return {"cone": self.cone, "columns": self.columns, "tolerance": self.tolerance}
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     def __call__(
         self, reward_direction: npt.ArrayLike, cost_directions: Iterable[npt.ArrayLike] = ()
@@ -252,18 +272,18 @@ class Number(NamedTuple):
     norm: np.ndarray
 
 
-def intervals(questions: Questions, ranges: list[np.ndarray]) -> tuple[Ends, int]:
+def intervals(answers: Answers, ranges: list[np.ndarray]) -> tuple[Ends, int]:
     """The `Ends` of all numbers, and the linear programs solved for them.
 
     An inert feature could have any weight; the others are given as if it had none: `Ends.beside`
     widens them. The budgets need `ranges`, one [D_k, 2] per constraint: of expectations of its
     features.
     """
-    columns = questions.columns
-    listed = _weights(questions)
+    columns = answers.columns
+    listed = _weights(answers)
     for k in range(columns.constraints):
-        listed += _of_constraint(questions, k, ranges)
-    found = _answered(questions, listed)
+        listed += _of_constraint(answers, k, ranges)
+    found = _answered(answers, listed)
     ends = iter(found.ends)
     maps = []
     for block, silent in enumerate(columns.inert):
@@ -284,12 +304,12 @@ def intervals(questions: Questions, ranges: list[np.ndarray]) -> tuple[Ends, int
     return Ends(maps[0], maps[1:], multipliers, budgets), found.programs
 
 
-def _answered(questions: Questions, listed: list[Number]) -> Asked:
+def _answered(answers: Answers, listed: list[Number]) -> Asked:
     """The ends of all numbers, a group at a time."""
 
     def further(asked: Asked, until: int | None) -> Asked:
         while asked.groups * GROUP < len(listed) and (until is None or asked.groups < until):
-            own = replace(questions)  # with a program of its own
+            own = answers.afresh()
             ends = asked.ends.copy()
             first = asked.groups * GROUP
             for i, number in enumerate(listed[first : first + GROUP], start=first):
@@ -298,47 +318,53 @@ def _answered(questions: Questions, listed: list[Number]) -> Asked:
             asked = Asked(asked.groups + 1, ends, asked.programs + own.program.solved)
         return asked
 
-    cone, count = questions.cone, len(listed)
+    mdp, count = answers.mdp, len(listed)
     return pursue(
         "intervals",
         Asked(0, np.full((count, 2), np.nan), 0),
         further,
         step=lambda asked: asked.groups,
         numbers=lambda asked: {"of": float(-(-count // GROUP))},
-        inputs=(cone.mdp.transitions, cone.tables, cone.observed, questions.tolerance, listed),
+        inputs=(
+            mdp.transitions,
+            answers.columns.tables,
+            answers.observed,
+            answers.tolerance,
+            listed,
+        ),
     )
 
 
-def _most(questions: Questions, asks: np.ndarray, norm: np.ndarray) -> float:
+def _most(answers: Answers, asks: np.ndarray, norm: np.ndarray) -> float:
     """The largest asks . amounts over norm . amounts, where some of `asks` [C] may be infinite."""
     endless = np.isposinf(asks)
     if endless.any():
-        if questions.most(endless.astype(float), norm) > NOTHING:
+        if answers.most(endless.astype(float), norm) > NOTHING:
             return np.inf
         asks = np.where(endless, 0.0, asks)
-    return questions.most(asks, norm)
+    return answers.most(asks, norm)
 
 
-def _weights(questions: Questions) -> list[Number]:
+def _weights(answers: Answers) -> list[Number]:
     """Every weight of every map that is not inert."""
-    columns, listed = questions.columns, []
+    columns, listed = answers.columns, []
     for block, silent in enumerate(columns.inert):
         norm = columns.norm(block)
         for j in np.flatnonzero(~silent):
-            asks = _asks(questions, block, np.eye(len(silent))[j])
+            asks = _asks(answers, block, np.eye(len(silent))[j])
             listed.append(Number(asks, asks, norm))
     return listed
 
 
-def _of_constraint(questions: Questions, k: int, ranges: list[np.ndarray]) -> list[Number]:
+def _of_constraint(answers: Answers, k: int, ranges: list[np.ndarray]) -> list[Number]:
     """The budget and the multiplier of a constraint."""
-    own = questions.columns.norm(k + 1)
-    low, high = (_asks(questions, k + 1, ranges[k][:, end]) for end in (0, 1))
-    return [Number(low, high, own), Number(own, own, questions.columns.norm(0))]
+    own = answers.columns.norm(k + 1)
+    low, high = (_asks(answers, k + 1, ranges[k][:, end]) for end in (0, 1))
+    return [Number(low, high, own), Number(own, own, answers.columns.norm(0))]
 
 
-def _asks(questions: Questions, block: int, direction: np.ndarray) -> np.ndarray:
+def _asks(answers: Answers, block: int, direction: np.ndarray) -> np.ndarray:
     """[C] the question `direction` . weights of one map."""
-    zero = [np.zeros(size) for size in questions.columns.sizes]
+    zero = [np.zeros(size) for size in answers.columns.sizes]
     zero[block] = direction
-    return questions.columns.asks(tuple(zero))
+    return answers.columns.asks(tuple(zero))
