@@ -202,7 +202,7 @@ def test_groups_are_recovered_apart_and_compared_on_a_page(problem, tmp_path, ca
     assert main(["compare", str(out / "ann"), str(out / "bob"), "--json"]) == 0
     pair = json.loads(capsys.readouterr().out)
     assert len(pair["differences"]) == 3
-    assert {"name", "first", "second", "differs"} <= pair["numbers"][0].keys()
+    assert pair["numbers"].keys() == {"ann", "bob"}
 
 
 @pytest.mark.parametrize(
@@ -299,8 +299,3 @@ def test_what_no_shared_fit_knows_is_refused_before_any_fit(named, tmp_path, cap
         assert main([*named, "--share", "costs", *words]) == 2
         assert "--share" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / "joint").symlink_to(tmp_path / "elsewhere")
-    assert main([*named, "--share", "costs"]) == 2
-    assert "it is a link" in capsys.readouterr().err

@@ -138,9 +138,9 @@ def test_from_a_csv_to_an_honest_answer(dynamics, tmp_path, monkeypatch, capsys)
     # The weights as documented for machines: a run compared with itself lists every number.
     numbers = json.loads(said("compare", "a run", "a run", "--json"))
     weights = {
-        entry["name"].removeprefix("cost 0: "): entry["first"][0]
-        for entry in numbers["numbers"]
-        if entry["name"].startswith("cost 0: ")
+        name.removeprefix("cost 0: "): number[0]
+        for name, number in numbers["numbers"]["a run"].items()
+        if name.startswith("cost 0: ")
     }
     assert set(sorted(weights, key=weights.__getitem__)[-2:]) == FORBIDDEN
     assert sum(weights[name] for name in FORBIDDEN) > 0.5

@@ -9,8 +9,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, field, make_dataclass
 from types import UnionType
 from typing import Annotated, ClassVar, Literal, Protocol, Union, get_args, get_origin
@@ -108,14 +107,12 @@ def main(
 ) -> int:
     """The exit code: 0 done, 1 our bug, 2 bad input, 3 not solved, 4 files, 130 / 143 stopped."""
     if arguments is not None:
-        with _open_streams():
-            return _run(list(arguments), commands)
+        return _run(list(arguments), commands)
     keep_compiled_code()  # a process of our own
-    with _open_streams():
-        code = _run(sys.argv[1:], commands)
-        if code in CODES.values():
-            _end_now(code)
-        return code
+    code = _run(sys.argv[1:], commands)
+    if code in CODES.values():
+        _end_now(code)
+    return code
 
 
 def _run(words: list[str], commands: Mapping[str, type[Command]] | None) -> int:
@@ -318,21 +315,6 @@ def _verdict(error: BaseException) -> tuple[int, str]:
         case Terminated():
             return TERMINATED, "terminated"
     return OUR_BUG, f"a bug in tacit, {type(error).__name__}: {said} (--debug shows where)"
-
-
-@contextmanager
-def _open_streams() -> Iterator[None]:
-    """Inside, there are streams to write to: a closed one (`>&-`, some services) swallows all."""
-    before = sys.stdout, sys.stderr
-    if None not in before:
-        yield
-        return
-    with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        sys.stdout, sys.stderr = (nowhere if stream is None else stream for stream in before)
-        try:
-            yield
-        finally:
-            sys.stdout, sys.stderr = before
 
 
 def _end_now(code: int) -> None:

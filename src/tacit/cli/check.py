@@ -42,14 +42,14 @@ class Check:
             return Answer((), {"problem": self.problem, "ok": False, "errors": found}, 2, found)
         from tacit.folders.check import (
             check_problem,
-            estimate,
+            choice,
             impossible_moves,
             impossible_sentence,
         )
         from tacit.folders.reading import availability
 
         notes = (*problem.notes, *availability(problem.mdp, problem.layout, self.problem))
-        warnings, cost, seen = check_problem(problem), estimate(problem), problem.demonstrations
+        warnings, picked, seen = check_problem(problem), choice(problem), problem.demonstrations
         moves = [] if seen is None else impossible_moves(problem.mdp, seen, problem.layout)
         said = "" if self.allow_impossible else impossible_sentence(problem)
         refused = [f"{self.problem}: {said}"] if said else []
@@ -71,14 +71,9 @@ class Check:
             title = "observed moves of probability 0, the most frequent first"
             heads = [head.replace("_", " ") for head in heads]
             parts.append(Table(heads, [list(move) for move in moves[:LISTED]], title))
-        if cost is not None:
-            data["estimate"] = {
-                "estimator": cost.estimator,
-                "reason": cost.reason,
-                "seconds": cost.seconds,
-                "memory_bytes": cost.memory,
-            }
-            parts.append(cost.sentence)
+        if picked is not None:
+            data["choice"] = picked
+            parts.append(picked)
         count = f"{len(warnings)} warning{'' if len(warnings) == 1 else 's'}"
         if refused:
             return Answer(parts, data, 2, refused)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from errno import ENOENT
 from pathlib import Path
@@ -78,7 +78,7 @@ def compare_runs(
     from tacit.folders.recoveries import load
     from tacit.folders.runs import Run
     from tacit.inverse.standardised import in_one_unit, shown
-    from tacit.many import differences
+    from tacit.many import differences, numbers_of
     from tacit.show.differences import agreements
     from tacit.show.summary import units_sentence
 
@@ -86,9 +86,11 @@ def compare_runs(
     by_number = {str(n): run.recovery for n, run in enumerate(runs)}
     alike = in_one_unit(by_number, raw_units=raw_units).values()
     runs = [replace(run, recovery=one) for run, one in zip(runs, alike, strict=True)]
-    pair = len(runs) == 2
-    answer = _against_run(runs, folders) if pair else _side_by_side(runs, folders)
-    each = {_short(folder, folders): run for folder, run in zip(folders, runs, strict=True)}
+    names = [_short(folder, folders) for folder in folders]
+    distances = _distances(runs, folders) if len(runs) == 2 else {}
+    numbers = [numbers_of(run.recovery) for run in runs]
+    answer = _side_by_side(numbers, names, distances, "behaviour, 0 for the same")
+    each = dict(zip(names, runs, strict=True))
     if len(each) < 2:  # the same run twice
         return answer
     recoveries = {name: run.recovery for name, run in each.items()}
@@ -158,19 +160,35 @@ def _short(folder: Path, folders: Sequence[Path]) -> str:
     return folder.name if alone and folder.name else str(folder)
 
 
-def _side_by_side(runs: Sequence[Run], folders: Sequence[Path]) -> Answer:
-    """Every number of several runs, a column each."""
-    from tacit.many import numbers_of
-
-    names = [_short(folder, folders) for folder in folders]
-    numbers = {name: numbers_of(run.recovery) for name, run in zip(names, runs, strict=True)}
-    rows = [[name, *map(str, row)] for name, row in _rows_of([*numbers.values()]).items()]
-    table = Table(["", *numbers], rows, HEADING)
-    data = {
-        run: {name: [n.value, n.low, n.high] for name, n in each.items()}
-        for run, each in numbers.items()
+def _side_by_side(
+    columns: Sequence[dict[str, Number]],
+    titles: Sequence[str],
+    distances: Mapping[str, float],
+    heading: str,
+) -> Answer:
+    """Every number, a column each; of two, which of them differ, and what the distances are."""
+    is_pair = len(columns) == 2
+    units = _other_units(*columns) if is_pair else {}
+    rows, apart = [], []
+    for name, row in _rows_of(columns).items():
+        differs = is_pair and row[0].is_apart(row[1]) and row[0].constraint not in units
+        rows.append([name, *map(str, row), "differs" if differs else ""])
+        apart += [name] if differs else []
+    parts: list[Part] = [Table(["", *titles, ""], rows, HEADING)]
+    numbers = {
+        title: {name: [one.value, one.low, one.high] for name, one in column.items()}
+        for title, column in zip(titles, columns, strict=True)
     }
-    return Answer([table], {"numbers": data})
+    if not is_pair:
+        return Answer(parts, {"numbers": numbers})
+    behaviour = [[name.replace("_", " "), float(one)] for name, one in distances.items()]
+    conclusion = (
+        f"{len(apart)} of {len(rows)} numbers differ: their intervals do not overlap."
+        if apart
+        else "No number is seen to differ: every pair of known intervals overlaps."
+    )
+    parts += [Table([heading, ""], behaviour), conclusion, *units.values()]
+    return Answer(parts, {"numbers": numbers, "differ": apart, **distances})
 
 
 def _rows_of(columns: Sequence[dict[str, Number]]) -> dict[str, list[Number]]:
@@ -200,12 +218,11 @@ def write_page(
     return [str(path) for path in files]
 
 
-def _against_run(runs: Sequence[Run], folders: Sequence[Path]) -> Answer:
-    """Every number of two runs beside each other, and how far apart their behaviour is."""
+def _distances(runs: Sequence[Run], folders: Sequence[Path]) -> dict[str, float]:
+    """How far apart the behaviour of two runs is."""
     import numpy as np
 
     from tacit.judge.behaviour import policy_distance
-    from tacit.many import numbers_of
     from tacit.show.quantities import NamedRecovery
 
     first, second = (NamedRecovery(run.recovery, run.layout) for run in runs)
@@ -219,12 +236,10 @@ def _against_run(runs: Sequence[Run], folders: Sequence[Path]) -> Answer:
     visits = [first.visits, second.visits[order]]
     both = visits[0].sum(axis=1) + visits[1].sum(axis=1)
     shares = [table / table.sum() for table in visits]
-    distances = {
+    return {
         "policy_distance": policy_distance(first.policy, second.policy[order], visits=both),
         "visitation_distance": float(0.5 * np.abs(shares[0] - shares[1]).sum()),
     }
-    numbers = [numbers_of(run.recovery) for run in runs]
-    return _pair(numbers, [*map(str, folders)], distances, "behaviour, 0 for the same")
 
 
 def _orders(
@@ -249,34 +264,6 @@ def _orders(
             )
         orders.append(np.array([place[name] for name in mine]))
     return orders
-
-
-def _pair(
-    columns: Sequence[dict[str, Number]],
-    titles: Sequence[str],
-    distances: dict[str, float],
-    heading: str,
-) -> Answer:
-    """Two columns of numbers, which of them differ, and what the distances are."""
-    units, rows, data = _other_units(*columns), [], []
-    for name, (first, second) in _rows_of(columns).items():
-        differs = first.is_apart(second) and first.constraint not in units
-        rows.append([name, str(first), str(second), "differs" if differs else ""])
-        ends = {
-            "first": [first.value, first.low, first.high],
-            "second": [second.value, second.low, second.high],
-        }
-        data.append({"name": name, **ends, "differs": differs})
-    table = Table(["", *titles, ""], rows, HEADING)
-    behaviour = [[name.replace("_", " "), float(one)] for name, one in distances.items()]
-    count = sum(entry["differs"] for entry in data)
-    conclusion = (
-        f"{count} of {len(data)} numbers differ: their intervals do not overlap."
-        if count
-        else "No number is seen to differ: every pair of known intervals overlaps."
-    )
-    parts = [table, Table([heading, ""], behaviour), conclusion, *units.values()]
-    return Answer(parts, {"numbers": data, **distances})
 
 
 def _other_units(first: dict[str, Number], second: dict[str, Number]) -> dict[int | None, str]:
@@ -339,7 +326,7 @@ def _against_truth(folders: Sequence[Path], problem: Problem, *, raw_units: bool
     to_show = shown(recovery, raw_units=raw_units)
     columns = [numbers_of(to_show), _true_numbers(problem, to_show)]
     titles = [str(folders[0]), f"truth of {folders[1]}"]
-    return _pair(columns, titles, judged.scalars(), "judged in the true world")
+    return _side_by_side(columns, titles, judged.scalars(), "judged in the true world")
 
 
 def _true_numbers(problem: Problem, to_show: Recovery) -> dict[str, Number]:

@@ -124,7 +124,8 @@ def _solve_trips(arguments: Solve, problem: Problem) -> Answer:
     import numpy as np
 
     from tacit.checks import reroute
-    from tacit.files.atomic import write_csv, write_folder
+    from tacit.files.atomic import write_folder
+    from tacit.files.tables import write_columns
     from tacit.folders.runs import Run
     from tacit.inference.numerics import largest_first
     from tacit.inverse.joint.traveller import TripsRecovery
@@ -147,12 +148,10 @@ def _solve_trips(arguments: Solve, problem: Problem) -> Answer:
     ):
         if ours != theirs:
             lacks = [repr(name) for name in ours if name not in theirs]
-            more = [repr(name) for name in theirs if name not in ours]
-            got = f"it lacks {', '.join(lacks[:4])}" if lacks else "their order is another one"
-            got = f"it has {', '.join(more[:4])} besides" if more and not lacks else got
+            got = f"; it lacks {', '.join(lacks[:4])}" if lacks else ""
             raise InvalidModel(
                 f"{arguments.problem} must have the {what} of {arguments.recovered}, in their "
-                f"order; {got}: keep all rows of features.csv, or list them under [names] in "
+                f"order{got}: keep all rows of features.csv, or list them under [names] in "
                 "problem.toml"
             )
     answer = reroute(found, mdp=problem.mdp, features=problem.features)
@@ -160,14 +159,17 @@ def _solve_trips(arguments: Solve, problem: Problem) -> Answer:
     order = largest_first(np.abs(change))
     used = np.maximum(answer.before, answer.flows).ravel() > 0
     pairs = [divmod(int(i), problem.mdp.actions) for i in order if used[i]]
-    heads = ["state", "action", "flow before", "flow after"]
-    flows = np.stack([answer.before, answer.flows], axis=2).astype(float).tolist()
-    rows = [[layout.state_name(s), layout.action_name(a), *flows[s][a]] for s, a in pairs]
-    parts: list[Part] = [Table(heads, rows[:MOST_FLOWS], "flows that change most")]
-    parts += list(answer.sentences)
+    columns = {
+        "state": [layout.state_name(s) for s, _ in pairs],
+        "action": [layout.action_name(a) for _, a in pairs],
+        "flow_before": [float(answer.before[pair]) for pair in pairs],
+        "flow_after": [float(answer.flows[pair]) for pair in pairs],
+    }
+    heads = [name.replace("_", " ") for name in columns]
+    rows = list(zip(*columns.values(), strict=True))[:MOST_FLOWS]
+    parts: list[Part] = [Table(heads, rows, "flows that change most"), *answer.sentences]
     if arguments.out is not None:
-        columns = [head.replace(" ", "_") for head in heads]
-        write_folder(arguments.out, lambda f: write_csv(f / "flows.csv", columns, rows))
+        write_folder(arguments.out, lambda folder: write_columns(folder / "flows.csv", columns))
         parts.append(f"written: {arguments.out}")
     data = {"flows": answer.flows, "before": answer.before}
     data |= {"worth": answer.worth, "lost": answer.lost}
@@ -243,19 +245,20 @@ def _data(problem: Problem, solution: Solution, curve: PriceCurve | None) -> dic
 
 
 def _write(folder: Path, problem: Problem, solution: Solution, curve: PriceCurve | None) -> None:
-    import numpy as np
-
     from tacit.files.arrays import write_arrays
-    from tacit.files.atomic import write_csv
+    from tacit.files.tables import write_columns
 
     arrays = ("policy", "visitation", "values", "multipliers", "spent")
     write_arrays(folder / "solution.npz", {name: getattr(solution, name) for name in arrays})
-    layout, actions = problem.layout, range(problem.mdp.actions)
-    chances = enumerate(solution.policy.tolist())
-    rows = ([layout.state_name(s), *row] for s, row in chances)
-    heads = ["state", *(layout.action_name(a) for a in actions)]
-    write_csv(folder / "policy.csv", heads, rows)
+    layout = problem.layout
+    policy = {"state": [layout.state_name(s) for s in range(problem.mdp.states)]}
+    policy |= {layout.action_name(a): one for a, one in enumerate(solution.policy.T)}
+    write_columns(folder / "policy.csv", policy)
     if curve is not None:
-        columns = np.stack([curve.budgets, curve.values, curve.multipliers, curve.spent], axis=1)
-        heads = ["budget", "value", "price", "spent"]
-        write_csv(folder / "price_curve.csv", heads, columns.astype(float).tolist())
+        columns = {
+            "budget": curve.budgets,
+            "value": curve.values,
+            "price": curve.multipliers,
+            "spent": curve.spent,
+        }
+        write_columns(folder / "price_curve.csv", columns)

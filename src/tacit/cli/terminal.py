@@ -1,6 +1,6 @@
 """The terminal: what a command hands back, how that is printed, progress, and signals.
 
-Drawn by rich on a terminal, plain text anywhere else, nothing with `--quiet`.
+Plain text, nothing with `--quiet`; progress is one living bar on a terminal, lines elsewhere.
 
 A signal raises, so that files are whole or not there, and is remembered: inside a callback of an
 engine an exception is dropped, and the next event raises it again.
@@ -26,7 +26,6 @@ from tacit.files.atomic import harmless
 
 if TYPE_CHECKING:
     from rich.progress import Progress
-    from rich.table import Table as RichTable
 
     from tacit.engine.progress import Callback, Event
     from tacit.folders.problem import Problem
@@ -105,19 +104,6 @@ class Table:
             ]
             lines.append(("  " + "  ".join(padded)).rstrip())
         return "\n".join(lines)
-
-    def __rich__(self) -> RichTable:
-        from rich.box import SIMPLE_HEAD
-        from rich.table import Table as RichTable
-        from rich.text import Text
-
-        table = RichTable(box=SIMPLE_HEAD, title=Text(harmless(self.title)) if self.title else None)
-        table.title_justify = "left"
-        for heading, to_right in zip(self.headings, self._numeric(), strict=True):
-            table.add_column(Text(harmless(heading)), justify="right" if to_right else "left")
-        for row in self.rows:
-            table.add_row(*(Text(_cell_text(cell)) for cell in row))
-        return table
 
     def _numeric(self) -> list[bool]:
         """Whether each column holds numbers only."""
@@ -278,14 +264,9 @@ class Terminal:
     machine: bool = False
 
     def tell(self, parts: Iterable[Part]) -> None:
-        """Prints what a command found, now: drawn on a terminal, plain text anywhere else."""
+        """Prints what a command found, now."""
         for part in () if self.quiet or self.machine else parts:
-            if isinstance(part, str) or not sys.stdout.isatty():
-                print_safely(str(part))
-            else:
-                from rich.console import Console
-
-                Console(file=sys.stdout).print(part)
+            print_safely(str(part))
 
     @contextmanager
     def progress(self) -> Iterator[Callback]:

@@ -8,17 +8,15 @@ text. A lock names its holder.
 from __future__ import annotations
 
 import contextlib
-import csv
 import errno
 import hashlib
-import io
 import json
 import os
 import platform
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -189,13 +187,6 @@ def sync_folder(folder: Path) -> None:
             raise
     finally:
         os.close(descriptor)
-
-
-def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Writes a table with a header; numbers keep every digit."""
-    shown = io.StringIO()
-    csv.writer(shown, lineterminator="\n").writerows([header, *rows])
-    write_bytes(path, shown.getvalue().encode())
 
 
 # What a JSON file for people holds, by name.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
@@ -11,7 +10,6 @@ from typing import TypeVar
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.sources.times import duration
 from tacit.data.tally import impossible_rows
 from tacit.errors import TacitError
 from tacit.files.wording import some
@@ -21,8 +19,8 @@ from tacit.folders.settings import Names, ordered, read_settings
 from tacit.folders.transition_table import read_transitions
 from tacit.forward.solution import Status
 from tacit.forward.solve import solve
-from tacit.inverse.findings import SAME, feature_findings, single_minded
-from tacit.inverse.joint.trips import Trips, network_ending
+from tacit.inverse.findings import SAME, Finding, Kind, feature_findings, single_minded
+from tacit.inverse.joint.trips import network_ending
 from tacit.model.features.priors import too_large
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -252,72 +250,15 @@ def _named(states: np.ndarray, layout: Layout) -> str:
     return some([layout.state_name(int(s)) for s in states[: NAMED + 1]], NAMED)
 
 
-# Seconds to begin with (mostly compilation), and for every pair of state and action.
-COSTS = {"Likelihood": (3.0, 2.5e-4), "Explanation": (0.3, 3.0e-3)}
-FACTOR = 5.0
-# The same of trips, for every available pair, goal and coefficient: all goals at once, or each.
-PER_TRIP_PAIR, PER_GOAL_PAIR = 5e-7, 5e-5
-PER_STEP = 3e-7  # seconds to count one observed step
-# Bytes taken by the engines, by an entry of the transitions with its work arrays, and by a step.
-ENGINES, PER_ENTRY, STEP_BYTES = 4e8, 120.0, 40.0
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """What `tacit recover` will need.
-
-    Attributes:
-        estimator: the one that would be picked.
-        reason: why.
-        seconds: least and most that is likely.
-        memory: bytes.
-    """
-
-    estimator: str
-    reason: str
-    seconds: tuple[float, float]
-    memory: float
-
-    @property
-    def sentence(self) -> str:
-        """The estimate in words."""
-        low, high = (duration(seconds, digits=2) for seconds in self.seconds)
-        return (
-            f"tacit recover will take between {low} and {high} and about "
-            f"{self.memory / 2**30:.1f} GiB of memory with {self.estimator}."
-        )
-
-
-def estimate(problem: Problem) -> Estimate | None:
-    """What a recovery needs with the estimator that would be picked; None without data."""
+def choice(problem: Problem) -> Finding | None:
+    """Which estimator would be picked, and why; None without data."""
     from tacit.inverse.recover import choose
 
     if problem.demonstrations is None:
         return None
-    mdp, steps = problem.mdp, problem.demonstrations.steps
     if problem.trips is not None:
-        return _trips_estimate(problem.trips)
-    picked, reason = choose(mdp, problem.features, problem.demonstrations)
-    name = type(picked).__name__
-    start, per_pair = COSTS.get(name, COSTS["Likelihood"])
-    constraints = 1 + problem.features.constraints
-    middle = start + per_pair * mdp.states * mdp.actions * constraints / 2 + PER_STEP * steps
-    entries = mdp.transitions.states.size
-    memory = ENGINES + PER_ENTRY * entries + STEP_BYTES * steps
-    return Estimate(name, reason, (middle / FACTOR, middle * FACTOR), memory)
-
-
-def _trips_estimate(trips: Trips) -> Estimate:
-    """What a recovery of trips needs: one system for all goals, or one world each."""
-    found, _ = trips.journeys()
-    pairs, goals, size = int(trips.mdp.available.sum()), len(found.goals), found.space.size
-    shared = found.successors is not None and found.discount == 1.0
-    per_pair = PER_TRIP_PAIR if shared else PER_GOAL_PAIR
-    middle = 1.0 + per_pair * pairs * goals * (1 + size) + PER_STEP * len(found.states)
-    kept = 32 * pairs * size + PER_ENTRY * trips.mdp.transitions.states.size
-    memory = ENGINES + kept + (STEP_BYTES + 8.0 * trips.mdp.actions * size) * len(found.states)
-    reason = "Trips, each to a goal of its own, are recovered by their likelihood."
-    return Estimate("Likelihood", reason, (middle / FACTOR, middle * FACTOR), memory)
+        return Finding("Trips, each to a goal, are recovered by their likelihood.", Kind.CHOICE)
+    return choose(problem.mdp, problem.features, problem.demonstrations)[1]
 
 
 def faults(folder: Path, first: Exception) -> tuple[str, ...]:
