@@ -50,12 +50,12 @@ test-orders: .venv/installed
 	OMP_NUM_THREADS=2 $(BIN)/pytest -q -p no:xdist --jax-first
 
 wheel-test: .venv/installed
-	$(BIN)/python tests/wheel.py
+	$(BIN)/python tools/wheel.py
 
 # Half an hour of faults, kills, signals, hostile files and the long tests, two at a time;
 # TORTURE=quick takes minutes. All examples of every test: TACIT_EXAMPLES=1 make test.
 torture: .venv/installed
-	$(BIN)/python tests/torture.py $(if $(filter quick,$(TORTURE)),--quick)
+	$(BIN)/python tools/torture.py $(if $(filter quick,$(TORTURE)),--quick)
 
 # Two of them say what they left out: imitation needs an environment of its own, a GPU is a GPU.
 bench: .venv/installed-bench
@@ -81,4 +81,4 @@ docs: .venv/installed-docs
 
 clean:
 	rm -rf .venv demo site build dist .pytest_cache .ruff_cache .hypothesis
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

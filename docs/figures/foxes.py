@@ -8,16 +8,16 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "tools"))
 
 from PIL import Image  # noqa: E402
 
-import test_docs  # noqa: E402
+import pages  # noqa: E402
 
 PICTURES = {"foxes/cells.png": "foxes-cells.png", "foxes-forest.svg": "foxes-forest.svg"}
 
 if __name__ == "__main__":
-    for block, _ in test_docs.run(ROOT / "docs" / "foxes.md"):
+    for block, _ in pages.run(ROOT / "docs" / "foxes.md"):
         if "tacit compare" not in block.code:
             continue
         for source, name in PICTURES.items():

@@ -248,8 +248,8 @@ PLACES: dict[str, Place] = {
         _buses,
         draws=1,
         said="Published: replacement cost 10.075 and maintenance 2.293 (Rust 1987), which are the "
-        "truth here; the step likelihood has them to four digits (tests/test_rust.py). They are "
-        "estimates from the same histories: regret says how near a method comes to them.",
+        "truth here; the step likelihood has them to four digits (tests/lab/test_rust.py). They "
+        "are estimates from the same histories: regret says how near a method comes to them.",
         only=("Likelihood", "RewardOnly", "CausalEntropy", "Cloning", "InverseActionValues"),
     ),
 }  # fmt: skip

@@ -20,7 +20,7 @@ from tacit.folders.claims import claimed
 from tacit.folders.runs import Run
 from walks import problem, seen_by
 
-LIVES = Path(__file__).with_name("lives.py")
+LIVES = Path(__file__).parents[1] / "lives.py"
 WORDS = ["--estimator", "alternating", "--starts", "2", "--max-steps", "6", "--no-report"]
 
 
@@ -309,7 +309,7 @@ def test_content_is_on_the_disk_before_its_name_and_the_name_before_the_end(tmp_
 
 @pytest.mark.parametrize("name", torture.CALLS)
 def test_a_fault_in_a_command_that_makes_a_folder_is_one_line(tmp_path, name):
-    """Two of many; `tests/torture.py` takes every call of every command."""
+    """Two of many; `tools/torture.py` takes every call of every command."""
     out = tmp_path / "out"
     words = ["simulate", "random", "--trajectories", "3", "--steps", "9", "--quiet", "--out"]
     for number in (1, 3):

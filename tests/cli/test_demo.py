@@ -47,7 +47,7 @@ def test_the_example_is_that_of_the_quick_start(repository):
 
 def test_the_wheel_has_all_it_needs(repository, tmp_path):
     """`make wheel-test` builds and installs it; here, that it would notice what is missing."""
-    spec = importlib.util.spec_from_file_location("wheel", repository / "tests" / "wheel.py")
+    spec = importlib.util.spec_from_file_location("wheel", repository / "tools" / "wheel.py")
     wheel = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(wheel)
     for name in wheel.NEEDED[:8]:

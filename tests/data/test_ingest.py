@@ -359,7 +359,7 @@ def test_what_would_be_silently_wrong_in_a_log_of_words_is_told(tmp_path, capsys
 
 def test_the_foxes_of_the_docs_get_their_truth_back():
     """What made the log lies within the intervals that docs/foxes.md prints (run by test_docs)."""
-    page = (Path(__file__).parents[1] / "docs" / "foxes.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "foxes.md").read_text("utf-8")
     likes = ast.literal_eval(re.search(r"^LIKES = (.*)$", page, re.M)[1])
     minds = ast.literal_eval(re.search(r"^MINDS = (\{.*?\})", page, re.M)[1])
     wanted = {f"reward: {name}": (one, one) for name, one in likes.items()}

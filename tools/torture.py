@@ -1,9 +1,9 @@
 """A program: what is promised of failing disks, kills, signals and hostile files, put to the test.
 
-    python tests/torture.py            # about half an hour on two quiet cores
-    python tests/torture.py --quick    # some minutes, and writes nothing; `TORTURE=quick`
-    python tests/torture.py --only fuzzers "faults of recover"
-    python tests/torture.py --table    # attacks nothing: the page, from the result file
+    python tools/torture.py            # about half an hour on two quiet cores
+    python tools/torture.py --quick    # some minutes, and writes nothing; `TORTURE=quick`
+    python tools/torture.py --only fuzzers "faults of recover"
+    python tools/torture.py --table    # attacks nothing: the page, from the result file
 
 Every attack is drawn from a seed and counts its tries and how they ended; one that never met what
 it looks for has failed, too. One that takes longer than its bound is cut off, which breaks no
@@ -36,6 +36,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import answers
 import tacit
 from faulty import CALLS, failing, spread
@@ -316,7 +317,7 @@ def check_same(place: Path) -> None:
 
 
 def signals(quick: bool, place: Path) -> Counter:
-    """SIGINT and SIGTERM at random moments (`tests/signals.py`)."""
+    """SIGINT and SIGTERM at random moments (`tools/signals.py`)."""
     tries = 10 if quick else 100
     words = [sys.executable, str(ROOT / "tests" / "signals.py"), str(tries), str(0.9 * BOUND)]
     done = subprocess.run(words, capture_output=True, text=True, cwd=place)
@@ -335,6 +336,7 @@ def signals(quick: bool, place: Path) -> Counter:
 
 def fuzzers(quick: bool, place: Path) -> Counter:
     """Text and binary files with a few bytes changed: read, or refused in one line with a name."""
+    sys.path.append(str(ROOT / "tests" / "files"))
     import test_fuzz_readers as fuzz
 
     (place / "good").mkdir()
@@ -563,18 +565,21 @@ ATTACKS: dict[str, Callable[[bool, Path], Counter]] = {
     "signals": signals,
     "fuzzers": fuzzers,
     **{f"faults of {key}": functools.partial(faults, key=key) for key in WRITERS},
-    "hostile runs": chosen_tests("tests/test_hostile.py", "-k", f"not ({NAMES})"),
+    "hostile runs": chosen_tests("tests/folders/test_hostile.py", "-k", f"not ({NAMES})"),
     "hostile names": chosen_tests(
-        "tests/test_hostile.py", "tests/test_report.py", "tests/test_recovery_page.py", "-k", NAMES
+        "tests/folders/test_hostile.py",
+        "tests/show/test_report.py",
+        "tests/show/test_recovery_page.py",
+        "-k",
+        NAMES,
     ),
-    "workers lost": chosen_tests("tests/test_cluster.py", "-k", "loses"),
-    "partners lost": chosen_tests("tests/test_sharding.py", "-k", "loses"),
+    "workers lost": chosen_tests("tests/many/test_cluster.py", "-k", "loses"),
+    "partners lost": chosen_tests("tests/engine/test_sharding.py", "-k", "loses"),
 }
 
 
 def attempt(name: str, *, quick: bool, note: Path) -> None:
     """Makes one attack, and notes how its tries ended."""
-    sys.path.insert(0, str(ROOT / "tests"))
     told, broken, cut = Counter(), "", False
     with tempfile.TemporaryDirectory(prefix="torture-") as place:
         try:

@@ -27,7 +27,7 @@ from tacit_lab.studies.contests import (
 from tacit_lab.studies.leaderboard import compare_methods, document, ranks
 from tacit_lab.transfers import Scales, changes, feasible_share, transfer_suite
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 MINE = """
 import tacit
 from browser import browser

@@ -1,9 +1,9 @@
 """Whether the tests notice when the code is broken on purpose: by hand, not part of the suite.
 
-    python tests/mutants.py                     # all of them: half an hour on two cores
-    python tests/mutants.py --only gauge tally  # those with one of these words in their names
-    python tests/mutants.py --root FOLDER       # another checkout, such as an older one
-    python tests/mutants.py --list              # where each would be made, and nothing else
+    python tools/mutants.py                     # all of them: half an hour on two cores
+    python tools/mutants.py --only gauge tally  # those with one of these words in their names
+    python tools/mutants.py --root FOLDER       # another checkout, such as an older one
+    python tools/mutants.py --list              # where each would be made, and nothing else
 
 Each mutant is one small change of behaviour and the tests that should fail. The text to change is
 looked for in the whole package and must stand there exactly once, so a mutant survives a move of
@@ -508,7 +508,7 @@ MUTANTS = (
     # Judges
     mutant(
         "metric: total variation doubled",
-        "judge_behaviour",
+        "judge/behaviour",
         (
             "0.5 * (1.0 - mdp.discount) * np.abs(np.asarray(first)",
             "(1.0 - mdp.discount) * np.abs(np.asarray(first)",
@@ -516,22 +516,22 @@ MUTANTS = (
     ),
     mutant(
         "metric: f1 halved",
-        "judge_feasible",
+        "judge/feasible",
         ("f1=2 * both / (true + found)", "f1=both / (true + found)"),
     ),
     mutant(
         "metric: refusals are not asked for",
-        "judge_feasible",
+        "judge/feasible",
         ("(found[true], ~found[~true])", "(found[true], found[~true])"),
     ),
     mutant(
         "metric: ties are wrong",
-        "judge_behaviour",
+        "judge/behaviour",
         ("np.where(gaps > tolerance * gaps.max() + rounding", "np.where(gaps > -1.0"),
     ),
     mutant(
         "metric: likelihood of all steps",
-        "judge_behaviour judge_compare",
+        "judge/behaviour judge/compare",
         (
             "np.log(np.minimum(policy[seen], 1.0)) / counts.sum())",
             "np.log(np.minimum(policy[seen], 1.0)))",
@@ -702,6 +702,12 @@ def place(package: Path, one: Mutant) -> tuple[Path, str, str] | None:
     return None
 
 
+def files_of(tests: Path, name: str) -> list[str]:
+    """The files of tests of this name, or of this room and name."""
+    room, _, stem = name.rpartition("/")
+    return [str(path) for path in tests.rglob(f"test_{stem}.py") if room in ("", path.parent.name)]
+
+
 def run(copy: Path, files: list[str]) -> tuple[bool, str]:
     """Whether one of the tests fails, and the first that does."""
     words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *files]
@@ -745,8 +751,9 @@ def main() -> None:
             text, began = path.read_text(encoding="utf-8"), time.monotonic()
             path.write_text(text.replace(old, new), encoding="utf-8")
             names, _, pick = one.tests.partition(":")
-            files = [f"tests/test_{name}.py" for name in names.split()]
-            chosen_tests = [name for name in files if (copy / name).exists()]
+            chosen_tests = [
+                file for name in names.split() for file in files_of(copy / "tests", name)
+            ]
             killed, by = run(copy, [*chosen_tests, *(["-k", pick] if pick else [])])
             path.write_text(text, encoding="utf-8")
             results[one.name] = "killed" if killed else "survived"

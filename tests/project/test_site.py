@@ -13,7 +13,7 @@ import yaml
 import tacit
 from tacit_lab import families
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 # What a browser would fetch by itself, unlike a link that somebody has to follow.
 FETCHED = re.compile(

@@ -1,9 +1,9 @@
 """The numbers of solves and recoveries of every kind, to be the same before and after a change.
 
-python tests/net.py --write FILE                     # stores the numbers of today
-python tests/net.py --against FILE [--only NAME...]  # compares with them; exit code 1 if they moved
+python tools/net.py --write FILE                     # stores the numbers of today
+python tools/net.py --against FILE [--only NAME...]  # compares with them; exit code 1 if they moved
 
-The reference is `tests/net_numbers.npz`. Sentences are not kept: they may change.
+The reference is `tools/net_numbers.npz`. Sentences are not kept: they may change.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import rooms
 import tacit
 from tacit_lab import guesses, transfers

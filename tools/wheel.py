@@ -1,6 +1,6 @@
 """Builds the wheel, looks into it, installs it into an empty environment and runs `tacit demo`.
 
-python tests/wheel.py     (`make wheel-test`; it needs the package index, and a minute or two)
+python tools/wheel.py     (`make wheel-test`; it needs the package index, and a minute or two)
 
 It ends with exit code 1 where a file is missing in the wheel, the demo fails, or all of it after
 the build takes longer than two minutes: by the clock, or, on a machine that was busy with other
@@ -33,7 +33,7 @@ NEEDED = (
     "METADATA",
     "entry_points.txt",
 )
-FOREIGN = ("tests/", "benchmarks/", "docs/")
+FOREIGN = ("tests/", "tools/", "benchmarks/", "docs/")
 
 
 def run(*words: str | Path, cwd: Path) -> tuple[float, float]:

@@ -14,8 +14,8 @@ from tacit.cli import main
 from tacit.folders.problem import Problem
 from tacit.folders.runs import Run
 from tacit.model.transitions import Layout
-from test_goals import GOALS, TRUTH, lengths, streets, travelled
 from text_form import save_text
+from travellers import GOALS, TRUTH, lengths, streets, travelled
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """A program: `tacit recover` asked to end at many moments; none may be lost, and all go on.
 
-    python tests/signals.py [TRIES [SECONDS]]
+    python tools/signals.py [TRIES [SECONDS]]
 
 A warm process runs the command again and again, so that a try costs no start of Python and no
 compiling; it tells when a run begins. From then on a random time is waited, anywhere within the
@@ -24,6 +24,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import answers
 import tacit
 from tacit.cli import main as tacit_main

@@ -1,4 +1,4 @@
-"""Some solves and recoveries give the numbers stored; `tests/net.py` compares them all."""
+"""Some solves and recoveries give the numbers stored; `tools/net.py` compares them all."""
 
 import pytest
 

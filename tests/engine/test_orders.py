@@ -12,6 +12,7 @@ import pytest
 
 import tacit
 from house import house
+from pages import skeleton
 from tacit.engine import backends
 from tacit.engine.backends import (
     DENSE_LIMIT,
@@ -25,7 +26,6 @@ from tacit.engine.backends import (
 )
 from tacit.engine.backends.device import Sparse
 from tacit.inference.numerics import coarse, first_largest, largest_first
-from test_docs import skeleton
 
 CPU, GPU = Device(accelerator=False, memory=2**33), Device(accelerator=True, memory=2**37)
 
@@ -92,7 +92,7 @@ def test_what_rounding_tells_apart_keeps_its_order():
     assert coarse([0.0, -1e-300, np.inf]) == pytest.approx([0.0, -1e-300, np.inf], rel=1e-5)
 
 
-CHILD = "import sys; sys.path[:0] = [{tests!r}]; import test_orders; test_orders.print_answers()"
+CHILD = "import sys; sys.path[:0] = {paths!r}; import test_orders; test_orders.print_answers()"
 
 
 def problems() -> dict[str, Callable[[], list[Any]]]:
@@ -156,7 +156,7 @@ def print_answers() -> None:
 
 def test_imports_threads_and_order_change_no_word(repository):
     """Words one by one; of numbers, those beyond what is shown are rounding."""
-    code = CHILD.format(tests=str(repository / "tests"))
+    code = CHILD.format(paths=[str(repository / one) for one in ("tests", "tests/engine", "tools")])
     ways = (("1", "1", code), ("2", "-1", f"import jax; {code}"))
     running = [
         subprocess.Popen(

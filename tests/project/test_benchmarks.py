@@ -14,7 +14,7 @@ import pytest
 
 import tacit
 
-SCRIPT = Path(__file__).resolve().parents[1] / "benchmarks" / "forward.py"
+SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "forward.py"
 
 
 def load():

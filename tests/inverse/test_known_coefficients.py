@@ -13,8 +13,8 @@ from tacit import Features, InvalidModel, Kind, Likelihood
 from tacit.cli import main
 from tacit.folders.problem import Problem
 from tacit.inverse.joint.maximum import Likelihoods
-from test_goals import GOALS, TRUTH, lengths, streets, travelled
 from text_form import save_text
+from travellers import GOALS, TRUTH, lengths, streets, travelled
 
 NAMES = ("minutes", "euros", "hills")
 # A search ends at a gradient of 1e-9 a step; curvatures here are of the order of one.

@@ -14,7 +14,7 @@ import provenance
 import tables
 from provenance import digest, heads, origin
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 CODE = '''"""What it is."""
 from typing import TYPE_CHECKING

@@ -46,8 +46,8 @@ from tacit.show.page import recovery_document
 from tacit.show.quantities import NamedRecovery, state_choice, state_table
 from tacit.show.report import headlines
 from tacit.show.tables import interval_words, short
-from test_goals import GOALS, TRUTH, lengths, streets, travelled
 from text_form import save_text
+from travellers import GOALS, TRUTH, lengths, streets, travelled
 
 EVIL = "<script>alert(1)</script> & \"quotes\" '$1'"
 CONFIG = {"command": "tacit recover house --out run", "problem": "data/house"}
