@@ -34,7 +34,7 @@ from families import likeliest
 from provenance import about
 from rates import rates_of, size_verdict
 from tacit.inverse.forbidden.candidates import candidates_of
-from tacit.model.ends import close
+from tacit.model.closure import close
 
 RESULTS = Path(__file__).parent / "results" / "forbidden.json"
 PACKAGES = ("tacit-irl", "numpy", "scipy", "jax")
