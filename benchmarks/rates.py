@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betainc
 
-from tacit.inference.numerics import holm
+from tacit.inference.tails import holm
 
 LEVEL = 0.01  # chance that rates which are exactly right fail in some cell
 TOLERANCE = 0.01  # of the mean over the cells

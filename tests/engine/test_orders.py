@@ -25,7 +25,7 @@ from tacit.engine.backends import (
     tables_fit,
 )
 from tacit.engine.backends.device import Sparse
-from tacit.inference.numerics import coarse, first_largest, largest_first
+from tacit.search.algebra import coarse, first_largest, largest_first
 
 CPU, GPU = Device(accelerator=False, memory=2**33), Device(accelerator=True, memory=2**37)
 

@@ -17,7 +17,8 @@ from tacit.engine.backends import Direct
 from tacit.inference import activity as tests_of_activity
 from tacit.inference.activity import Trial, judge, selection_of, small_sample
 from tacit.inference.boundary import activity_p_value
-from tacit.inference.numerics import DRAWS, MORE_DRAWS, at_level, covariance_root, simulated_chance
+from tacit.inference.tails import DRAWS, MORE_DRAWS, at_level, simulated_chance
+from tacit.search.algebra import covariance_root
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy import activity
 from tacit.inverse.noisy.boltzmann import refit

@@ -18,7 +18,7 @@ from tacit.data.tally import Tally
 from tacit.folders.runs import Run
 from tacit.inference.goodness import FittedChoices, FitTests, Part, Worst, fit_tests, worst_action
 from tacit.inference.intervals import CUT, ends_of, landscape
-from tacit.inference.numerics import holm
+from tacit.inference.tails import holm
 from tacit.inverse.diagnostics import goodness_of, judged
 from tacit.inverse.findings import Kind
 from tacit.show.html import render

@@ -15,7 +15,7 @@ from strategies import examples
 from tacit.engine.backends import backend_of
 from tacit.inference.gauge import Gauge
 from tacit.inference.intervals import CUT, SETTLED, landscape
-from tacit.inference.numerics import TWO_SIDED
+from tacit.inference.tails import TWO_SIDED
 from tacit.inverse.noisy.boltzmann import fit, loss_of, refit, silent
 from tacit.inverse.noisy.inference import (
     advantages,

@@ -12,7 +12,7 @@ from kinds import told
 from rates import coverage_verdict, rates_of
 from tacit.inference.gauge import Gauge, Ratios
 from tacit.inference.intervals import CUT, Landscape, landscape
-from tacit.inference.numerics import least_squares
+from tacit.search.algebra import least_squares
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy import intervals
 from tacit_lab import worlds

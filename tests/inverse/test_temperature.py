@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 import tacit
 from kinds import told
 from tacit.inference.intervals import landscape
-from tacit.inference.numerics import least_squares
+from tacit.search.algebra import least_squares
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy.inference import information
 from tacit.inverse.noisy.known import Norm

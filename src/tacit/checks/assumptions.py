@@ -19,7 +19,7 @@ from tacit.checks.untaken import untaken_by
 from tacit.data.demonstrations import Demonstrations
 from tacit.engine.progress import unwatched
 from tacit.errors import InvalidModel
-from tacit.inference.numerics import chi_square_tail
+from tacit.inference.tails import chi_square_tail
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import listed
 from tacit.inverse.joint.resample import GivenUp, alternatives

@@ -14,7 +14,8 @@ from tacit.checks.reliability import log_policy, optimal_actions
 from tacit.data.observed import Observed
 from tacit.data.tally import counts_of
 from tacit.errors import InvalidModel
-from tacit.inference.numerics import TWO_SIDED, coarse, first_largest
+from tacit.inference.tails import TWO_SIDED
+from tacit.search.algebra import coarse, first_largest
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.maximum import Likelihoods

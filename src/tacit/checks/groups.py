@@ -16,7 +16,8 @@ from tacit.checks import numbers_of
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.units import EPISODES, Units
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.inference.numerics import chi_square_tail, coarse, first_largest
+from tacit.inference.tails import chi_square_tail
+from tacit.search.algebra import coarse, first_largest
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
 from tacit.inverse.joint.resample import Apart, kept_trips, trips_apart

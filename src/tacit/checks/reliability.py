@@ -20,7 +20,7 @@ from tacit.checks import DynamicsUncertainty, TrajectoryFits
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel, TacitError
 from tacit.forward.solution import priced
-from tacit.inference.numerics import gamma_tails, normal_tail
+from tacit.inference.tails import gamma_tails, normal_tail
 from tacit.inverse.joint.traveller import Choices, TripsRecovery
 from tacit.inverse.recover import Estimator
 from tacit.inverse.recovery import Recovery, RecoveryStatus

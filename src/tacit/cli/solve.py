@@ -127,7 +127,7 @@ def _solve_trips(arguments: Solve, problem: Problem) -> Answer:
     from tacit.files.atomic import write_folder
     from tacit.files.tables import write_columns
     from tacit.folders.runs import Run
-    from tacit.inference.numerics import largest_first
+    from tacit.search.algebra import largest_first
     from tacit.inverse.joint.traveller import TripsRecovery
 
     if arguments.recovered is None:

@@ -460,3 +460,19 @@ def sparse_moments(
     means = np.asarray(sums.sum(axis=0)).ravel() / number
     squares = np.asarray((sums * sums).sum(axis=0)).ravel() - number * means**2
     return means, np.maximum(squares, 0.0)
+
+
+def squares_of(mdp: MDP, observed: Observed) -> np.ndarray | None:
+    """[S, A] squared weights of the steps, their mean being 1, summed; None where none weigh."""
+    if not isinstance(observed, Demonstrations) or observed.weights is None:
+        return None
+    size = mdp.states * mdp.actions
+    total = np.bincount(observed.pairs(mdp.actions), observed.shares**2, minlength=size)
+    return read_only(total.reshape(mdp.states, mdp.actions))
+
+
+def random_loss(counts: np.ndarray, choices: np.ndarray) -> float:
+    """Minus the log-likelihood of observed actions [S, A] if all there are were as likely."""
+    if choices.all():
+        return float(counts.sum() * np.log(counts.shape[1]))
+    return float(counts.sum(axis=1) @ np.log(choices.sum(axis=1)))

@@ -16,7 +16,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from tacit.inference.boundary import activity_p_value, is_beyond
-from tacit.inference.numerics import DRAWS, at_level, chi_square_tail, holm
+from tacit.inference.tails import DRAWS, at_level, chi_square_tail, holm
 
 Fitted = TypeVar("Fitted")
 

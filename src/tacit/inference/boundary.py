@@ -15,12 +15,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from tacit.inference.numerics import (
-    DRAWS,
-    chi_square_tail,
-    covariance_root,
-    simulated_chance,
-)
+from tacit.inference.tails import DRAWS, chi_square_tail, simulated_chance
+from tacit.search.algebra import covariance_root
 from tacit.search.operators import BLIND, inverse_information
 
 # Draws of the law of one number, in antithetic pairs; of more bounded parameters half as many.

@@ -17,14 +17,8 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, PartitionedDemonstrations
 from tacit.data.tally import group_sums
-from tacit.inference.numerics import (
-    first_largest,
-    gamma_tails,
-    ratio_tail,
-    square_roots,
-    student_tail,
-    weighted_products,
-)
+from tacit.inference.tails import gamma_tails, ratio_tail, student_tail
+from tacit.search.algebra import first_largest, square_roots, weighted_products
 from tacit.inference.sequence import BINS, EVENTS, SequenceSums
 
 if TYPE_CHECKING:

@@ -17,13 +17,8 @@ from functools import cached_property
 import numpy as np
 
 from tacit.inference.boundary import FEW, MOST, PAIRED, RatioLaw
-from tacit.inference.numerics import (
-    Approach,
-    chi_square_tail,
-    least_squares,
-    root_between,
-    square_roots,
-)
+from tacit.inference.tails import chi_square_tail
+from tacit.search.algebra import Approach, least_squares, root_between, square_roots
 
 # Weight of an equality in the least-squares problem, relative to one standard error.
 STIFF = 1e5

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tacit.inference.numerics import ONE_SIDED
+from tacit.inference.tails import ONE_SIDED
 
 # Parameters below this (nats per step at most) are far from forbidding anything.
 SUSPICIOUS = 3.0

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.inference.numerics import square_roots
+from tacit.search.algebra import square_roots
 
 # Steps of a trajectory that are told apart; later ones are taken together.
 MOST_TIMES = 1000

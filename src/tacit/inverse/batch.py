@@ -16,7 +16,8 @@ from tacit.engine.progress import Callback, Event
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.soft_dual import finite_start
 from tacit.inference.gauge import Gauge
-from tacit.inverse.expectations import check_task, random_loss
+from tacit.inverse.expectations import check_task
+from tacit.data.tally import random_loss
 from tacit.inverse.lockstep import Found, Start, Told, search_many, some_of
 from tacit.inverse.noisy import check_plain
 from tacit.inverse.noisy.boltzmann import LARGEST, NOWHERE, RESCUE, over_an_episode

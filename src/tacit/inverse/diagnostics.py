@@ -24,7 +24,8 @@ from tacit.inference.goodness import (
     fit_tests,
     percentage,
 )
-from tacit.inference.numerics import first_largest, holm
+from tacit.inference.tails import holm
+from tacit.search.algebra import first_largest
 from tacit.inverse.findings import (
     LEVEL,
     NAMED,

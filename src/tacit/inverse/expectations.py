@@ -16,7 +16,7 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, PartitionedDemonstrations
-from tacit.data.tally import Horizons, Moves, Spread, Tally, once, tally_of
+from tacit.data.tally import Horizons, Moves, Spread, Tally, once, random_loss, tally_of
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, is_sparse, known_rest
@@ -314,15 +314,6 @@ def spread_of(mdp: MDP, features: Features, observed: Observed) -> Spread | None
     return None
 
 
-def squares_of(mdp: MDP, observed: Observed) -> np.ndarray | None:
-    """[S, A] squared weights of the steps, their mean being 1, summed; None where none weigh."""
-    if not isinstance(observed, Demonstrations) or observed.weights is None:
-        return None
-    size = mdp.states * mdp.actions
-    total = np.bincount(observed.pairs(mdp.actions), observed.shares**2, minlength=size)
-    return read_only(total.reshape(mdp.states, mdp.actions))
-
-
 def _missed(missing: float, largest: np.ndarray) -> np.ndarray:
     """[D] bounds on what is missing of features of this size, for so many missing steps."""
     return np.where(largest > 0, missing, 0.0) * largest if np.isinf(missing) else missing * largest
@@ -378,10 +369,3 @@ def action_log_likelihoods(
     with np.errstate(divide="ignore"):
         likely = float((counts[taken] * np.log(policy[taken])).sum())
     return likely, -random_loss(counts, choices)
-
-
-def random_loss(counts: np.ndarray, choices: np.ndarray) -> float:
-    """Minus the log-likelihood of observed actions [S, A] if all there are were as likely."""
-    if choices.all():
-        return float(counts.sum() * np.log(counts.shape[1]))
-    return float(counts.sum(axis=1) @ np.log(choices.sum(axis=1)))

@@ -16,7 +16,7 @@ from tacit.data.observed import Observed
 from tacit.data.tally import counts_of
 from tacit.errors import InvalidDemonstrations
 from tacit.files.wording import listed
-from tacit.inference.numerics import first_largest
+from tacit.search.algebra import first_largest
 from tacit.inverse.expectations import Blocks, Expectations, moves_of
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features

@@ -13,7 +13,7 @@ import numpy as np
 
 from tacit.errors import NotConverged
 from tacit.forward.solution import Solution
-from tacit.inference.numerics import holm
+from tacit.inference.tails import holm
 from tacit.inverse.diagnostics import Goodness, Identification, untested
 from tacit.inverse.expectations import Blocks, Expectations, Spending
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance

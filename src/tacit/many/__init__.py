@@ -15,7 +15,8 @@ from tacit import checks
 from tacit.engine import cluster_is_told, cores, each, keep_compiled_code
 from tacit.engine.progress import Callback, Event
 from tacit.errors import InvalidModel
-from tacit.inference.numerics import ONE_SIDED, TWO_SIDED, holm, largest_first
+from tacit.inference.tails import ONE_SIDED, TWO_SIDED, holm
+from tacit.search.algebra import largest_first
 from tacit.inverse.batch import Batch, recover_many
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
 from tacit.inverse.joint.tasks import Task

@@ -76,6 +76,11 @@ class Point(NamedTuple):
     visits: Array  # [S] discounted visits from `start` under the policy
     residual: Array  # Bellman residual left
 
+    @property
+    def lean(self) -> bool:
+        """Whether second derivatives were done without: never here."""
+        return False
+
 
 @compiled_in_double
 def loss_at(backend: Backend, dual: Dual, x: Array, values: Array, tolerance: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tacit import __version__
 from tacit.folders.runs import Run
-from tacit.inference.numerics import largest_first
+from tacit.search.algebra import largest_first
 from tacit.inverse.joint.recovery import JointRecovery
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.noisy.mixture import MixtureRecovery

@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tacit.errors import InvalidModel
-from tacit.inference.numerics import largest_first
+from tacit.search.algebra import largest_first
 from tacit.model.transitions import Layout
 from tacit.show.arrows import draw_policy
 from tacit.show.canvas import (

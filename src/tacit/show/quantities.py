@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tacit.inference.numerics import largest_first
+from tacit.search.algebra import largest_first
 from tacit.inverse.diagnostics import Identification
 from tacit.inverse.findings import Kind
 from tacit.inverse.joint.traveller import TripsRecovery

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tacit.inference.numerics import first_largest, largest_first
+from tacit.search.algebra import first_largest, largest_first
 from tacit.inverse.findings import OPEN, WARNINGS, Finding, Kind, chance, of_kinds
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.recovery import Recovery, RecoveryStatus

@@ -11,7 +11,7 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.files.atomic import Page
-from tacit.inference.numerics import largest_first
+from tacit.search.algebra import largest_first
 from tacit.inverse.findings import Kind
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.standardised import shown

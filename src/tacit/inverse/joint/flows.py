@@ -20,7 +20,7 @@ from tacit.engine.backends import side_by_side
 from tacit.engine.kernels import SMALL
 from tacit.engine.kernels.systems import Factors, eliminate_lanes, flow_moments, substitute_lanes
 from tacit.errors import InvalidModel
-from tacit.inference.numerics import at_least
+from tacit.search.algebra import at_least
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.trips import Journeys, paid
 from tacit.inverse.noisy.boltzmann import RESCUE

@@ -16,7 +16,7 @@ from tacit.data.units import Units
 from tacit.engine.progress import Callback
 from tacit.inference.boundary import rank_of
 from tacit.inference.gauge import Gauge
-from tacit.inference.numerics import TWO_SIDED, chi_square_tail
+from tacit.inference.tails import TWO_SIDED, chi_square_tail
 from tacit.inverse.batch import Batch, tell
 from tacit.inverse.bootstrap import widened
 from tacit.inverse.findings import listed

@@ -16,7 +16,7 @@ from tacit.data.observed import Observed
 from tacit.engine.backends import backend_of
 from tacit.inference.counted_rows import CountedRows
 from tacit.inference.goodness import FittedChoices
-from tacit.inference.numerics import holm
+from tacit.inference.tails import holm
 from tacit.inverse.diagnostics import Goodness, goodness_of, untested
 from tacit.inverse.joint import Link
 from tacit.inverse.noisy.boltzmann import Fit

@@ -17,7 +17,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel, NotConverged
 from tacit.inference.activity import BoundedFit, ScoreLaw, Verdict, active_constraints
 from tacit.inference.boundary import ratio_p_value
-from tacit.inference.numerics import largest_first
+from tacit.search.algebra import largest_first
 from tacit.inverse.expectations import check_task
 from tacit.inverse.joint import Link, Tie, link
 from tacit.inverse.joint.counted import sources, tasks_noise

@@ -1,81 +1,95 @@
-"""Which constraints the steps of one expert need, and the sentences about it."""
+"""Which constraints a fit needs, in which of its chains, and the sentences about it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.inference.activity import BoundedFit, Fitted, ScoreLaw, Verdict, active_constraints
+from tacit.inference.activity import BoundedFit, ScoreLaw, Verdict, active_constraints
 from tacit.inverse.findings import Finding, Kind, chance, listed
-from tacit.inverse.noisy.boltzmann import Fit, completed, refit_moving
-from tacit.inverse.noisy.steps import Steps, of_constraints, priced
+from tacit.likelihood.problem import Fit, LikelihoodProblem
 
 
-def bounded(
-    fitted: Fitted,
-    fit: Fit,
-    law: Callable[[], ScoreLaw | None] = lambda: None,
-    *,
-    loss: float | None = None,
-) -> BoundedFit[Fitted]:
-    """A fit as its tests see it; `loss` is that of what was fitted, where it is not the fit's."""
-    problem, point = fit.problem, fit.point
-    return BoundedFit(
-        fitted=fitted,
-        loss=float(point.loss) if loss is None else loss,
-        x=point.x,
-        lower=problem.lower,
-        upper=problem.upper,
-        law=law,
-    )
+@dataclass(frozen=True)
+class Restraint:
+    """A constraint, and the chains in which it may or may not restrain the expert."""
+
+    constraint: int
+    chains: tuple[int, ...]
 
 
 def without_idle_constraints(
-    steps: Steps,
     full: Fit,
-    law_of: Callable[[Fit], ScoreLaw],
+    asked: Sequence[Restraint],
+    law_of: Callable[[Fit], ScoreLaw | None],
     *,
     level: float,
+    steps: float,
     max_steps: int,
     seed: int,
     scattered: bool,
-) -> tuple[Fit, Verdict]:
-    """The fit with only the constraints that the steps ask for, and the verdict on all of them.
+    alike: bool = True,
+) -> tuple[Fit, tuple[int, ...], Verdict]:
+    """The fit with only the restraints that the data ask for, those without, the verdict on all.
 
     Args:
-        steps: what was seen.
-        full: the fit with every constraint.
-        law_of: a fit -> the law of its scores.
+        full: the fit with all of them.
+        asked: the restraints.
+        law_of: a fit with all derivatives -> the law of its scores.
         level: of the tests.
+        steps: number of observed steps.
         max_steps: most evaluations of the loss, each fit.
         seed: of the simulated laws.
         scattered: whether scores may scatter otherwise than the information says.
+        alike: whether these are the constraints themselves: then it is asked how many are needed.
     """
-    space = steps.space
-    if not full.converged:  # a search cut short has shown nothing
-        return full, Verdict.of(np.ones(space.constraints))
+    if not full.converged or not asked:  # a search cut short has shown nothing
+        return full, (), Verdict.of(np.ones(len(asked)))
     fits: dict[tuple[int, ...], Fit] = {(): full}
 
-    def restricted(members: tuple[int, ...]) -> BoundedFit[Fit]:
-        out = of_constraints(space.blocks, members, space.size)
-        lower, upper = (np.where(out, 0.0, end) for end in (full.problem.lower, full.problem.upper))
-        near = fits[max((one for one in fits if set(one) <= set(members)), key=len)]
-        less = refit_moving(steps.mdp, full, near, max_steps=max_steps, lower=lower, upper=upper)
-        fits[members] = less
-        return bounded(less, less, lambda: law_of(completed(steps.mdp, less)))
+    def as_tested(members: tuple[int, ...]) -> BoundedFit[tuple[int, ...]]:
+        fit = fits[members]
+        return BoundedFit(
+            fitted=members,
+            loss=fit.loss,
+            x=fit.z,
+            lower=fit.problem.lower,
+            upper=fit.problem.upper,
+            law=lambda: law_of(fit.completed),
+        )
 
-    kept, verdict = active_constraints(
-        bounded(full, full),
-        space.constraints,
+    def restricted(members: tuple[int, ...]) -> BoundedFit[tuple[int, ...]]:
+        problem = full.problem
+        for number in members:
+            problem = problem.without(1 + asked[number].constraint, asked[number].chains)
+        near = fits[max((one for one in fits if set(one) <= set(members)), key=len)]
+        fits[members] = near.refit(problem, max_steps=max_steps)
+        return as_tested(members)
+
+    idle, verdict = active_constraints(
+        as_tested(()),
+        len(asked),
         restricted,
         level=level,
-        steps=float(steps.counts.sum()),
+        steps=steps,
         seed=seed,
-        given=priced(space.blocks, full.problem.lower),
+        given=priced(full.problem, asked),
+        groups=() if alike else (range(len(asked)),),
         scattered=scattered,
     )
-    return kept if kept is full else completed(steps.mdp, kept), verdict
+    return fits[idle].completed, idle, verdict
+
+
+def priced(problem: LikelihoodProblem, asked: Sequence[Restraint]) -> tuple[int, ...]:
+    """The numbers of the restraints that bounds alone make: their price is above 0 by what is known."""
+    above = problem.lower > 0
+    return tuple(
+        number
+        for number, one in enumerate(asked)
+        if any(above[problem.steering(1 + one.constraint, e)].any() for e in one.chains)
+    )
 
 
 def verdict_findings(

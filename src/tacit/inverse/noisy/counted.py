@@ -13,18 +13,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tacit.engine.backends import backend_of
 from tacit.inference.counted_rows import CountedRows, chain_slopes, moved_policies
 from tacit.inference.gauge import Gauge
 from tacit.inverse.diagnostics import CountedDynamics
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.inference import Errors
-from tacit.inverse.noisy.steps import Coordinates, Steps
 from tacit.inverse.parameters import inverse_information
+from tacit.likelihood.chain import Coordinates
+from tacit.likelihood.problem import Fit
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
-from tacit.search.smooth_dual import point_at
+from tacit.search.operators import Matrices
+from tacit.search.smooth_dual import Point
 
 # Newton's steps in a drawn world, and the tolerance of its values.
 STEPS, ROUGHLY = 2, 1e-6
@@ -93,54 +93,135 @@ class DynamicsNoise:
         )
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ChainsNoise:
+    """What counted dynamics do to a fit of one or several chains.
+
+    Attributes:
+        noise: of the joint parameters; its sums are those of all chains, one after the other.
+        own: covariance of the scores of each chain's own parameters, likewise.
+        rows: one per chain, the rows of its world; None where its dynamics are known.
+    """
+
+    noise: DynamicsNoise
+    own: np.ndarray
+    rows: tuple[CountedRows | None, ...]
+
+    def summaries(
+        self, fitted: Fit, before: Errors, after: Errors
+    ) -> tuple[CountedDynamics | None, ...]:
+        """How much that is, chain by chain, of errors before and after."""
+        pairs = zip(self.rows, fitted.problem.chains, strict=True)
+        return tuple(
+            None if rows is None else self.noise.summary(rows, chain.visits, before, after)
+            for rows, chain in pairs
+        )
+
+
+def sources(mdps: Sequence[MDP]) -> list[tuple[CountedRows, list[int]]]:
+    """The counted rows that worlds have, each with the numbers of the worlds that have them."""
+    known: list[tuple[CountedRows, list[int]]] = []
+    for number, mdp in enumerate(mdps):
+        same = next((those for rows, those in known if _alike(rows.mdp, mdp)), None)
+        if same is not None:
+            same.append(number)
+        elif (rows := CountedRows.of(mdp)) is not None:
+            known.append((rows, [number]))
+    return known
+
+
+def _alike(one: MDP, other: MDP) -> bool:
+    """Whether two worlds were counted from the same steps."""
+    if one.evidence is None or other.evidence is None:
+        return False
+    pairs = [
+        (one.evidence.visits, other.evidence.visits),
+        (one.transitions.states, other.transitions.states),
+        (one.transitions.probabilities, other.transitions.probabilities),
+    ]
+    return all(np.array_equal(*pair) for pair in pairs)
+
+
 def dynamics_noise(
-    rows: CountedRows,
-    steps: Steps,
     fitted: Fit,
     *,
-    scores: np.ndarray,
+    scores: Sequence[np.ndarray],
     bread: np.ndarray,
     free: np.ndarray,
-    reached: np.ndarray | None = None,
+    reached: Sequence[np.ndarray] | None = None,
     seed: int = 0,
-) -> DynamicsNoise:
-    """The `DynamicsNoise` of a fit.
+) -> ChainsNoise | None:
+    """What counted dynamics do to a fit; None where none were counted.
+
+    Chains that were counted from one log have the same errors in their rows: what these do to the
+    parameters is added up before it is squared.
 
     Args:
-        rows: the counted rows.
-        steps: what was seen.
-        fitted: its fit.
-        scores: [D, S, A] of one step.
-        bread: [D, D] information, or curvature, of all steps.
-        free: [D] bool, the parameters that move.
-        reached: [S] discounted visits from the start; None where no sums are asked about.
+        fitted: the fit.
+        scores: one [D, S, A] per chain, of one step.
+        bread: [n, n] information, or curvature, of all steps.
+        free: [n] bool, the joint parameters that move.
+        reached: one [S] per chain, discounted visits from the start; None where no sums are asked.
         seed: of the drawn worlds.
     """
-    mdp, point, chain = steps.mdp, fitted.point, chain_of(fitted, scores)
-    parts = [chain_slopes(mdp, **chain, visits=np.asarray(point.visits), counts=steps.counts)]
-    if reached is not None:
-        parts.append(chain_slopes(mdp, **chain, visits=reached))
-    joint = rows.covariance(lambda part: np.concatenate([p.at(rows, part) for p in parts], -1))
+    problem, z = fitted.problem, fitted.z
+    chains, counted = problem.chains, sources([chain.mdp for chain in problem.chains])
+    if not counted:
+        return None
+    edges = np.cumsum([0, *(len(own) for own in scores)])
+    many, sums = int(edges[-1]), reached is not None
+    joint = np.zeros(((1 + sums) * many,) * 2)
+    for rows, numbers in counted:
+        parts, places = [], []
+        for e in numbers:
+            about, part = chain_of(fitted.parts[e], scores[e]), fitted.parts[e]
+            own = np.arange(edges[e], edges[e + 1])
+            visits, mdp = np.asarray(part.visits), chains[e].mdp
+            parts.append(chain_slopes(mdp, **about, visits=visits, counts=chains[e].counts))
+            places.append(own)
+            if reached is not None:
+                parts.append(chain_slopes(mdp, **about, visits=reached[e]))
+                places.append(own + many)
 
-    def shifted(world: MDP) -> np.ndarray:
-        start = steps.visits - world.discount * world.inflow(steps.counts)
-        problem, backend = fitted.problem._replace(start=start), backend_of(world)
+        def slopes(part: slice, rows: CountedRows = rows, parts: list = parts) -> np.ndarray:
+            return np.concatenate([one.at(rows, part) for one in parts], axis=-1)
 
-        def way(x: np.ndarray) -> np.ndarray:
-            here = point_at(backend, problem, x, point.values, ROUGHLY)
-            bent = np.asarray(here.curvature)
-            bent = bent if fitted.norm is None else bent + fitted.norm.information(bent)
-            return newton_way(np.asarray(here.gradient), bent, free)
+        at = np.concatenate(places)
+        joint[np.ix_(at, at)] += rows.covariance(slopes)
+    inner = np.concatenate([problem.ties.jacobian(e, z) for e in range(len(chains))])
+    whole = np.zeros((len(joint), len(z) + sums * many))
+    whole[:many, : len(z)] = inner
+    whole[many:, len(z) :] = np.eye(sums * many)
 
-        return shifted_by(way, point.x)
+    def shifted(worlds: Sequence[MDP]) -> np.ndarray:
+        moved = list(chains)
+        for (_, numbers), world in zip(counted, worlds, strict=True):
+            for e in numbers:
+                own = chains[e].mdp
+                there = MDP(
+                    world.transitions, own.initial, own.discount, available=own.available
+                )
+                moved[e] = chains[e].elsewhere(there)
+        elsewhere = problem.with_chains(moved)
 
-    bias = mean_shift([shifted(world) for world in rows.worlds(seed)])
-    return noise_around(joint, bias, bread, np.where(free, point.x, 0.0))
+        def way(place: np.ndarray) -> np.ndarray:
+            here = elsewhere.joined(place, elsewhere.parts(place, fitted.parts, ROUGHLY), ROUGHLY)
+            assert isinstance(here.curvature, Matrices)
+            convex = here.curvature.bent_up(free[None])[0]
+            return newton_way(here.gradient[0] + fitted.pull, fitted.informed(convex), free)
+
+        return shifted_by(way, z)
+
+    drawn = zip(*(rows.worlds(seed + i) for i, (rows, _) in enumerate(counted)), strict=False)
+    bias = mean_shift([shifted(worlds) for worlds in drawn])
+    noise = noise_around(whole.T @ joint @ whole, bias, bread, np.where(free, z, 0.0))
+    where = {e: rows for rows, numbers in counted for e in numbers}
+    rows_of = tuple(where.get(e) for e in range(len(chains)))
+    return ChainsNoise(noise=noise, own=joint[:many, :many], rows=rows_of)
 
 
-def chain_of(fitted: Fit, scores: np.ndarray) -> dict[str, np.ndarray]:
+def chain_of(point: Point, scores: np.ndarray) -> dict[str, np.ndarray]:
     """The policy's chain at a fit, as `chain_slopes` takes it; `scores` [D, S, A] of one step."""
-    point = fitted.point
     return {
         "policy": np.asarray(point.policy),
         "scores": scores,

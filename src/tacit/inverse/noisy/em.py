@@ -17,7 +17,7 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.engine.backends import backend_of
-from tacit.inference.numerics import covariance_root, weighted_products
+from tacit.search.algebra import covariance_root, weighted_products
 from tacit.inverse.noisy.boltzmann import Fit
 from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.known import Label, Range

@@ -7,6 +7,7 @@ states.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
@@ -17,30 +18,23 @@ from tacit.data.observed import Observed, PartitionedDemonstrations
 from tacit.data.tally import Scatter
 from tacit.data.units import EPISODES, INDIVIDUALS, Units
 from tacit.inference.gauge import Gauge
-from tacit.inference.numerics import (
-    ONE_SIDED,
-    TWO_SIDED,
-    at_least,
-    normal_quantile,
-    normal_tail,
-    weighted_products,
-)
+from tacit.inference.tails import ONE_SIDED, TWO_SIDED, normal_quantile, normal_tail
 from tacit.inverse.noisy import DeltaMethod
-from tacit.inverse.noisy.boltzmann import SILENT, Fit
 from tacit.inverse.parameters import (
     BLIND,
     CONFIDENCE,
     MOVED,
     inverse_information,
 )
+from tacit.likelihood.chain import Coordinates, information
+from tacit.likelihood.problem import Fit
+from tacit.likelihood.start import SILENT
 from tacit.model.features import Design
-from tacit.model.mdp import MDP
-from tacit.search.smooth_dual import INERT
+from tacit.search.algebra import at_least
 
 if TYPE_CHECKING:
     from tacit.inverse.noisy.convex import Convex
     from tacit.inverse.noisy.likelihood import Likelihood
-    from tacit.inverse.noisy.steps import Coordinates
 
 # A constraint is barely found where more than this share of those found by chance look as sure.
 BARELY = 0.05
@@ -64,14 +58,10 @@ def described(options: Likelihood | Convex) -> str:
 
 def fitted_scores(fitted: Fit, scores: np.ndarray) -> np.ndarray:
     """[n, S, A] those of the scores [D, S, A] of a fit in the directions in which it could move."""
-    if fitted.norm is None:
+    known = fitted.problem.equalities
+    if known is None:
         return scores[fitted.free]
-    return np.tensordot(fitted.norm.tangents(fitted.free), scores, 1)
-
-
-def informed(fitted: Fit, fisher: np.ndarray) -> np.ndarray:
-    """[D, D] the information with that of what was known beforehand."""
-    return fisher if fitted.norm is None else fisher + fitted.norm.information(fisher)
+    return np.tensordot(known.tangents(fitted.free), scores, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,81 +98,77 @@ class Errors:
         return f"{self.unit} as independent{doubt if self.few else ''}"
 
 
-def advantages(mdp: MDP, space: Coordinates, fitted: Fit) -> np.ndarray:
-    """[D, S, A] the score of one step: its features and all that follow, less the average."""
-    result = np.empty(space.tables.shape)
-    for d, values in enumerate(fitted.point.table_values):
-        later = mdp.discount * mdp.expected_next(np.ascontiguousarray(values))
-        result[d] = space.tables[d] + later - values[:, None]
-    if mdp.restricted:
-        result[:, ~mdp.choices] = 0.0  # never taken, and nothing at an end is chosen
-    largest = np.abs(fitted.point.table_values).max(axis=1, initial=0.0)
-    result[np.abs(result).max(axis=(1, 2), initial=0.0) <= INERT * largest] = 0.0
-    return result
-
-
-def information(scores: np.ndarray, policy: np.ndarray, visits: np.ndarray) -> np.ndarray:
-    """[D, D] sum over states of visits [S] times the covariance of the scores under the policy."""
-    flat = scores.reshape(len(scores), -1)
-    return weighted_products(flat, (visits[:, None] * policy).ravel())
-
-
 def errors(
     bread: np.ndarray,
     free: np.ndarray,
-    scores: np.ndarray,
-    demonstrations: Observed,
-    counts: np.ndarray | None = None,
+    scores: Sequence[np.ndarray],
+    seen: Sequence[Observed],
+    counts: Sequence[np.ndarray] | None = None,
     *,
     floor: np.ndarray | None = None,
 ) -> Errors:
     """The `Errors` of the free parameters, clustered by trajectory where those are many.
 
     Args:
-        bread: [D, D] information of all steps; curvature of the loss where the model does not fit.
-        free: [D] bool, the parameters that no bound holds.
-        scores: [D, S, A].
-        demonstrations: the steps.
-        counts: [S, A] how often each action was taken, where the model does not fit: the errors are
-            then those of its best approximation.
-        floor: [D, D] what scores scatter at least; None for the bread.
+        bread: [n, n] information of all steps; curvature of the loss where the model does not fit.
+        free: [n] bool, the parameters that no bound holds.
+        scores: one [n, S, A] per chain.
+        seen: one per chain, the steps.
+        counts: one [S, A] per chain, how often each action was taken, where the model does not fit:
+            the errors are then those of its best approximation.
+        floor: [n, n] what scores scatter at least; None for the bread.
     """
     floor = bread if floor is None else floor
     inverse, blind = inverse_information(bread, free)
-    size, who = int(free.sum()), getattr(demonstrations, "individuals", None)
+    size, who = int(free.sum()), [getattr(one, "individuals", None) for one in seen]
     if counts is not None:
-        found, scatter, unit = score_scatter(scores, counts, size, demonstrations)
+        found, scatter, unit = score_scatter(scores, counts, size, seen)
         scatter = at_least(floor, scatter)  # where nothing was seen, nothing scatters
     else:
         least = CLUSTERS * max(size, 1)
-        found, unit = clusters_of(scores, demonstrations, least, size)
+        found, unit = clusters_of(scores, seen, least, size)
         if found is None or (found.episodes < least and unit != INDIVIDUALS):
             scatter, unit = None, STEPS
         else:
             scatter = at_least(floor, found.products * (found.episodes / (found.episodes - 1.0)))
-    few = 0 if who is None or unit == INDIVIDUALS else len(set(who.tolist()))
+    named = {name for one in who if one is not None for name in one.tolist()}
     law = inverse if scatter is None else inverse @ scatter @ inverse
-    told = {"clusters": found, "unit": unit, "few": few}
-    return Errors(law, blind, scatter is not None and found is not None, scatter, **told)
+    about = {"clusters": found, "unit": unit, "few": 0 if unit == INDIVIDUALS else len(named)}
+    return Errors(law, blind, scatter is not None and found is not None, scatter, **about)
 
 
 def clusters_of(
-    scores: np.ndarray, demonstrations: Observed, least: int, size: int
+    scores: Sequence[np.ndarray], seen: Sequence[Observed], least: int, size: int
 ) -> tuple[Scatter | None, str]:
     """Sums of squared scores of the units, None where only steps are known; and what these are.
 
     Individuals that are too few for so many parameters are none: errors must not be smaller than
-    if nobody had named them.
+    if nobody had named them. Units are those of one chain: who is named in several counts apart.
     """
-    loose = demonstrations.episodes == demonstrations.steps
-    if not isinstance(demonstrations, Demonstrations):  # nothing else says who was seen
-        if loose or not isinstance(demonstrations, PartitionedDemonstrations):
+    loose = all(one.episodes == one.steps for one in seen)
+    in_memory = [one for one in seen if isinstance(one, Demonstrations)]
+    if len(in_memory) < len(seen):  # nothing else says who was seen
+        files = [one for one in seen if isinstance(one, PartitionedDemonstrations)]
+        if loose or len(files) < len(seen):
             return None, STEPS if loose else EPISODES
-        return demonstrations.scatter(scores), EPISODES
-    units = units_of(demonstrations, np.inf if loose else least)
-    if units.called == EPISODES or (units.called == INDIVIDUALS and len(units) < 2 * size + 2):
-        return (None, STEPS) if loose else (Scatter.of(scores, demonstrations), EPISODES)
-    return Scatter.of(scores, demonstrations, units.number), units.called
+        return _added([one.scatter(own) for one, own in zip(files, scores, strict=True)]), EPISODES
+    units = [units_of(one, np.inf if loose else least) for one in in_memory]
+    called, pairs = {one.called for one in units}, list(zip(scores, in_memory, strict=True))
+    few = called == {INDIVIDUALS} and sum(map(len, units)) < 2 * size + 2
+    if called == {EPISODES} or len(called) > 1 or few:
+        if loose:
+            return None, STEPS
+        return _added([Scatter.of(*pair) for pair in pairs]), EPISODES
+    numbers = zip(pairs, units, strict=True)
+    return _added([Scatter.of(*pair, own.number) for pair, own in numbers]), units[0].called
+
+
+def _added(parts: Sequence[Scatter]) -> Scatter:
+    """The scatter of the units of all chains."""
+    total = parts[0]
+    for one in parts[1:]:
+        total = total + one
+    return total
 
 
 def units_of(demonstrations: Demonstrations, least: float = np.inf) -> Units:
@@ -200,15 +186,20 @@ def units_of(demonstrations: Demonstrations, least: float = np.inf) -> Units:
 
 
 def score_scatter(
-    scores: np.ndarray, counts: np.ndarray, size: int, demonstrations: Observed
+    scores: Sequence[np.ndarray],
+    counts: Sequence[np.ndarray],
+    size: int,
+    seen: Sequence[Observed],
 ) -> tuple[Scatter | None, np.ndarray, str]:
-    """Sums of the units' squared scores, None where steps must do; [D, D] their scatter; the unit.
+    """Sums of the units' squared scores, None where steps must do; [n, n] their scatter; the unit.
 
     Individuals or trajectories are the units where there are enough for so many parameters.
     """
-    found, unit = clusters_of(scores, demonstrations, 2 * size + 2, size)
+    found, unit = clusters_of(scores, seen, 2 * size + 2, size)
     if found is None or found.episodes < 2 * size + 2:
-        return None, information(scores, counts, np.ones(len(counts))), STEPS
+        pairs = zip(scores, counts, strict=True)
+        each = [information(one, own, np.ones(len(own))) for one, own in pairs]
+        return None, np.sum(each, axis=0), STEPS
     return found, found.products * (found.episodes / (found.episodes - 1.0)), unit
 
 
@@ -220,10 +211,10 @@ def undecided(fitted: Fit, fisher: np.ndarray, free: np.ndarray) -> np.ndarray:
     the free ones make up for altogether, which has no slope but rounding.
     """
     inverse, _ = inverse_information(fisher, free)
-    known, slope = np.diagonal(fisher), np.abs(fitted.point.gradient)
+    known, slope = np.diagonal(fisher), np.abs(fitted.gradient)
     left = known - np.einsum("ij,jk,ik->i", fisher, inverse, fisher)
     least = np.where(left > BLIND * known, 4.0 * left, LEVEL_SLOPE * known)
-    open_ended = fitted.problem.upper > fitted.problem.lower
+    open_ended = fitted.problem.movable
     shown = known > SILENT * max(float(known.max(initial=0.0)), 1.0)
     return np.asarray(free | ((slope**2 < least) & open_ended & shown))
 

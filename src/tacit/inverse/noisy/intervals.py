@@ -19,11 +19,16 @@ from tacit.inference.gauge import Gauge
 from tacit.inference.intervals import Landscape, ends_of, landscape
 from tacit.inverse.diagnostics import Answer, CountedDynamics, Identification
 from tacit.inverse.findings import Finding
-from tacit.inverse.noisy.boltzmann import LARGEST, Fit, silent
-from tacit.inverse.noisy.inference import Chosen, Errors, informed, row_errors
-from tacit.inverse.noisy.steps import Coordinates
+from tacit.inverse.expectations import pull_back
+from tacit.inverse.noisy.evidence import Evidence, scaled_by
+from tacit.inverse.noisy.inference import Chosen, Errors, row_errors
 from tacit.inverse.parameters import inverse_information
+from tacit.inverse.sets import Ends
+from tacit.likelihood.chain import Coordinates
+from tacit.likelihood.start import silent
+from tacit.likelihood.ties import UNSIZED
 from tacit.model.features import Design
+from tacit.model.objective import Features
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,16 +107,189 @@ class Numbers:
         )
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OwnFit:
+    """A fit as a function of one chain's parameters, all others adapting.
+
+    Attributes:
+        x: [D] the parameters.
+        gradient: [D] of the loss.
+        lower: [D] smallest values allowed.
+        upper: [D] largest ones; infinite where none is.
+        fisher: [D, D] information of all steps.
+        known: [D, D] that of what was known beforehand.
+        errors: of the parameters.
+        limits: [D] lower limits of forbidden costs, NaN elsewhere.
+        loose: [D] bool, the parameters that no bound holds for certain, where the model does not
+            fit; None where it does.
+        steps: how many there are.
+        discount: of the chain.
+    """
+
+    x: np.ndarray
+    gradient: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    fisher: np.ndarray
+    known: np.ndarray
+    errors: Errors
+    limits: np.ndarray
+    loose: np.ndarray | None
+    steps: float
+    discount: float
+
+    @classmethod
+    def of(cls, evidence: Evidence, e: int = 0) -> OwnFit:
+        """Chain e of a fit.
+
+        What the other chains add is the information about its parameters that is left when all
+        other joint parameters adapt.
+        """
+        fitted, own = evidence.fitted, evidence.chains[e]
+        problem, ties, found = fitted.problem, fitted.problem.ties, evidence.found
+        about = {
+            "limits": evidence.own_limits(e),
+            "steps": float(own.chain.visits.sum()),
+            "discount": own.chain.mdp.discount,
+        }
+        if len(evidence.chains) == 1:
+            return cls(
+                x=fitted.z,
+                gradient=fitted.gradient,
+                lower=fitted.lower,
+                upper=fitted.upper,
+                fisher=evidence.fisher,
+                known=fitted.informed(evidence.fisher) - evidence.fisher,
+                errors=found,
+                loose=evidence.free if evidence.robust else None,
+                **about,
+            )
+        rows, x, inner = ties.rows[e], fitted.x(e), own.inner
+        follow = adapted(evidence, e)
+        scatter = None if found.scatter is None else follow.T @ found.scatter @ follow
+        of_chain = Errors(
+            inner @ found.covariance @ inner.T, found.blind @ inner.T, found.clustered, scatter
+        )
+        fisher = follow.T @ evidence.fisher @ follow
+        sized = ties.sizes[e] != UNSIZED
+        steered = ~sized | (fitted.z[ties.sizes[e]] > 0)
+        settled = (x == 0.0) & ~(problem.movable[rows] & steered)
+        low, high = problem.lower[rows], fitted.upper[rows]
+        factors = ties.multiples(e, fitted.z)
+        return cls(
+            x=x,
+            gradient=follow.T @ fitted.gradient,
+            lower=np.where(np.isfinite(low), low * factors, -np.inf),
+            upper=np.where(settled, 0.0, np.where(np.isfinite(high), high * factors, np.inf)),
+            fisher=fisher,
+            known=np.zeros(fisher.shape),
+            errors=of_chain,
+            loose=None,
+            **about,
+        )
+
+    @property
+    def free(self) -> np.ndarray:
+        """[D] bool, the parameters that no bound holds."""
+        return (self.x > self.lower) & (self.x < self.upper)
+
+    @property
+    def silent(self) -> np.ndarray:
+        """[D] bool, the parameters that no action ever depends on."""
+        return silent(self.fisher, self.steps)
+
+    def landscape(self, moving: np.ndarray) -> Landscape:
+        """The loss around the fit over the parameters `moving` [D] bool.
+
+        Where the model fits, units that scatter more than steps flatten it. Where it does not, a
+        ratio is the likelihood's own, divided by how many times the variance of its form the
+        information's is.
+        """
+        sure, excess = self.fisher + self.known, None
+        scatter = None if self.errors.scatter is None else self.errors.scatter + self.known
+        if self.loose is not None and scatter is not None:
+            excess, scatter = Excess(sure, scatter, self.loose & moving), None
+        return landscape(
+            self.x,
+            self.gradient,
+            sure,
+            lower=self.lower,
+            upper=self.upper,
+            moving=moving,
+            scatter=scatter,
+            excess=excess,
+        )
+
+
+def adapted(evidence: Evidence, e: int) -> np.ndarray:
+    """[n, D] how the joint parameters follow when one of chain e moves, all others adapting."""
+    fitted = evidence.fitted
+    problem, ties = fitted.problem, fitted.problem.ties
+    kept, sized = evidence.free.copy(), ties.sizes[e] != UNSIZED
+    for entries in (ties.rows[e], ties.sizes[e][sized]):
+        kept[entries] = problem.movable[entries]
+    kept &= np.isnan(evidence.limits)
+    inner = evidence.chains[e].inner[:, kept]
+    follow = np.zeros((len(fitted.z), len(inner)))
+    if not kept.any():
+        return follow
+    back = np.linalg.pinv(inner)
+    _, sizes, axes = np.linalg.svd(inner)
+    rank = int((sizes > 1e-12 * sizes.max(initial=0.0)).sum())
+    rest = axes[rank:].T  # joint directions that leave this chain alone
+    fisher = evidence.fisher[np.ix_(kept, kept)]
+    inverse, _ = inverse_information(rest.T @ fisher @ rest, np.ones(rest.shape[1], bool))
+    follow[kept] = back - rest @ inverse @ rest.T @ fisher @ back
+    return follow
+
+
+def numbers_of(
+    evidence: Evidence,
+    e: int = 0,
+    *,
+    features: Features | None = None,
+    chosen: Chosen | None = None,
+    unit: np.ndarray | None = None,
+) -> Numbers:
+    """The expert of a chain in the gauge, with its intervals where the evidence has any.
+
+    Of the features is asked what a constant costs: the coordinates do not know. `chosen` are the
+    constraints that are reported; `unit` [D] is what the features are divided by first.
+    """
+    own, gauge, part = evidence.chains[e], evidence.gauge(e, unit), OwnFit.of(evidence, e)
+    space = own.chain.space if unit is None else scaled_by(own.chain.space, unit)
+    stretch = evidence.budget_stretch(e, gauge)
+    ends, spread = intervals(space, part, gauge, chosen=chosen, stretch=stretch)
+    mute = part.silent & (part.upper > part.lower)
+    if mute.any() and len(evidence.chains) == 1:
+        edges = [block.stop for block in space.blocks[:-1]]
+        spent = np.split(-own.spent * space.scales, edges)
+        if features is not None:
+            spent = list(pull_back(features, own.reached))
+            if unit is not None:
+                spent = [one / div for one, div in zip(spent, np.split(unit, edges), strict=True)]
+        prices = slice(space.size, space.size + space.constraints)
+        rows = ends[prices.stop :].copy()
+        rows[~np.isfinite(gauge.budgets)] = np.nan
+        costs = [ends[block] for block in space.blocks[1:]]
+        narrow = Ends(ends[space.blocks[0]], costs, ends[prices], rows)
+        wide = narrow.beside(
+            [mute[block] for block in space.blocks],
+            [np.stack([own, own], axis=1) for own in spent[1:]],
+            free_reward=bool(np.isinf(part.lower).any()),
+        )
+        ends = np.concatenate([wide.reward, *wide.costs, wide.multipliers, wide.budgets])
+    if evidence.absence:
+        ends[:], spread[:] = np.nan, np.nan
+    return Numbers(gauge, ends, spread)
+
+
 def intervals(
     space: Coordinates,
-    fitted: Fit,
+    fitted: OwnFit,
     gauge: Gauge,
-    found: Errors,
-    fisher: np.ndarray,
-    limits: np.ndarray,
     *,
     chosen: Chosen | None = None,
-    loose: np.ndarray | None = None,
     stretch: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """[D + K + K, 2] intervals of weights, multipliers and budgets, and [D + K + K] their errors.
@@ -120,22 +298,17 @@ def intervals(
         space: the coordinates.
         fitted: the maximum of the likelihood.
         gauge: the same in the gauge.
-        found: errors of its parameters.
-        fisher: [D, D] information of all steps.
-        limits: [D] lower limits of forbidden costs, NaN elsewhere.
         chosen: which constraints are reported, where that was decided by the same data.
-        loose: [D] bool, the parameters that no bound holds for certain, where the model does not
-            fit; None where it does.
         stretch: [K] by what errors of budgets grow as what is spent moves by itself, too.
     """
     size, count = space.size, space.constraints
     stretch = np.ones(count) if stretch is None else stretch
+    limits, found = fitted.limits, fitted.errors
     spread = row_errors(gauge.jacobian, found.covariance, found.blind)
     spread[size + count :] *= stretch
     ends = np.full((size + 2 * count, 2), np.nan)
-    mute = silent(fisher, fitted.problem.information.sum())
-    around = landscape_of(fitted, found, fisher, np.isnan(limits) & ~mute, loose)
-    lower, upper = fitted.problem.lower, fitted.problem.upper
+    mute, lower, upper = fitted.silent, fitted.lower, fitted.upper
+    around = fitted.landscape(np.isnan(limits) & ~mute)
     floor = np.where(lower >= 0.0, 0.0, -1.0)
     ceiling = np.where((upper <= 0.0) & (lower < 0.0), 0.0, 1.0)
     for j in np.flatnonzero(~np.isnan(gauge.ratios.sizes[:size])):
@@ -163,38 +336,9 @@ def intervals(
     far = np.where(limits < 0, -np.inf, np.inf)
     ends[:size][shut] = np.sort(np.stack([limits * units, far], axis=1)[shut], axis=1)
     # The weight of a coefficient that was fixed moves with the sum that it is a share of.
-    moves = fitted.free | ((lower == upper) & (fitted.point.x != 0.0))
+    moves = fitted.free | ((lower == upper) & (fitted.x != 0.0))
     spread[:size] = np.where(moves & ~shut, spread[:size], np.nan)
     return ends, spread
-
-
-def landscape_of(
-    fitted: Fit,
-    found: Errors,
-    fisher: np.ndarray,
-    moving: np.ndarray,
-    loose: np.ndarray | None = None,
-) -> Landscape:
-    """The `Landscape` of a fit over the parameters `moving` [D] bool.
-
-    Where the model fits, units that scatter more than steps flatten it. Where it does not, a ratio
-    is the likelihood's own, divided by how many times the variance of its form the information's
-    is: `loose` [D] bool are then the parameters that no bound holds for certain.
-    """
-    sure, problem, excess = informed(fitted, fisher), fitted.problem, None
-    scatter = None if found.scatter is None else found.scatter + (sure - fisher)
-    if loose is not None and scatter is not None:
-        excess, scatter = Excess(sure, scatter, loose & moving), None
-    return landscape(
-        fitted.point.x,
-        fitted.point.gradient,
-        sure,
-        lower=problem.lower,
-        upper=np.where(problem.upper < LARGEST, problem.upper, np.inf),
-        moving=moving,
-        scatter=scatter,
-        excess=excess,
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,14 +413,14 @@ def _price_ends(around: Landscape, gauge: Gauge, k: int, reach: float) -> tuple[
 
 
 def _budget_ends(
-    around: Landscape, gauge: Gauge, fitted: Fit, space: Coordinates, k: int, stretch: float
+    around: Landscape, gauge: Gauge, fitted: OwnFit, space: Coordinates, k: int, stretch: float
 ) -> tuple[float, float]:
     """A budget is a ratio too, its numerator linear only nearly: theta . expectations(theta)."""
     block = space.blocks[1 + k]
     bottom, total = gauge.ratios.bottoms[block.start], float(gauge.ratios.sizes[block.start])
     budget = float(gauge.budgets[k])
     top = total * gauge.jacobian[space.size + space.constraints + k] + budget * bottom
-    constant = budget * total - float(top @ fitted.point.x)
+    constant = budget * total - float(top @ fitted.x)
 
     def form_of(ratio: float) -> tuple[np.ndarray, float]:
         return top - ratio * bottom, constant
@@ -286,10 +430,10 @@ def _budget_ends(
     own = space.tables[block]
     edges = np.stack([own.min(axis=(1, 2)), own.max(axis=(1, 2))])
     costs = -(edges + space.offsets[block]) * space.scales[block]
-    if fitted.problem.discount == 1.0:
+    if fitted.discount == 1.0:
         limits = -np.inf if costs.min() < 0 else 0.0, np.inf if costs.max() > 0 else 0.0
     else:  # what any policy can spend, with weights that sum to 1
-        costs = costs / (1.0 - fitted.problem.discount)
+        costs = costs / (1.0 - fitted.discount)
         nothing = [0.0] if space.ending else []
         least = min(float(costs.min()), budget, *nothing)
         limits = least, max(float(costs.max()), budget, *nothing)

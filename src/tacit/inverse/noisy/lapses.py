@@ -15,7 +15,8 @@ import numpy as np
 
 from tacit.inference.counted_rows import CountedRows
 from tacit.inference.goodness import FittedChoices
-from tacit.inference.numerics import TWO_SIDED, chi_square_tail, root_between
+from tacit.inference.tails import TWO_SIDED, chi_square_tail
+from tacit.search.algebra import root_between
 from tacit.inverse.diagnostics import Goodness, goodness_of, untested
 from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.noisy.boltzmann import Fit

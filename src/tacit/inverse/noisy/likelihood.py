@@ -15,7 +15,7 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
-from tacit.inference.activity import ScoreLaw, Verdict
+from tacit.inference.activity import Verdict
 from tacit.inference.counted_rows import CountedRows
 from tacit.inference.goodness import FittedChoices
 from tacit.inverse.assembly import Estimate, recovery
@@ -31,57 +31,43 @@ from tacit.inverse.findings import (
     more_data_findings,
 )
 from tacit.inverse.noisy import MANY, check_plain
-from tacit.inverse.noisy.activity import verdict_findings, without_idle_constraints
-from tacit.inverse.noisy.boltzmann import (
-    Fit,
-    coefficients_of,
-    estimate_of,
-    refit,
-    rescued,
-    silent,
-)
-from tacit.inverse.noisy.counted import dynamics_noise, policy_noise
+from tacit.inverse.noisy.activity import Restraint, verdict_findings, without_idle_constraints
+from tacit.inverse.noisy.boltzmann import coefficients_of, estimate_of
+from tacit.inverse.noisy.counted import policy_noise
 from tacit.inverse.noisy.evidence import (
-    VISIBLE,
+    ChainEvidence,
     Evidence,
     evidence_of,
     method_findings,
     parameter_findings,
+    score_law,
 )
-from tacit.inverse.noisy.inference import (
-    Chosen,
-    advantages,
-    delta_method,
-    described,
-    fitted_scores,
-    information,
-    informed,
-    score_scatter,
-)
-from tacit.inverse.noisy.intervals import Numbers, intervals, landscape_of
+from tacit.inverse.noisy.inference import Chosen, delta_method, described, fitted_scores
+from tacit.inverse.noisy.intervals import OwnFit, numbers_of
 from tacit.inverse.noisy.known import (
-    Bounds,
-    Label,
-    Range,
+    bound_findings,
     check_temperature,
     temperature_findings,
-    within_norm,
     zero_findings,
 )
 from tacit.inverse.noisy.lapses import estimate_with_lapses
 from tacit.inverse.noisy.penalised import maximise_many
 from tacit.inverse.noisy.power import PowerStudy
-from tacit.inverse.noisy.steps import (
-    Steps,
-    are_many,
-    coordinates,
-    curvature,
-    name_coefficients,
-)
 from tacit.inverse.noisy.verdicts import check_sparse, select
 from tacit.inverse.recovery import Recovery, delivered, warned
-from tacit.inverse.sets import Ends, NeverIncurred, never_incurred
+from tacit.inverse.sets import NeverIncurred, never_incurred
 from tacit.inverse.standardised import standard_of
+from tacit.likelihood.chain import Chain, are_many, coordinates
+from tacit.likelihood.problem import Fit
+from tacit.likelihood.rescue import VISIBLE, rescued
+from tacit.likelihood.start import (
+    Bounds,
+    Label,
+    Range,
+    maximum,
+    name_coefficients,
+    within_temperature,
+)
 from tacit.model.features import Ridge, Smooth, Sparse, values_off
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -91,151 +77,114 @@ def estimate_of_steps(
     options: Likelihood,
     features: Features,
     demonstrations: Observed,
-    steps: Steps,
     *,
     wide: Evidence,
     kept: Fit,
     verdict: Verdict,
     goodness: Goodness,
+    unknown: Fit | None = None,
 ) -> Estimate:
     """The `Estimate` of the fit `kept`; `wide` is of every constraint, shown to be active or not.
 
-    All errors and intervals are those of `wide`: what was left out was chosen by the same data.
+    All errors and intervals are those of `wide`: what was left out was chosen by the same data. A
+    fit that does not know the temperature is `unknown`, where it was given.
     """
-    mdp, space, weigh = steps.mdp, steps.space, steps.squares is not None
+    chain = kept.problem.chains[0]
+    mdp, space, weigh = chain.mdp, chain.space, chain.squares is not None
     evidence = wide
     if kept is not wide.asked:  # its errors are those of the fit with all
-        evidence = evidence_of(demonstrations, steps, kept, options.max_steps, robust=wide.robust)
-    gauge, fitted, limits = evidence.gauge, evidence.fitted, evidence.limits
+        evidence = evidence_of([demonstrations], kept, options.max_steps, robust=wide.robust)
+    fitted, gauge, own = evidence.fitted, evidence.gauge(), evidence.chains[0]
     chosen = Chosen.of(verdict.p_values, gauge.multipliers, options.level)
-    numbers = numbers_of(steps, wide, features, chosen=chosen).reported(gauge)
+    numbers = numbers_of(wide, features=features, chosen=chosen).reported(gauge)
     standard, scaled = standard_of(mdp, features), numbers
     if not standard.uniform:
         unit = standard.stacked
-        told = numbers_of(steps, wide, features, chosen=chosen, unit=unit)
-        scaled = told.reported(evidence.in_units(steps.space, unit))
+        scaled = numbers_of(wide, features=features, chosen=chosen, unit=unit)
+        scaled = scaled.reported(evidence.gauge(unit=unit))
         standard = standard.knowing(scaled.identification(space, verdict=verdict))
-    seen = expectations_from_start(mdp, features, demonstrations, steps.tally)
-    reached = pull_back(features, evidence.reached)
+    seen = expectations_from_start(mdp, features, demonstrations, chain.tally)
+    reached = pull_back(features, own.reached)
     weights, clustered = scaled.ends[: space.size], wide.found.clustered
     bounds = Bounds.of(space, options) if name_coefficients(options) else None
     given = np.zeros(space.size, bool) if bounds is None else bounds.given
     findings = (
         *constraint_findings(evidence, verdict, chosen, misfit=not weigh),
-        *([] if bounds is None else bounds.findings(space, fitted.point.x, evidence.free)),
-        *parameter_findings(steps, evidence),
+        *([] if bounds is None else bound_findings(bounds, space, fitted.z, evidence.free)),
+        *parameter_findings(chain, evidence),
         *feature_findings(features, mdp),
-        *method_findings(steps, wide),
-        *([] if wide.fitted.norm is None else temperature_findings(wide, landscape_of)),
-        *(zero_findings(steps, wide) if (wide.fitted.point.x == 0.0).sum() >= MANY else []),
+        *method_findings(chain, wide),
+        *temperature_findings(wide, OwnFit.of(wide), unknown),
+        *(zero_findings(wide) if (wide.fitted.z == 0.0).sum() >= MANY else []),
         *more_data_findings(list(space.names), weights, demonstrations, clustered),
         *([] if seen is None or weigh else guarantee_findings(seen, reached, standard.deviations)),
     )
-    off = values_off(space, fitted.point.x, mdp.discount)
+    off, limits = values_off(space, fitted.z, mdp.discount), evidence.own_limits(0)
     endless: NeverIncurred = {"forbidden": (), "undecided": ()}
     if np.isfinite(limits).any():
-        endless = never_incurred(space, limits, steps.at_starts)
-    estimate = estimate_of(mdp, features, fitted, gauge, evidence.reached, off=off)
-    gap = fitted.objective_gap if steps.convex else np.nan
+        endless = never_incurred(space, limits, chain.at_starts)
+    estimate = estimate_of(features, fitted, gauge, own.reached, off=off)
+    gap = fitted.objective_gap if chain.convex else np.nan
     answer = None
     if not wide.absence:
         known = (wide.found.covariance, wide.found.blind, numbers.ends)
-        answer = delta_method(space, fitted.point.x, gauge, *known)
+        answer = delta_method(space, fitted.z, gauge, *known)
     return replace(
         estimate,
         deterministic=evidence.boundless,
-        proven=steps.convex,
+        proven=chain.convex,
         seen=seen,
         certificate={**estimate.certificate, "objective_gap": gap},
         known=numbers.identification(
             space,
             verdict=verdict if wide.asked.converged and not verdict.absence else None,
-            dynamics=wide.dynamics,
+            dynamics=wide.dynamics[0] if wide.dynamics else None,
             answer=answer,
         ),
-        parameters=coefficients_of(steps, features, wide, fitted, given),
+        parameters=coefficients_of(features, wide, fitted, given=given),
         findings=findings,
         goodness=goodness,
         **endless,
-        spending=wide.spending(space, features, seen),
+        spending=wide.spending(features, seen),
         standard=standard,
-        counts=steps.counts,
+        counts=chain.counts,
     )
 
 
-def _goodness(
-    options: Likelihood,
-    demonstrations: Observed,
-    steps: Steps,
-    evidence: Evidence,
-    rows: CountedRows | None,
-) -> Goodness:
+def _goodness(options: Likelihood, demonstrations: Observed, evidence: Evidence) -> Goodness:
     """Whether the model fits, at the fit with every constraint."""
     fitted = evidence.fitted
-    if not fitted.converged or steps.squares is not None:
+    if not fitted.converged or fitted.problem.chains[0].squares is not None:
         weigh = "its tests need counts, and the steps have sampling weights"
         return untested(weigh if fitted.converged else "the search did not converge")
+    found = chain_goodness(evidence.chains[0], fitted, demonstrations, options.level, options.seed)
+    known = fitted.problem.equalities is not None or found.settled is not None
+    if not isinstance(demonstrations, Demonstrations) or known:
+        return found
+    return replace(found, study=PowerStudy(options, fitted, demonstrations))
+
+
+def chain_goodness(
+    own: ChainEvidence, fitted: Fit, demonstrations: Observed, level: float, seed: int, e: int = 0
+) -> Goodness:
+    """Whether the model fits what was seen of chain e; with counted dynamics, allowing for them."""
+    chain, part = own.chain, own.part
+    free = fitted.free[fitted.problem.ties.rows[e]]
+    plain = fitted.problem.equalities is None
     choices = FittedChoices(
-        counts=steps.counts,
-        policy=fitted.point.policy,
-        scores=fitted_scores(fitted, advantages(steps.mdp, steps.space, fitted)),
-        choices=steps.mdp.available.sum(axis=1),
-        names=[] if fitted.norm else [steps.space.names[j] for j in np.flatnonzero(fitted.free)],
+        counts=chain.counts,
+        policy=part.policy,
+        scores=own.scores[free] if plain else fitted_scores(fitted, own.scores),
+        choices=chain.mdp.available.sum(axis=1),
+        names=[chain.space.names[j] for j in np.flatnonzero(free)] if plain else [],
     )
-    tested = partial(goodness_of, demonstrations, level=options.level, seed=options.seed)
+    tested = partial(goodness_of, demonstrations, level=level, seed=seed)
+    rows = CountedRows.of(chain.mdp)
     if rows is None:
-        found = tested(choices)
-        if not isinstance(demonstrations, Demonstrations) or fitted.norm is not None:
-            return found
-        return replace(found, study=PowerStudy(steps, options, fitted, demonstrations))
-    doubt = policy_noise(rows, fitted.point.policy, fitted.point.values)
+        return tested(choices)
+    doubt = policy_noise(rows, part.policy, part.values)
     found = tested(replace(choices, doubt=doubt))
     return replace(found, settled=tested(choices).p_value) if found.adequate else found
-
-
-def numbers_of(
-    steps: Steps,
-    evidence: Evidence,
-    features: Features | None = None,
-    *,
-    chosen: Chosen | None = None,
-    unit: np.ndarray | None = None,
-) -> Numbers:
-    """The expert in the gauge, with its intervals where the evidence has any.
-
-    Of the features is asked what a constant costs: the coordinates do not know. `chosen` are the
-    constraints that are reported; `unit` [D] is what the features are divided by first.
-    """
-    e, space = evidence, steps.space
-    if unit is not None:
-        e = replace(e, gauge=e.in_units(space, unit))
-        space = replace(space, scales=space.scales / unit)
-    about = (space, e.fitted, e.gauge, e.found, e.fisher, e.limits)
-    loose = e.free if e.robust else None
-    ends, spread = intervals(*about, chosen=chosen, loose=loose, stretch=e.budget_stretch(space))
-    mute = silent(e.fisher, e.fitted.problem.information.sum())
-    mute &= e.fitted.problem.upper > e.fitted.problem.lower
-    if mute.any():
-        edges = [block.stop for block in space.blocks[:-1]]
-        spent = np.split(-e.spent * space.scales, edges)
-        if features is not None:
-            spent = list(pull_back(features, e.reached))
-            if unit is not None:
-                spent = [one / own for one, own in zip(spent, np.split(unit, edges), strict=True)]
-        prices = slice(space.size, space.size + space.constraints)
-        rows = ends[prices.stop :].copy()
-        rows[~np.isfinite(e.gauge.budgets)] = np.nan
-        costs = [ends[block] for block in space.blocks[1:]]
-        narrow = Ends(ends[space.blocks[0]], costs, ends[prices], rows)
-        wide = narrow.beside(
-            [mute[block] for block in space.blocks],
-            [np.stack([part, part], axis=1) for part in spent[1:]],
-            free_reward=bool(np.isinf(e.fitted.problem.lower).any()),
-        )
-        ends = np.concatenate([wide.reward, *wide.costs, wide.multipliers, wide.budgets])
-    if e.absence:
-        ends[:], spread[:] = np.nan, np.nan
-    return Numbers(e.gauge, ends, spread)
 
 
 def constraint_findings(
@@ -245,15 +194,15 @@ def constraint_findings(
 
     `misfit` says that robust evidence is so because the model does not fit, not for weights.
     """
-    prices = evidence.gauge.multipliers
+    gauge = evidence.gauge()
     # A search that found no maximum has tested nothing, even where a ridge then gave a point.
     tested = evidence.fitted.converged and evidence.asked.converged and not verdict.absence
     misfit &= evidence.robust
-    findings = verdict_findings(verdict, prices, converged=tested, robust=misfit)
+    findings = verdict_findings(verdict, gauge.multipliers, converged=tested, robust=misfit)
     if tested and chosen is not None:
         findings += found_findings(chosen)
         findings += doubt_findings(chosen, verdict.unadjusted, verdict.if_dynamics_known)
-    if np.isnan(evidence.gauge.reward_weights).any():
+    if np.isnan(gauge.reward_weights).any():
         said = (
             "The reward is not identified: the demonstrations are explained without it. Prices are "
             "in units of the temperature."
@@ -344,63 +293,47 @@ def maximise(
 
     `first` is the coefficient of the first feature, where it is known beforehand.
     """
-    steps = Steps.of(mdp, coordinates(mdp, features), demonstrations)
+    chain = Chain.of(mdp, coordinates(mdp, features), demonstrations)
     if options.lapses is not False:
-        found = estimate_with_lapses(options, features, demonstrations, steps, estimate_of_steps)
+        found = estimate_with_lapses(options, features, demonstrations, chain, estimate_of_steps)
         return recovery(described(options), mdp, features, demonstrations, found)
-    full = steps.fit(options)
+    full, unknown = maximum(chain, options), None
     if options.temperature is not None:
-        full = within_norm(steps.space, mdp, full, options)
+        unknown = full
+        full = within_temperature(full, options.temperature, options.max_steps)
     if first is not None:  # begins where an unknown one would lead
-        lower, upper = full.problem.lower.copy(), full.problem.upper.copy()
-        lower[0] = upper[0] = first * steps.space.scales[0]
-        full = refit(mdp, full, max_steps=options.max_steps, lower=lower, upper=upper)
-    rows = CountedRows.of(mdp)
-    asked = partial(evidence_of, demonstrations, steps, full, options.max_steps)
-    wide = asked(rows=rows, seed=options.seed)
-    goodness = _goodness(options, demonstrations, steps, wide, rows)
+        which = np.arange(chain.space.size) == 0
+        full = full.held(which, first * chain.space.scales[0])
+    asked = partial(evidence_of, [demonstrations], full, options.max_steps, seed=options.seed)
+    wide = asked()
+    goodness = _goodness(options, demonstrations, wide)
     robust = not goodness.adequate or are_weighted(demonstrations)
     if robust:
-        wide = asked(robust=True, rows=rows, seed=options.seed)
-
-    def law_of(less: Fit) -> ScoreLaw:
-        scores = advantages(mdp, steps.space, less)
-        bread = scatter = information(scores, less.point.policy, steps.visits)
-        if robust:
-            bread = curvature(steps, less, scores)
-            squares = steps.counts if steps.squares is None else steps.squares
-            scatter = score_scatter(scores, squares, int(full.free.sum()), demonstrations)[1]
-        bread = informed(less, bread)
-        if rows is None:
-            return ScoreLaw(bread, scatter if robust else None)
-        about = {"scores": scores, "bread": bread, "free": less.free, "seed": options.seed}
-        return ScoreLaw(bread, dynamics_noise(rows, steps, less, **about).total(scatter), scatter)
-
-    kept, verdict = without_idle_constraints(
-        steps,
+        wide = asked(robust=True)
+    about = {"size": int(full.free.sum()), "robust": robust, "seed": options.seed}
+    kept, _, verdict = without_idle_constraints(
         full,
-        law_of,
+        [Restraint(k, (0,)) for k in range(chain.space.constraints)],
+        lambda less: score_law(less, [demonstrations], **about),
         level=options.level,
+        steps=float(chain.counts.sum()),
         max_steps=options.max_steps,
         seed=options.seed,
-        scattered=robust or rows is not None,
+        scattered=robust or mdp.evidence is not None,
     )
-    if (
-        wide.boundless
-        and kept is not full
-        and not rescued(mdp, kept, VISIBLE, options.max_steps)[1]
-    ):
+    lost = wide.boundless and kept is not full
+    if lost and not rescued(kept, VISIBLE, options.max_steps)[1]:
         # Only with all constraints there is no maximum: leaving some out would hide that.
-        nothing = np.full(steps.space.constraints, np.nan)
+        nothing = np.full(chain.space.constraints, np.nan)
         absence = "the likelihood has no maximum with it"
         kept, verdict = full, Verdict(unadjusted=nothing, p_values=nothing, absence=absence)
-    asked = (options, features, demonstrations, steps)
-    known = {"wide": wide, "verdict": verdict, "goodness": goodness}
+    known = {"wide": wide, "verdict": verdict, "goodness": goodness, "unknown": unknown}
+    estimate = partial(estimate_of_steps, options, features, demonstrations, **known)
     if not isinstance(options.prior, Sparse) or not full.converged:
-        found = estimate_of_steps(*asked, kept=kept, **known)
+        found = estimate(kept=kept)
     else:
-        chosen = select(steps, kept, options.prior, options.max_steps)
-        found = estimate_of_steps(*asked, kept=chosen.fitted, **known)
-        said = chosen.finding(steps, options.prior)
+        chosen = select(kept, options.prior, options.max_steps)
+        found = estimate(kept=chosen.fitted)
+        said = chosen.finding(options.prior)
         found = replace(found, findings=(*found.findings, said))
     return recovery(described(options), mdp, features, demonstrations, found)

@@ -23,7 +23,8 @@ from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inference.activity import Verdict
 from tacit.inverse.assembly import recovery
 from tacit.inverse.diagnostics import Identification, untested
-from tacit.inverse.expectations import check_task, random_loss
+from tacit.inverse.expectations import check_task
+from tacit.data.tally import random_loss
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.counted import uncounted_findings
 from tacit.inverse.noisy.em import Kinds, Search, Units, climb, lost_information, search

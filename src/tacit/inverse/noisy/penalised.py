@@ -21,12 +21,8 @@ from tacit.inference.activity import Verdict
 from tacit.inference.gauge import Gauge
 from tacit.inverse.assembly import Estimate, recovery
 from tacit.inverse.diagnostics import Goodness
-from tacit.inverse.expectations import (
-    action_log_likelihoods,
-    expectations_from_start,
-    pull_back,
-    random_loss,
-)
+from tacit.inverse.expectations import action_log_likelihoods, expectations_from_start, pull_back
+from tacit.data.tally import random_loss
 from tacit.inverse.findings import Finding, Kind, guarantee_findings, listed
 from tacit.inverse.noisy.activity import verdict_findings
 from tacit.inverse.noisy.adjoint import Loss, Place, begin, curvature, descend

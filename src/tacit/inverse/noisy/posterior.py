@@ -14,7 +14,7 @@ import numpy as np
 
 from tacit.inference.counted_rows import CountedRows, chain_slopes, chain_values
 from tacit.inference.gauge import Gauge
-from tacit.inference.numerics import ONE_SIDED, TWO_SIDED
+from tacit.inference.tails import ONE_SIDED, TWO_SIDED
 from tacit.inverse.diagnostics import CountedDynamics
 from tacit.inverse.noisy import DeltaMethod, adjoint, table_scores
 from tacit.inverse.noisy.adjoint import Descent, Information, Loss, Place, begin, descend, runs_away

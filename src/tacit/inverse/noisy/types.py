@@ -21,7 +21,7 @@ from tacit.inference.activity import (
     active_constraints,
     selection_of,
 )
-from tacit.inference.numerics import TWO_SIDED
+from tacit.inference.tails import TWO_SIDED
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy import table_scores
 from tacit.inverse.noisy.boltzmann import Fit

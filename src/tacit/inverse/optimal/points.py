@@ -15,7 +15,7 @@ import numpy as np
 from tacit.forward.occupancy_lp import Matrix
 from tacit.forward.policies import Column, Unbounded, best_column
 from tacit.forward.solution import visitation
-from tacit.inference.numerics import largest_first
+from tacit.search.algebra import largest_first
 from tacit.inverse.findings import Finding, Kind, listed
 from tacit.inverse.optimal import (
     Columns,

@@ -1,4 +1,4 @@
-"""The observed steps as a likelihood of one number a feature, and its shape around the maximum.
+"""What was seen in one world as a smooth loss of one number a feature: a chain of steps.
 
 In the Boltzmann model only theta_r = reward weights / temperature and theta_k = multiplier *
 weights / temperature act. Inside the library every feature is scaled to a range of one, so that
@@ -13,46 +13,59 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from tacit.data.observed import Observed
-from tacit.data.tally import Tally, tally_of
-from tacit.engine.backends import tables_fit
-from tacit.inference.numerics import square_roots
-from tacit.inverse.expectations import random_loss, squares_of
-from tacit.inverse.noisy.boltzmann import LARGEST, Fit, fit, over_an_episode
-from tacit.inverse.noisy.inference import information
-from tacit.inverse.noisy.known import Bounds
+from tacit.data.tally import Tally, squares_of, tally_of
+from tacit.engine.backends import Host, backend_of, fetched, placed, tables_fit
+from tacit.forward.soft_dual import finite_start
+from tacit.search.algebra import square_roots, weighted_products
 from tacit.model.features import Design, middles
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
+from tacit.search.smooth_dual import (
+    INERT,
+    Dual,
+    Point,
+    blank,
+    extended,
+    loss_at,
+    loss_error,
+    point_at,
+    point_there,
+    restricted,
+)
 
 if TYPE_CHECKING:
-    from tacit.inverse.noisy.em import Search
-    from tacit.inverse.noisy.likelihood import Likelihood
+    from tacit.likelihood.problem import LikelihoodProblem
 
+Amount = TypeVar("Amount", float, np.ndarray)
+
+# Scaled features have range one. Far beyond any plausible parameter, even where one extreme entry
+# makes the range of a feature and all others differ by a thousandth of it.
+LARGEST = 1e5
 # More parameters than this have no curvature [D, D] made of D solves on every step.
 MANY_FEATURES = 200
-
-# Ridge of the fit that a search begins from where it may matter.
-ROUGH = 1e-4
 # Share of the information below which the loss is too flat to divide by.
 BENT = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
-    """The observed steps as the coefficients of the likelihood.
+class Chain:
+    """Steps in one world as the coefficients of a smooth loss, start . V_soft(x) - x . target.
 
     Attributes:
         mdp: the model.
         space: its coordinates.
-        counts: [S, A] how often each action was taken.
+        counts: [S, A] how often each action was taken; or mean discounted visits to be matched.
         start: [S] the b of the likelihood; complete trips whose moves are certain make it the
-            number of trips that begin in each state, at discount 1.
-        target: [D] sums of the features over all steps.
+            number of trips that begin in each state, at discount 1. Else the law of the start.
+        visits: [S] number of steps in each state, by which information is weighted; 0 where the
+            loss is no likelihood.
+        ridge: pull of the parameters towards 0, on scaled features.
         discounted: [S, A] mean discounted visits of the trajectories that begin at the start, if
             there are any.
         tally: of the demonstrations; None where there are only counts.
@@ -66,16 +79,17 @@ class Steps:
     space: Coordinates
     counts: np.ndarray
     start: np.ndarray
+    visits: np.ndarray
     _: KW_ONLY
-    target: np.ndarray
+    ridge: float = 0.0
     discounted: np.ndarray | None = None
     tally: Tally | None = None
     lost: np.ndarray | None = None
     squares: np.ndarray | None = None
 
     @classmethod
-    def of(cls, mdp: MDP, space: Coordinates, demonstrations: Observed) -> Steps:
-        """The coefficients of these demonstrations."""
+    def of(cls, mdp: MDP, space: Coordinates, demonstrations: Observed) -> Chain:
+        """The likelihood of these demonstrations."""
         tally, visits = tally_of(mdp, demonstrations), None
         if tally.trajectories:
             known = np.flatnonzero(mdp.absorbing & ~mdp.ends)
@@ -85,10 +99,25 @@ class Steps:
         return replace(plain, discounted=visits, tally=tally, squares=squares)
 
     @classmethod
-    def counted(cls, mdp: MDP, space: Coordinates, counts: np.ndarray) -> Steps:
-        """The coefficients of steps of which only the counts [S, A] are known."""
-        start = counts.sum(axis=1) - mdp.discount * mdp.inflow(counts)
-        return cls(mdp, space, counts, start, target=space.pull_back(counts))
+    def counted(cls, mdp: MDP, space: Coordinates, counts: np.ndarray) -> Chain:
+        """The likelihood of steps of which only the counts [S, A] are known."""
+        visits = counts.sum(axis=1)
+        return cls(mdp, space, counts, visits - mdp.discount * mdp.inflow(counts), visits)
+
+    @classmethod
+    def matching(
+        cls, mdp: MDP, space: Coordinates, visitation: np.ndarray, *, ridge: float = 0.0
+    ) -> Chain:
+        """The dual of maximum entropy that collects what a visitation [S, A] from the start does."""
+        return cls(mdp, space, visitation, mdp.initial, np.zeros(mdp.states), ridge=ridge)
+
+    def reweighted(self, counts: np.ndarray) -> Chain:
+        """The likelihood of some of the steps, or of a share of each, given as counts [S, A]."""
+        return self.counted(self.mdp, self.space, counts)
+
+    def elsewhere(self, mdp: MDP) -> Chain:
+        """The likelihood of the same steps in another world."""
+        return replace(self.counted(mdp, self.space, self.counts), ridge=self.ridge)
 
     @property
     def design(self) -> float:
@@ -102,96 +131,166 @@ class Steps:
         begun = (tables + self.space.offsets[:, None, None]).any(axis=2).all(axis=-1)
         return begun & (self.target != 0.0)
 
-    def reweighted(self, counts: np.ndarray) -> Steps:
-        """The coefficients of some of the steps, or of a share of each, given as counts [S, A]."""
-        return self.counted(self.mdp, self.space, counts)
-
-    @property
-    def visits(self) -> np.ndarray:
-        """[S] number of steps in each state."""
-        return self.counts.sum(axis=1)
-
     @property
     def convex(self) -> bool:
-        """Whether the likelihood is convex for certain, so that its optimum is global."""
+        """Whether the loss is convex for certain, so that its optimum is global."""
         within = self.start[~self.mdp.ends]  # the value of an end is linear
         return bool(within.min(initial=0.0) >= -1e-9 * self.counts.sum())
 
-    def fit(
-        self,
-        options: Likelihood | Search,
-        *,
-        near: Fit | None = None,
-        upper: np.ndarray | None = None,
-    ) -> Fit:
-        """The maximum of the likelihood, sought from a fit nearby if there is one.
+    @cached_property
+    def target(self) -> np.ndarray:
+        """[D] sums of the features over all steps."""
+        return self.space.pull_back(self.counts)
 
-        `upper` [D] are the largest values allowed; none by default.
-        """
-        lower, start = self.space.lower(free_reward=options.free_reward), None
-        most = np.full(self.space.size, LARGEST)
-        if name_coefficients(options):
-            known = Bounds.of(self.space, options)
-            lower, most, start = known.lower, known.upper, known.start
-        upper = most if upper is None else upper
-        x, values = (start, None) if near is None else (near.point.x, near.point.values)
-        x = None if x is None else np.clip(x, lower, upper)
-        if x is None and not self.convex and self.discounted is not None:
-            x, values = self._begin(self.discounted, lower, upper, options.max_steps)
-        return fit(
-            self.mdp,
-            self.space,
-            self.start,
-            self.target,
-            lower=lower,
-            upper=upper,
-            tolerance=options.tolerance,
-            max_steps=options.max_steps,
+    @cached_property
+    def scale(self) -> np.ndarray:
+        """[D] size of a gradient entry that counts as one: most that a feature of range 1 collects."""
+        amount = over_an_episode(self.mdp, max(float(np.abs(self.start).sum()), 1e-300))
+        return np.full(self.space.size, amount)
+
+    @cached_property
+    def dual(self) -> Dual:
+        """The same as a smooth dual without bounds."""
+        ones = np.ones(self.space.size)
+        return Dual(
+            start=self.start,
+            discount=self.mdp.discount,
+            temperature=1.0,
+            base=np.zeros((self.mdp.states, self.mdp.actions)),
+            tables=self.space.tables,
+            target=self.target,
+            lower=-np.inf * ones,
+            upper=np.inf * ones,
+            ridge=self.ridge * ones,
+            unit=ones,
+            scale=self.scale,
             information=self.visits,
-            x=x,
-            values=values,
         )
 
-    def _begin(
-        self, discounted: np.ndarray, lower: np.ndarray, upper: np.ndarray, max_steps: int
-    ) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Where the convex problem of the same data ends, if that is a better start than 0.
+    @property
+    def exact(self) -> bool:
+        """Whether a rough evaluation costs as much as a fine one."""
+        return backend_of(self.mdp).direct or self.space.size == 0
 
-        It is not where trajectories are so few or short that no policy collects what they do.
+    @property
+    def large(self) -> bool:
+        """Whether derivatives in parameters that cannot move are worth leaving out."""
+        return isinstance(backend_of(self.mdp), Host)
+
+    def view(self, x: np.ndarray, moving: np.ndarray | None = None) -> View:
+        """The chain as a search asks for it, that begins at x [D].
+
+        Derivatives in parameters that do not move, [D] bool, are left out; None moves all.
         """
-        ridge = over_an_episode(self.mdp, ROUGH)
-        rough = fit(
-            self.mdp,
-            self.space,
-            self.mdp.initial,
-            self.space.pull_back(discounted),
-            lower=lower,
-            upper=upper,
-            ridge=ridge,
-            tolerance=1e-6,
-            max_steps=max_steps,
-        )
-        point = rough.point
-        loss = float(self.start @ point.values - point.x @ self.target)
-        if not loss < random_loss(self.counts, self.mdp.choices):
-            return None, None
-        # A feature that moves nothing matches cut-off trajectories with any parameter.
-        moves = np.diagonal(point.curvature) > ridge * (1.0 + 1e-9)
-        return np.clip(np.where(moves, point.x, 0.0), lower, upper), point.values
+        return View(self, x, None if moving is None or moving.all() else moving)
+
+    def at(self, x: np.ndarray, near: Point, precision: float) -> Point:
+        """The loss at x [D] with all derivatives, sought from a point nearby."""
+        return point_at(backend_of(self.mdp), self.dual, x, near.values, precision, near=near)
+
+    def blank(self, x: np.ndarray) -> Point:
+        """A point at x [D] of which nothing is known."""
+        return blank(self.dual, x, np.zeros(self.mdp.states))
+
+    def unsettled(self, point: Point) -> bool:
+        """Whether the values of a point are not those of a policy."""
+        return bool(point.residual > 1e-8 * (1.0 + float(np.abs(point.values).max())))
+
+    @property
+    def inputs(self) -> tuple:
+        """What the loss is made of."""
+        return self.start, self.counts, self.space.tables, self.mdp.transitions
+
+    def loss_at(self, x: np.ndarray, near: Point, precision: float) -> float:
+        """The loss at x [D] without its ridge."""
+        bare = self.dual._replace(ridge=np.zeros(len(x)))
+        return float(loss_at(backend_of(self.mdp), bare, x, near.values, precision))
+
+    def error(self, point: Point, x: np.ndarray, precision: float) -> float:
+        """By what rounding and rough solves may mistake the loss."""
+        loss, target = np.asarray(point.loss, float)[None], np.abs(self.target)
+        rough = np.array([precision * float(np.abs(self.start).sum())])
+        return float(loss_error(loss, x[None], target, rough)[0])
+
+    def beginning(
+        self,
+        x: np.ndarray,
+        near: Point | None,
+        problem: LikelihoodProblem,
+        precision: float,
+    ) -> tuple[np.ndarray, Point] | None:
+        """As the protocol says; at discount 1 values are finite for some x alone."""
+        if self.mdp.discount < 1.0:
+            return x, self.blank(x) if near is None else near
+        known, dual = problem.equalities, self.dual
+        dual = dual._replace(lower=problem.lower, upper=problem.upper)
+        ties = None if known is None else known.matrix
+        begun = finite_start(self.mdp, dual, x, precision, ties=ties)
+        return None if begun is None else (begun[0], blank(self.dual, *begun))
+
+    def scores(self, point: Point) -> np.ndarray:
+        """[D, S, A] the score of one step: its features and all that follow, less the average."""
+        mdp, tables = self.mdp, self.space.tables
+        result = np.empty(tables.shape)
+        for d, values in enumerate(point.table_values):
+            later = mdp.discount * mdp.expected_next(np.ascontiguousarray(values))
+            result[d] = tables[d] + later - values[:, None]
+        if mdp.restricted:
+            result[:, ~mdp.choices] = 0.0  # never taken, and nothing at an end is chosen
+        largest = np.abs(point.table_values).max(axis=1, initial=0.0)
+        result[np.abs(result).max(axis=(1, 2), initial=0.0) <= INERT * largest] = 0.0
+        return result
 
 
-def name_coefficients(options: Likelihood | Search) -> bool:
-    """Whether options say something of single coefficients; most do not."""
-    return any(getattr(options, name, None) for name in ("bounds", "fixed", "start"))
+class View:
+    """A chain during one search: its tables on their device, derivatives of what moves alone."""
+
+    def __init__(self, chain: Chain, x: np.ndarray, moving: np.ndarray | None) -> None:
+        self._backend, self._chain, self._moving = backend_of(chain.mdp), chain, moving
+        dual = chain.dual if moving is None else restricted(chain.dual, x, moving)
+        self._dual = placed(self._backend, dual)
+
+    def begun(self, near: Point) -> Point:
+        """A point nearby, on the device."""
+        return placed(self._backend, near)
+
+    def at(
+        self, x: np.ndarray, near: Point, precision: float, *, lean: bool = False
+    ) -> Point:
+        """The loss at x [D] and its derivatives, left where they were computed."""
+        moving = self._moving
+        if moving is None:
+            return point_there(self._backend, self._dual, x, near.values, precision, near=near)
+        known = near._replace(x=near.x[moving], table_values=near.table_values[moving])
+        found = point_at(self._backend, self._dual, x[moving], near.values, precision, near=known)
+        return extended(self._chain.dual, x, moving, found)
+
+    def ended(self, point: Point) -> Point:
+        """A point in NumPy arrays."""
+        return fetched(self._backend, point)
 
 
-def curvature(steps: Steps, fitted: Fit, scores: np.ndarray) -> np.ndarray:
+def over_an_episode(mdp: MDP, amount: Amount) -> Amount:
+    """This amount a step, over an episode: 1 / (1 - discount) steps, or a walk to an end.
+
+    A scale: at discount 1 an episode may be longer than any number.
+    """
+    return amount / (1.0 - mdp.discount) if mdp.discount < 1.0 else amount * mdp.horizon
+
+
+def information(scores: np.ndarray, policy: np.ndarray, visits: np.ndarray) -> np.ndarray:
+    """[D, D] sum over states of visits [S] times the covariance of the scores under the policy."""
+    flat = scores.reshape(len(scores), -1)
+    return weighted_products(flat, (visits[:, None] * policy).ravel())
+
+
+def curvature(chain: Chain, point: Point, scores: np.ndarray) -> np.ndarray:
     """[D, D] of the loss at a fit; the information of the steps where that is no minimum.
 
     Both agree where the model is right. Elsewhere the loss bends by the visits that the fitted
     policy makes of the start b, not by those that were seen.
     """
-    return bent(scores, fitted.point.policy, fitted.point.visits, steps.visits)
+    return bent(scores, point.policy, point.visits, chain.visits)
 
 
 def bent(

@@ -1,4 +1,4 @@
-"""SciPy's tails, roots and least squares by the names we use; roots of matrices, order of equals.
+"""Least squares within signs, roots of matrices and of functions, and the order of equals.
 
 SciPy is imported where it is used: `import tacit` does without it.
 """
@@ -6,8 +6,7 @@ SciPy is imported where it is used: `import tacit` does without it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -20,67 +19,6 @@ STEADY = 1e-6  # smallest to largest of a triangle, from which one equation more
 ROUNDING = float(np.finfo(float).eps)
 AT_ONCE = 2**15  # columns of a product at a time
 COARSE = 20  # bits of numbers that are put in order: beyond, they are equal
-# Two-sided 95 % of the normal law, and the one-sided 95 % used where a bound cuts a side off.
-TWO_SIDED = 1.959963984540054
-ONE_SIDED = 1.6448536269514722
-# Draws of a simulated law, and those where the first do not tell on which side of a level it is.
-DRAWS, MORE_DRAWS = 4000, 64_000
-
-
-def normal_tail(z: npt.ArrayLike) -> np.ndarray:
-    """[...] the chance that a standard normal number is larger than z [...]."""
-    from scipy.special import ndtr
-
-    return np.asarray(ndtr(-np.asarray(z, float)))
-
-
-def normal_quantile(probability: float) -> float:
-    """What a standard normal number is below with this probability."""
-    from scipy.special import ndtri
-
-    return float(ndtri(probability))
-
-
-def chi_square_tail(degrees: float, value: float) -> float:
-    """The chance that a chi-square number with these degrees of freedom is larger."""
-    return float(gamma_tails(0.5 * degrees, 0.5 * value)[1])
-
-
-def gamma_tails(shape: npt.ArrayLike, value: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """[...] the chances that gamma numbers of these shapes and scale 1 are smaller, and larger."""
-    from scipy.special import gammainc, gammaincc
-
-    return np.asarray(gammainc(shape, value)), np.asarray(gammaincc(shape, value))
-
-
-def student_tail(degrees: float, value: float) -> float:
-    """The chance that a number of Student's law is larger."""
-    from scipy.special import stdtr
-
-    return float(stdtr(degrees, -value))
-
-
-def ratio_tail(top: float, bottom: float, value: float) -> float:
-    """The chance that a number of Fisher's law with these degrees of freedom is larger."""
-    from scipy.special import fdtrc
-
-    return float(fdtrc(top, bottom, value))
-
-
-def root_between(
-    function: Callable[[float], float], low: float, high: float, tolerance: float
-) -> float:
-    """Where a function that changes its sign between two numbers is 0, by Brent's method.
-
-    Where only rounding keeps both values on one side of 0, the end that is nearer to it.
-    """
-    from scipy.optimize import brentq
-
-    value = cache(function)
-    if value(low) * value(high) > 0.0:
-        return low if abs(value(low)) < abs(value(high)) else high
-    root = brentq(value, low, high, xtol=tolerance, disp=False)
-    return float(np.asarray(root))
 
 
 def least_squares(rows: np.ndarray, goal: np.ndarray) -> tuple[np.ndarray, float]:
@@ -190,26 +128,6 @@ def square_roots(matrix: np.ndarray, blind: float = BLIND) -> tuple[np.ndarray, 
     return (vectors[:, seen] * root).T * units, (vectors[:, seen] / root).T / units
 
 
-def first_largest(values: npt.ArrayLike) -> int:
-    """The place of the first of the largest values [...], flat: rounding chooses among no equals.
-
-    NaN is never it, unless all are.
-    """
-    known = coarse(np.ravel(values))
-    return int(np.argmax(np.where(np.isnan(known), -np.inf, known)))
-
-
-def largest_first(values: npt.ArrayLike) -> np.ndarray:
-    """[n] places of the values [...], flat, from the largest on; equal ones keep their order."""
-    return np.argsort(-coarse(np.ravel(values)), kind="stable")
-
-
-def coarse(values: npt.ArrayLike) -> np.ndarray:
-    """[...] the values to a millionth of themselves: what is equal but for rounding is equal."""
-    parts, powers = np.frexp(np.asarray(values, float))
-    return np.ldexp(np.round(parts * 2.0**COARSE), powers - COARSE)
-
-
 def weighted_products(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """[n, n] rows [n, N] times weights [N] times the rows transposed, a block at a time."""
     total = np.zeros((len(rows), len(rows)))
@@ -230,48 +148,6 @@ def covariance_root(matrix: np.ndarray) -> np.ndarray:
     return units[:, None] * (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
-def at_level(p_value: npt.ArrayLike, level: npt.ArrayLike, draws: int = MORE_DRAWS) -> np.ndarray:
-    """[...] bool, whether a simulated p-value is within three errors of a level."""
-    error = np.sqrt(np.multiply(level, np.subtract(1.0, level)) / draws)
-    return np.abs(np.subtract(p_value, level)) < 3.0 * error
-
-
-def holm(p_values: Sequence[float]) -> np.ndarray:
-    """[n] p-values adjusted by Holm's method, which needs no independence."""
-    p = np.asarray(p_values, float)
-    order = np.argsort(p, kind="stable")
-    steps = p[order] * (len(p) - np.arange(len(p)))
-    result = np.empty(len(p))
-    result[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
-    return result
-
-
-def simulated_chance(
-    larger: Callable[[np.random.Generator, int], int],
-    *,
-    seed: int,
-    levels: npt.ArrayLike,
-    draws: tuple[int, int] = (DRAWS, MORE_DRAWS),
-) -> float:
-    """The chance of a statistic this large by draws of its law, by more of them at a level.
-
-    Args:
-        larger: (generator, n) -> how many of n draws are at least as large.
-        seed: of the draws.
-        levels: what the chance is compared with.
-        draws: how many at first, and how many in all where those do not tell.
-    """
-    random, count, done, p_value = np.random.default_rng(seed), 0, 0, 1.0
-    for goal in draws:
-        while done < goal:
-            count, done = count + larger(random, draws[0]), done + draws[0]
-        # One more in both counts: a simulated law cannot vouch for a chance of zero.
-        p_value = (1.0 + count) / (1.0 + done)
-        if not at_level(p_value, levels, done).any():
-            break
-    return p_value
-
-
 def at_least(fisher: np.ndarray, scatter: np.ndarray) -> np.ndarray:
     """[D, D] the scatter of units, made no less than the information in any direction.
 
@@ -282,3 +158,39 @@ def at_least(fisher: np.ndarray, scatter: np.ndarray) -> np.ndarray:
     values, vectors = np.linalg.eigh(inverse @ scatter @ inverse.T)
     root = half.T @ vectors * np.sqrt(np.maximum(values, 1.0))
     return root @ root.T
+
+
+def root_between(
+    function: Callable[[float], float], low: float, high: float, tolerance: float
+) -> float:
+    """Where a function that changes its sign between two numbers is 0, by Brent's method.
+
+    Where only rounding keeps both values on one side of 0, the end that is nearer to it.
+    """
+    from scipy.optimize import brentq
+
+    value = cache(function)
+    if value(low) * value(high) > 0.0:
+        return low if abs(value(low)) < abs(value(high)) else high
+    root = brentq(value, low, high, xtol=tolerance, disp=False)
+    return float(np.asarray(root))
+
+
+def first_largest(values: npt.ArrayLike) -> int:
+    """The place of the first of the largest values [...], flat: rounding chooses among no equals.
+
+    NaN is never it, unless all are.
+    """
+    known = coarse(np.ravel(values))
+    return int(np.argmax(np.where(np.isnan(known), -np.inf, known)))
+
+
+def largest_first(values: npt.ArrayLike) -> np.ndarray:
+    """[n] places of the values [...], flat, from the largest on; equal ones keep their order."""
+    return np.argsort(-coarse(np.ravel(values)), kind="stable")
+
+
+def coarse(values: npt.ArrayLike) -> np.ndarray:
+    """[...] the values to a millionth of themselves: what is equal but for rounding is equal."""
+    parts, powers = np.frexp(np.asarray(values, float))
+    return np.ldexp(np.round(parts * 2.0**COARSE), powers - COARSE)

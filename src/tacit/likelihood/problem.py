@@ -1,0 +1,558 @@
+"""Minus a log-likelihood within bounds and equalities, its minimum, and what is nearby.
+
+The loss is the sum of those of its chains, each in parameters of its own that `Ties` make of the
+joint ones. With a linear tie the sum is as convex as its terms. With shared directions it is convex
+in the directions for given sizes and the other way round, not in both at once: its minimum is then
+a local one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from tacit.likelihood.chain import LARGEST
+from tacit.likelihood.ties import ScaledFeatures, Ties
+from tacit.search import minimise
+from tacit.search.operators import Matrices
+
+# Information of what is known beforehand, as a multiple of what the steps say of it at most.
+CERTAIN = 1e4
+
+
+class Part(Protocol):
+    """The loss of one chain at its parameters x [D]; what else it holds its chain knows."""
+
+    @property
+    def loss(self) -> Any:
+        """Infinite where there is no finite value."""
+        ...
+
+    @property
+    def gradient(self) -> Any:
+        """[D]."""
+        ...
+
+    @property
+    def curvature(self) -> Any:
+        """[D, D]."""
+        ...
+
+    @property
+    def lean(self) -> bool:
+        """Whether second derivatives were done without."""
+        ...
+
+
+class View(Protocol):
+    """A chain during one search."""
+
+    def begun(self, near: Any, /) -> Any:
+        """A part nearby, where the search needs it."""
+        ...
+
+    def at(self, x: np.ndarray, near: Any, precision: float, /, *, lean: bool = False) -> Any:
+        """The part at x [D]."""
+        ...
+
+    def ended(self, part: Any, /) -> Any:
+        """A part in NumPy arrays."""
+        ...
+
+
+class Chain(Protocol):
+    """What was seen in one world: a smooth loss of one number a feature."""
+
+    @property
+    def space(self) -> ScaledFeatures:
+        """The features, scaled."""
+        ...
+
+    @property
+    def scale(self) -> np.ndarray:
+        """[D] size of a gradient entry that counts as one."""
+        ...
+
+    @property
+    def exact(self) -> bool:
+        """Whether a rough evaluation costs as much as a fine one."""
+        ...
+
+    @property
+    def large(self) -> bool:
+        """Whether derivatives in parameters that cannot move are worth leaving out."""
+        ...
+
+    @property
+    def convex(self) -> bool:
+        """Whether the loss is convex for certain."""
+        ...
+
+    @property
+    def inputs(self) -> tuple:
+        """What the loss is made of, by which a search that is watched knows itself again."""
+        ...
+
+    def view(self, x: np.ndarray, moving: np.ndarray | None, /) -> View:
+        """The chain as a search asks for it; derivatives of moving parameters, None for all."""
+        ...
+
+    def at(self, x: np.ndarray, near: Any, precision: float, /) -> Any:
+        """The part at x [D] with all derivatives."""
+        ...
+
+    def loss_at(self, x: np.ndarray, near: Any, precision: float, /) -> float:
+        """The loss at x [D] without its ridge."""
+        ...
+
+    def error(self, part: Any, x: np.ndarray, precision: float, /) -> float:
+        """By what rounding and rough solves may mistake the loss of a part."""
+        ...
+
+    def unsettled(self, part: Any, /) -> bool:
+        """Whether the values of a part are not those of a policy."""
+        ...
+
+    def blank(self, x: np.ndarray, /) -> Any:
+        """A part at x [D] of which nothing is known."""
+        ...
+
+    def beginning(
+        self,
+        x: np.ndarray,
+        near: Any,
+        problem: LikelihoodProblem,
+        precision: float,
+        /,
+    ) -> tuple[np.ndarray, Any] | None:
+        """Where to begin a search of this chain alone, and a part to begin from.
+
+        At x [D], from the part nearby if there is one, wherever values are finite there; None where
+        they are finite nowhere within the bounds of the problem.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Equalities:
+    """What is known of sums of parameters: matrix @ z = values.
+
+    Attributes:
+        matrix: [E, n].
+        values: [E].
+    """
+
+    matrix: np.ndarray
+    values: np.ndarray
+
+    def information(self, fisher: np.ndarray) -> np.ndarray:
+        """[n, n] that of knowing them, beside that of the steps [n, n]: so much that it is sure."""
+        total = np.zeros(fisher.shape)
+        for row in self.matrix:
+            known = row != 0
+            most = float((np.diagonal(fisher)[known] / row[known] ** 2).max())
+            total += CERTAIN * most * np.outer(row, row)
+        return total
+
+    def tangents(self, free: np.ndarray) -> np.ndarray:
+        """[m, n] directions in which free parameters, [n] bool, can move and nothing known does."""
+        moves = np.eye(len(free))[free]
+        for row in self.matrix:
+            across = moves @ row
+            if not across.any():
+                continue
+            at = int(np.abs(across).argmax())
+            others = np.arange(len(moves)) != at
+            moves = moves[others] - np.outer(across[others] / across[at], moves[at])
+        return moves
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LikelihoodProblem:
+    """Minus a log-likelihood over the joint parameters z.
+
+    Attributes:
+        chains: what was seen, world by world.
+        ties: how their parameters are made of z.
+        lower: [n] smallest values of z.
+        upper: [n] largest ones; equal to `lower` where an entry is fixed.
+        equalities: what is known of sums of parameters; None for nothing.
+    """
+
+    chains: tuple[Any, ...]
+    ties: Ties
+    lower: np.ndarray
+    upper: np.ndarray
+    equalities: Equalities | None = None
+
+    @classmethod
+    def of(cls, chain: Chain, lower: np.ndarray, upper: np.ndarray) -> LikelihoodProblem:
+        """The problem of one chain, in its own parameters."""
+        return cls(chains=(chain,), ties=Ties.of([chain.space]), lower=lower, upper=upper)
+
+    @property
+    def movable(self) -> np.ndarray:
+        """[n] bool, the entries that are not fixed."""
+        return self.lower < self.upper
+
+    @property
+    def bilinear(self) -> bool:
+        """Whether a parameter is a product of two entries that may move."""
+        return self.ties.bilinear(self.movable)
+
+    @property
+    def proven(self) -> bool:
+        """Whether any minimum is the global one for certain."""
+        return not self.bilinear and all(chain.convex for chain in self.chains)
+
+    @property
+    def ridged(self) -> bool:
+        """Whether a ridge is added to a likelihood."""
+        return any(np.any(chain.ridge) for chain in self.chains)
+
+    def parameters(self, z: np.ndarray) -> list[np.ndarray]:
+        """One [D] per chain."""
+        return [self.ties.parameters(e, z) for e in range(len(self.chains))]
+
+    def fixing(self, which: np.ndarray, value: float) -> LikelihoodProblem:
+        """The problem with some entries, [n] bool, fixed at a value."""
+        lower, upper = (np.where(which, value, end) for end in (self.lower, self.upper))
+        return replace(self, lower=lower, upper=upper)
+
+    def without(self, b: int, chains: Sequence[int] | None = None) -> LikelihoodProblem:
+        """The problem with block b fixed at 0 in these chains; None for all of them."""
+        ties, size = self.ties, len(self.lower)
+        if chains is None or len(chains) == len(self.chains):  # sizes of nothing do not matter
+            zero, one = np.zeros((2, size), bool)
+            for e, blocks in enumerate(ties.blocks):
+                zero[ties.rows[e][blocks[b]]] = True
+                sizes = ties.sizes[e][blocks[b]]
+                one[sizes[sizes >= 0]] = True
+            return self.fixing(zero, 0.0).fixing(one, 1.0)
+        held = np.zeros(size, bool)
+        for e in chains:
+            held |= self.steering(b, e)
+        return self.fixing(held, 0.0)
+
+    def steering(self, b: int, chain: int) -> np.ndarray:
+        """[n] bool, the entries that move block b of this chain and of no other."""
+        return self.ties.steering(b, chain) & self.movable
+
+    def with_chains(self, chains: Sequence[Any]) -> LikelihoodProblem:
+        """The same of other data, or in other worlds."""
+        return replace(self, chains=tuple(chains))
+
+    def losses(self, z: np.ndarray, near: Sequence[Any], precision: float) -> float:
+        """The loss at z [n] without ridges, from parts nearby."""
+        parts = zip(self.chains, self.parameters(z), near, strict=True)
+        return sum(chain.loss_at(x, part, precision) for chain, x, part in parts)
+
+    def parts(self, z: np.ndarray, near: Sequence[Any], precision: float) -> tuple[Any, ...]:
+        """One part per chain at z [n], with all derivatives."""
+        each = zip(self.chains, self.parameters(z), near, strict=True)
+        return tuple(chain.at(x, part, precision) for chain, x, part in each)
+
+    def joined(self, z: np.ndarray, parts: Sequence[Any], precision: float) -> minimise.Point:
+        """The sum of the parts at z [n], in the parameters of the search.
+
+        Far from a minimum the bend of the ties can make the sum curve downwards: then without it.
+        """
+        ties, size = self.ties, len(z)
+        lean = any(part.lean for part in parts)
+        gradient, scale = np.zeros(size), np.zeros(size)
+        flat, bend = np.zeros((size, size)), np.zeros((size, size))
+        loss = error = 0.0
+        for e, (chain, part) in enumerate(zip(self.chains, parts, strict=True)):
+            slope, inner = np.asarray(part.gradient), ties.jacobian(e, z)
+            gradient += inner.T @ slope
+            scale += np.abs(inner).T @ chain.scale
+            if not lean:
+                flat += inner.T @ np.asarray(part.curvature) @ inner
+                bend += ties.bend(e, slope)
+            loss += float(part.loss)
+            error += chain.error(part, ties.parameters(e, z), precision)
+        matrices = Matrices((flat + bend)[None], flat[None] if bend.any() else None)
+        return minimise.Point(
+            loss=np.array([loss]),
+            gradient=gradient[None],
+            curvature=None if lean else matrices,
+            error=np.array([error]),
+            scale=np.maximum(scale, 1e-300)[None],
+            detail=tuple(parts),
+        )
+
+    def start(self, z: np.ndarray) -> np.ndarray:
+        """[n] a place near z within the bounds, where equalities hold."""
+        z = np.clip(z, self.lower, self.upper)
+        known = self.equalities
+        if known is None:
+            return z
+        if len(known.values) == 1:  # a known size: the same direction, if that will do
+            length = float(known.matrix[0] @ z)
+            z = z * (float(known.values[0]) / length) if length > 0 else z
+        return minimise.feasible(z, self.lower, self.upper, known.matrix, known.values)
+
+    def minimum(
+        self,
+        z: np.ndarray,
+        near: Sequence[Any] | None = None,
+        *,
+        tolerance: float,
+        max_steps: int,
+        stage: str = "",
+        model: np.ndarray | None = None,
+    ) -> Fit:
+        """The minimum sought from z [n], and from parts nearby if there are any.
+
+        Args:
+            z: where to begin.
+            near: parts at a place nearby.
+            tolerance: projected gradient to reach, relative to its scale.
+            max_steps: most evaluations.
+            stage: what the search is called by those who watch it; nobody does by default.
+            model: [n, n] of the curvature near z: most second derivatives are then done without.
+        """
+        z = self.start(z)
+        if len(self.chains) == 1:
+            part = None if near is None else near[0]
+            found = self.chains[0].beginning(z, part, self, tolerance)
+            if found is None:
+                return Fit.infinite(self, z, tolerance)
+            z, near = found[0], (found[1],)
+        if near is None:
+            near = [c.blank(x) for c, x in zip(self.chains, self.parameters(z), strict=True)]
+        sought = Sought(self, z, near)
+        watched = None
+        if stage:
+            given = (chain.inputs for chain in self.chains)
+            watched = minimise.Stage(stage, (z, self.lower, self.upper, tolerance, *given))
+        end = minimise.minimise(
+            sought,
+            minimise.begin(z[None], model=model),
+            tolerance=tolerance,
+            max_steps=max_steps,
+            stage=watched,
+        )
+        assert end.point is not None
+        if not np.isfinite(end.point.loss[0]):
+            return Fit.infinite(self, z, tolerance)
+        parts, place = sought.ended(end.point.detail), end.z[0]
+        if any(part.lean for part in parts):  # the search was stopped
+            parts = self.parts(place, parts, tolerance)
+        return Fit.of(self, place, parts, int(end.evaluations[0]), tolerance)
+
+
+class Sought:
+    """A problem during one search, as `minimise` asks for it: every chain on its device."""
+
+    def __init__(self, problem: LikelihoodProblem, z: np.ndarray, near: Sequence[Any]) -> None:
+        self.lower, self.upper, self.unit = problem.lower, problem.upper, np.ones(len(z))
+        self.ties = None if problem.equalities is None else problem.equalities.matrix
+        self.exact = all(chain.exact for chain in problem.chains)
+        self._problem, self._views = problem, []
+        for e, (chain, x) in enumerate(zip(problem.chains, problem.parameters(z), strict=True)):
+            moving = None
+            if chain.large and problem.equalities is None:
+                moving = problem.movable[problem.ties.rows[e]]
+                sizes = problem.ties.sizes[e]
+                moving = moving | (problem.movable[sizes] & (sizes >= 0))
+            self._views.append(chain.view(x, moving))
+        pairs = zip(self._views, near, strict=True)
+        self._near = [view.begun(part) for view, part in pairs]
+
+    def at(
+        self,
+        z: np.ndarray,
+        rows: np.ndarray,
+        near: minimise.Point | None,
+        precision: np.ndarray,
+        *,
+        lean: bool = False,
+    ) -> minimise.Point:
+        """The loss and its derivatives at z [1, n]; see `minimise.Problem`."""
+        before, fine = self._near if near is None else near.detail, float(precision[0])
+        each = zip(self._views, self._problem.parameters(z[0]), before, strict=True)
+        parts = [view.at(x, part, fine, lean=lean) for view, x, part in each]
+        return self._problem.joined(z[0], parts, fine)
+
+    def ended(self, parts: Sequence[Any]) -> tuple[Any, ...]:
+        """The parts in NumPy arrays."""
+        return tuple(view.ended(part) for view, part in zip(self._views, parts, strict=True))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Fit:
+    """A minimum, and what is needed to judge it.
+
+    Attributes:
+        problem: what was minimised.
+        z: [n] where it was left.
+        loss: there; infinite where there are no finite values.
+        gradient: [n] of the loss, with what equalities pull.
+        curvature: [n, n].
+        scale: [n] size of a gradient entry that counts as one.
+        parts: one per chain.
+        steps: evaluations taken.
+        tolerance: what was asked.
+        pulls: [E] what more of each known sum would cost or, if negative, gain.
+        partial: whether derivatives in entries that cannot move are left out.
+    """
+
+    problem: LikelihoodProblem
+    z: np.ndarray
+    loss: float
+    gradient: np.ndarray
+    curvature: np.ndarray
+    scale: np.ndarray
+    parts: tuple[Any, ...]
+    steps: int
+    tolerance: float
+    pulls: np.ndarray
+    partial: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        problem: LikelihoodProblem,
+        z: np.ndarray,
+        parts: Sequence[Any],
+        steps: int,
+        tolerance: float,
+    ) -> Fit:
+        """The fit whose search ended at z [n] with these parts."""
+        here, known, pulls = problem.joined(z, parts, tolerance), problem.equalities, np.zeros(0)
+        gradient = here.gradient[0]
+        assert isinstance(here.curvature, Matrices)
+        if known is not None:
+            free = (z > problem.lower) & (z < problem.upper)
+            inside = known.matrix * free
+            inside = np.where(inside.any(axis=1, keepdims=True), inside, known.matrix)
+            pulls = -np.linalg.solve(inside @ known.matrix.T, inside @ gradient)
+            gradient = gradient + pulls @ known.matrix
+        downhill = ((z > problem.lower) | (gradient < 0)) & ((z < problem.upper) | (gradient > 0))
+        moving = problem.movable
+        return cls(
+            problem=problem,
+            z=z,
+            loss=float(here.loss[0]),
+            gradient=gradient,
+            curvature=here.curvature.bent_up(downhill[None])[0],
+            scale=here.scale[0],
+            parts=tuple(parts),
+            steps=steps,
+            tolerance=tolerance,
+            pulls=pulls,
+            partial=known is None and not moving.all() and any(c.large for c in problem.chains),
+        )
+
+    @classmethod
+    def infinite(cls, problem: LikelihoodProblem, z: np.ndarray, tolerance: float) -> Fit:
+        """The fit of a problem without finite values within its bounds."""
+        size = len(z)
+        parts = [c.blank(x) for c, x in zip(problem.chains, problem.parameters(z), strict=True)]
+        known = problem.equalities
+        return cls(
+            problem=problem,
+            z=z,
+            loss=np.inf,
+            gradient=np.zeros(size),
+            curvature=np.zeros((size, size)),
+            scale=np.ones(size),
+            parts=tuple(parts),
+            steps=0,
+            tolerance=tolerance,
+            pulls=np.zeros(0 if known is None else len(known.values)),
+        )
+
+    @property
+    def free(self) -> np.ndarray:
+        """[n] bool, the parameters that no bound holds."""
+        return (self.z > self.problem.lower) & (self.z < self.problem.upper)
+
+    @property
+    def projected_gradient(self) -> float:
+        """Largest entry of the gradient that no bound holds back, relative to its scale."""
+        held = (self.z <= self.problem.lower) & (self.gradient > 0)
+        held |= (self.z >= self.problem.upper) & (self.gradient < 0)
+        share = np.abs(np.where(held, 0.0, self.gradient / self.scale))
+        return float(share.max(initial=0.0))
+
+    @property
+    def converged(self) -> bool:
+        """Whether the projected gradient met the tolerance and the values are those of a policy."""
+        if not self.projected_gradient <= self.tolerance:
+            return False
+        pairs = zip(self.problem.chains, self.parts, strict=True)
+        return np.isfinite(self.loss) and not any(chain.unsettled(part) for chain, part in pairs)
+
+    @property
+    def objective_gap(self) -> float:
+        """Bound on how far the loss is above its minimum, by convexity, in the fit's own curvature.
+
+        Half the squared Newton decrement: exact for a quadratic, and the decrement is tiny here.
+        """
+        free = self.free
+        if not free.any():
+            return 0.0
+        gradient, curvature = self.gradient[free], self.curvature[np.ix_(free, free)]
+        return float(0.5 * gradient @ np.linalg.lstsq(curvature, gradient, rcond=None)[0])
+
+    @property
+    def completed(self) -> Fit:
+        """The same fit with all derivatives."""
+        if not self.partial:
+            return self
+        parts = self.problem.parts(self.z, self.parts, self.tolerance)
+        return replace(
+            Fit.of(self.problem, self.z, parts, self.steps, self.tolerance), partial=False
+        )
+
+    @property
+    def lower(self) -> np.ndarray:
+        """[n] the smallest values allowed."""
+        return self.problem.lower
+
+    @property
+    def upper(self) -> np.ndarray:
+        """[n] the largest values allowed; infinite where none is."""
+        return np.where(self.problem.upper < LARGEST, self.problem.upper, np.inf)
+
+    def x(self, chain: int = 0) -> np.ndarray:
+        """[D] the parameters of a chain."""
+        return self.problem.ties.parameters(chain, self.z)
+
+    def lagrangian(self, z: np.ndarray) -> float:
+        """The loss at other parameters [n], without ridges, with what equalities pull."""
+        found = self.problem.losses(z, self.parts, self.tolerance)
+        return found + float(self.pulls @ self.missing(z)) if len(self.pulls) else found
+
+    @property
+    def pull(self) -> np.ndarray | float:
+        """[n] what equalities add to the gradient of the loss."""
+        known = self.problem.equalities
+        return 0.0 if known is None else self.pulls @ known.matrix
+
+    def missing(self, z: np.ndarray) -> np.ndarray:
+        """[E] by how much z [n] misses what is known."""
+        known = self.problem.equalities
+        assert known is not None
+        return known.matrix @ z - known.values
+
+    def informed(self, fisher: np.ndarray) -> np.ndarray:
+        """[n, n] an information with that of what was known beforehand."""
+        known = self.problem.equalities
+        return fisher if known is None else fisher + known.information(fisher)
+
+    def refit(self, problem: LikelihoodProblem, *, max_steps: int = 300) -> Fit:
+        """The minimum of a problem like this one, sought from here.
+
+        Its loss is infinite where no value is finite within the bounds (discount 1).
+        """
+        return problem.minimum(self.z, self.parts, tolerance=self.tolerance, max_steps=max_steps)
+
+    def held(self, which: np.ndarray, value: float) -> Fit:
+        """The minimum with some parameters, [n] bool, held at a value, sought from here."""
+        return self.refit(self.problem.fixing(which, value))

@@ -1,0 +1,92 @@
+"""Fits whose maximum is infinite, and the ridge that makes them finite: the only rescue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from tacit.likelihood.chain import LARGEST
+from tacit.likelihood.problem import Fit
+from tacit.search.operators import Matrices
+
+# Likelihood (nats) that doubling all parameters must cost, or the expert looks deterministic.
+VISIBLE = 1e-3
+# A search that has come this far without an end (in nats a step) is after an infinite parameter.
+FAR = 30.0
+# A step whose loss would rise by half as many thresholds, were it a parabola, is not flat.
+DEAR = 1e3
+# Pull towards 0 taken when the demonstrations alone determine no finite parameters.
+RESCUE = 1e-3
+
+
+def rescued(
+    fitted: Fit, threshold: float, max_steps: int, *, ridge: float = RESCUE
+) -> tuple[Fit, bool]:
+    """A fit with finite parameters, and whether that took a ridge because the best are infinite."""
+    moving = fitted.problem.movable
+    far = float(np.abs(fitted.z[moving]).max(initial=0.0)) > FAR
+    runs_away = looks_deterministic(fitted, threshold) if fitted.converged else far
+    if not runs_away or fitted.problem.ridged:
+        return fitted, False
+    chains = [replace(chain, ridge=ridge) for chain in fitted.problem.chains]
+    return fitted.refit(fitted.problem.with_chains(chains), max_steps=max_steps), True
+
+
+def looks_deterministic(fitted: Fit, threshold: float) -> bool:
+    """Whether larger parameters explain the expert as well: its noise is too small to see."""
+    return is_boundless(
+        fitted.lagrangian,
+        fitted.z,
+        lower=fitted.problem.lower,
+        upper=fitted.problem.upper,
+        curvature=fitted.curvature,
+        threshold=threshold,
+    )
+
+
+def is_boundless(
+    loss: Callable[[np.ndarray], float],
+    x: np.ndarray,
+    *,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    curvature: np.ndarray,
+    threshold: float,
+) -> bool:
+    """Whether the minimum at x [D] is an infinite one: the loss is flat along larger parameters.
+
+    At a proper optimum doubling costs half the parameters' own information; an expert without noise
+    sends the scale to infinity, along which the loss is flat. Where all but a few choices are
+    certain, those few stay as they are meanwhile (`outward_step`).
+    """
+    moving = upper > lower  # a parameter that is given runs nowhere
+    if not np.abs(x[moving]).max(initial=0.0) > 1.0:
+        return False
+    upper = np.where(upper < LARGEST, upper, np.inf)
+    step = np.clip(np.where(moving, 2.0, 1.0) * x, lower, upper) - x
+    if not np.abs(step).max(initial=0.0) > 1.0:  # its bounds keep it here
+        return False
+    bent = outward_step(step[None], curvature[None])[0]
+    if bent @ curvature @ bent > DEAR * threshold:  # no need to look
+        return False
+    here = loss(x)
+    if loss(x + step) - here < threshold:
+        return True
+    if not loss(np.clip(x + bent, lower, upper)) - here < threshold:
+        return False
+    # A direction of which nothing is known is as flat from 0.
+    return abs(loss(bent) - loss(np.zeros(len(x)))) >= threshold
+
+
+def outward_step(step: np.ndarray, curvature: np.ndarray) -> np.ndarray:
+    """[N, D] steps [N, D] bent to where curvatures [N, D, D] see least of them.
+
+    Every coordinate goes at least half of its way. Two actions that are taken equally often, by an
+    expert whose other choices are certain, pin down one sum of large parameters: to double that sum
+    would be dear, and parameters may run off to infinity beside it.
+    """
+    slope = (curvature @ step[:, :, None])[:, :, 0]
+    leeway = 0.5 * np.abs(step)
+    return step + Matrices(curvature).bounded_step(slope, -leeway, leeway)

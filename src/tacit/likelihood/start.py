@@ -1,0 +1,267 @@
+"""Where a fit is sought: bounds, fixed values, a start, a known temperature; and the search.
+
+Bounds, fixed values and a start are given by name, in the units of the coefficients themselves:
+weights over the temperature, as choice models have them. A temperature that is given sets the norm
+of the reward parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from tacit.data.tally import random_loss
+from tacit.errors import InvalidModel
+from tacit.files.wording import did_you_mean
+from tacit.likelihood.chain import LARGEST, Chain, over_an_episode
+from tacit.likelihood.problem import Equalities, Fit, LikelihoodProblem
+from tacit.model.objective import coefficient_names
+
+# Ridge of the fit that a search begins from where it may matter.
+ROUGH = 1e-4
+# Information a step below which a feature influences nothing but rounding.
+SILENT = 1e-20
+NOWHERE = (
+    "discount 1 needs weights under which walking in circles does not pay, and no weights of these "
+    "features within their signs are such: add a feature that every step pays (a step cost), let "
+    "reward weights be negative (free_reward=True), or take a discount below 1"
+)
+
+Label = str | int
+Range = Sequence[float | None]
+
+
+class ScaledFeatures(Protocol):
+    """What bounds must know of features."""
+
+    @property
+    def scales(self) -> np.ndarray:
+        """[D] what the features were divided by."""
+        ...
+
+    @property
+    def signs(self) -> np.ndarray:
+        """[D] 1 for reward, -1 for cost features."""
+        ...
+
+    @property
+    def blocks(self) -> tuple[slice, ...]:
+        """One slice of the parameters for the reward, then one per constraint."""
+        ...
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """[D] what to call each parameter."""
+        ...
+
+    def lower(self, *, free_reward: bool) -> np.ndarray:
+        """[D] smallest values allowed by the signs."""
+        ...
+
+
+class Options(Protocol):
+    """How a fit is sought; bounds, fixed values and a start where an estimator has them."""
+
+    @property
+    def free_reward(self) -> bool:
+        """Whether reward weights may take either sign."""
+        ...
+
+    @property
+    def tolerance(self) -> float:
+        """Projected gradient to reach, relative to its scale."""
+        ...
+
+    @property
+    def max_steps(self) -> int:
+        """Most evaluations of the loss."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Bounds:
+    """What is known of the coefficients before they are fitted, on scaled features.
+
+    Attributes:
+        lower: [D] smallest values allowed.
+        upper: [D] largest ones; `LARGEST` where there are none.
+        given: [D] bool, those fixed beforehand.
+        asked: [D] bool, those with bounds that were asked for.
+        start: [D] where the search begins; None for where it finds best.
+    """
+
+    lower: np.ndarray
+    upper: np.ndarray
+    given: np.ndarray
+    asked: np.ndarray
+    start: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, space: ScaledFeatures, options: Options) -> Bounds:
+        """The bounds that the options ask for, and the usual ones of all other coefficients."""
+        lower, size = space.lower(free_reward=options.free_reward), len(space.scales)
+        upper, none = np.full(size, LARGEST), np.zeros(size, bool)
+        known = cls(lower=lower, upper=upper, given=none, asked=none.copy())
+        bounds, fixed, start = (
+            by_number(space, getattr(options, name, None), name)
+            for name in ("bounds", "fixed", "start")
+        )
+        for j, (name, pair) in bounds.items():
+            low, high = _ends(space, j, name, pair)
+            most = LARGEST / space.scales[j]
+            if not low < most:
+                raise InvalidModel(f"bounds: {name} must have a least below {most:.3g}; got {low}")
+            known.asked[j] = True
+            lower[j] = low * space.scales[j]
+            known.upper[j] = min(high * space.scales[j], LARGEST)
+        for j, (name, value) in fixed.items():
+            known.given[j] = True
+            lower[j] = known.upper[j] = number_of(f"fixed: {name}", value) * space.scales[j]
+            if known.asked[j] or (space.signs[j] < 0 and lower[j] < 0):
+                must = "have no bounds too" if known.asked[j] else "not be below 0, as it is a cost"
+                raise InvalidModel(f"fixed: {name} must {must}; got {value!r:.60}")
+        if size and known.given.all():
+            raise InvalidModel("fixed must leave a coefficient to be fitted; it has all of them")
+        if not start:
+            return known
+        place = np.clip(np.zeros(size), lower, known.upper)
+        for j, (name, value) in start.items():
+            place[j] = number_of(f"start: {name}", value) * space.scales[j]
+            if not lower[j] <= place[j] <= known.upper[j]:
+                raise InvalidModel(f"start: {name} must be within its bounds; got {value!r:.60}")
+        return replace(known, start=place)
+
+
+def by_number(
+    space: ScaledFeatures, asked: object, what: str
+) -> dict[int, tuple[str, object]]:
+    """Number of a coefficient -> its name, and what is said of it by name or number."""
+    asked = asked or {}
+    if not isinstance(asked, Mapping):
+        raise InvalidModel(f"{what} must be by coefficient, {{name: ...}}; got {asked!r:.60}")
+    groups = [space.names[block] for block in space.blocks]
+    names = coefficient_names(groups[0], groups[1:]) if asked else ()
+    found: dict[int, tuple[str, object]] = {}
+    for label, value in asked.items():
+        whole = isinstance(label, int | np.integer) and not isinstance(label, bool)
+        j = int(label) if whole else names.index(label) if label in names else len(names)
+        if not -len(names) <= j < len(names):
+            known = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+            hint = did_you_mean(str(label), names) or f"; they are {known}"
+            raise InvalidModel(f"{what} must be of coefficients; got {label!r:.60}{hint}")
+        if j % len(names) in found:
+            raise InvalidModel(f"{what} must name each once; {names[j]} stands twice")
+        found[j % len(names)] = names[j], value
+    return found
+
+
+def number_of(what: str, value: object) -> float:
+    """The value as a finite number; one line where it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise InvalidModel(f"{what} must be a number; got {value!r:.60}")
+    if not np.isfinite(value):
+        raise InvalidModel(f"{what} must be finite; got {value!r:.60}")
+    return float(value)
+
+
+def _ends(space: ScaledFeatures, j: int, name: str, pair: object) -> tuple[float, float]:
+    """The smallest and the largest value that a pair allows a coefficient."""
+    what, least = f"bounds: {name}", 0.0 if space.signs[j] < 0 else -np.inf
+    if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
+        raise InvalidModel(f"{what} must be (least, largest), None for no bound; got {pair!r:.60}")
+    low = least if pair[0] is None else number_of(what, pair[0])
+    high = np.inf if pair[1] is None else number_of(what, pair[1])
+    if low < least:
+        raise InvalidModel(f"{what} must not be below 0, as it is a cost; got {pair!r:.60}")
+    if not low < high:
+        raise InvalidModel(f"{what} must be (least, largest), least first; got {pair!r:.60}")
+    return low, high
+
+
+def name_coefficients(options: Options) -> bool:
+    """Whether options say something of single coefficients; most do not."""
+    return any(getattr(options, name, None) for name in ("bounds", "fixed", "start"))
+
+
+def maximum(
+    chain: Chain,
+    options: Options,
+    *,
+    near: Fit | None = None,
+    upper: np.ndarray | None = None,
+    stage: str = "fit",
+) -> Fit:
+    """The maximum of the likelihood of a chain, sought from a fit nearby if there is one.
+
+    `upper` [D] are the largest values allowed; those of the options by default.
+    """
+    known = Bounds.of(chain.space, options)
+    problem = LikelihoodProblem.of(chain, known.lower, known.upper if upper is None else upper)
+    place = None if near is None else near.z
+    x, part = known.start if near is None else place, None if near is None else near.parts
+    if x is None and not chain.convex and chain.discounted is not None:
+        x, part = _convex_start(chain, chain.discounted, problem, options.max_steps)
+    found = problem.minimum(
+        np.zeros(chain.space.size) if x is None else x,
+        part,
+        tolerance=options.tolerance,
+        max_steps=options.max_steps,
+        stage=stage,
+    )
+    if chain.mdp.discount == 1.0 and np.isinf(found.loss):
+        raise InvalidModel(NOWHERE)
+    return found
+
+
+def _convex_start(
+    chain: Chain, discounted: np.ndarray, problem: LikelihoodProblem, max_steps: int
+) -> tuple[np.ndarray | None, tuple | None]:
+    """Where the convex problem of the same data ends, if that is a better start than 0.
+
+    It is not where trajectories are so few or short that no policy collects what they do.
+    """
+    ridge = over_an_episode(chain.mdp, ROUGH)
+    matching = Chain.matching(chain.mdp, chain.space, discounted, ridge=ridge)
+    convex = problem.with_chains([matching])
+    rough = convex.minimum(
+        np.zeros(chain.space.size), tolerance=1e-6, max_steps=max_steps, stage="fit"
+    )
+    if chain.mdp.discount == 1.0 and np.isinf(rough.loss):
+        raise InvalidModel(NOWHERE)
+    loss = float(chain.start @ rough.parts[0].values - rough.z @ chain.target)
+    if not loss < random_loss(chain.counts, chain.mdp.choices):
+        return None, None
+    # A feature that moves nothing matches cut-off trajectories with any parameter.
+    moves = np.diagonal(rough.curvature) > ridge * (1.0 + 1e-9)
+    return np.clip(np.where(moves, rough.z, 0.0), problem.lower, problem.upper), rough.parts
+
+
+def within_temperature(fitted: Fit, temperature: float, max_steps: int) -> Fit:
+    """The fit whose temperature is known, sought from one that does not know it.
+
+    The reward parameters then have the L1 norm 1 / temperature.
+    """
+    problem, chain = fitted.problem, fitted.problem.chains[0]
+    space, reward = chain.space, chain.space.blocks[0]
+    signs = np.where(problem.lower >= 0, 1.0, np.where(problem.upper <= 0, -1.0, np.nan))
+    if np.isnan(signs[reward]).any():
+        raise InvalidModel(
+            "a given temperature needs reward weights of known sign, which sum to 1: leave out "
+            "free_reward, and negate features that are disliked; got free signs"
+        )
+    form = np.zeros(space.size)
+    form[reward] = signs[reward] / space.scales[reward]
+    shown = ~silent(fitted.curvature, float(chain.visits.sum()))
+    form *= shown & problem.movable
+    if not form.any():
+        raise InvalidModel("a given temperature needs a reward that changes what is done; got none")
+    known = Equalities(matrix=form[None], values=np.array([1.0 / temperature]))
+    return fitted.refit(replace(problem, equalities=known), max_steps=max_steps)
+
+
+def silent(fisher: np.ndarray, steps: float) -> np.ndarray:
+    """[D] bool, the parameters that no action ever depends on."""
+    return np.asarray(np.diagonal(fisher) <= SILENT * max(steps, 1.0))
