@@ -5,7 +5,7 @@
     python benchmarks/curves.py --only gradient   # one of problems, steps, gradient
 
 Problems: `Convex` on the paper's 5 x 5 grid, from one problem on, in one `recover_many` and as a
-loop over `recover`. Steps: a Parquet file of that many steps is read and its weights recovered with
+loop over `recover`. Chain: a Parquet file of that many steps is read and its weights recovered with
 their standard errors by `Likelihood`. Gradient: one gradient of `Convex` with its Hessian, in all
 weights of the paper's grid at discount 0.9, from 1 024 to a million states.
 
@@ -122,7 +122,7 @@ def by_steps(longest: float) -> list[dict[str, Any]]:
 def by_states(longest: float) -> list[dict[str, Any]]:
     from tacit.engine.backends import backend_of
     from tacit.inverse.noisy.boltzmann import fit
-    from tacit.inverse.noisy.steps import coordinates
+    from tacit.likelihood.chain import coordinates
     from tacit.search.smooth_dual import point_at
 
     rows: list[dict[str, Any]] = []

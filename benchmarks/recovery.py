@@ -25,8 +25,9 @@ from provenance import about
 from rates import coverage_verdict, rates_of, size_verdict
 from tacit.forward.solution import visitation
 from tacit.inverse.noisy.boltzmann import fit
-from tacit.inverse.noisy.inference import advantages, information, inverse_information
-from tacit.inverse.noisy.steps import coordinates
+from tacit.inverse.noisy.inference import advantages, inverse_information
+from tacit.likelihood.chain import information
+from tacit.likelihood.chain import coordinates
 
 
 @dataclass(frozen=True)
@@ -155,8 +156,8 @@ def exact(args: Args) -> list[dict[str, Any]]:
             tolerance=1e-11,
             max_steps=300,
         )
-        _, blind = inverse_information(fitted.point.curvature, np.ones(space.size, bool))
-        theta = fitted.point.x / space.scales
+        _, blind = inverse_information(fitted.curvature, np.ones(space.size, bool))
+        theta = fitted.z / space.scales
         reward, cost = theta[:2] / theta[:2].sum(), theta[2:] / theta[2:].sum()
         error = max(
             np.abs(reward - truth.reward_weights).max(), np.abs(cost - truth.cost_weights[0]).max()
@@ -232,7 +233,7 @@ def coverage(args: Args) -> list[dict[str, Any]]:
     scores = advantages(world.mdp, space, fitted)
     fisher = args.trajectories * information(scores, policy, visits)
     reaction = information(scores, policy, reached.sum(axis=1))
-    jacobian = Gauge.of(space, fitted.point.x, space.pull_back(reached), reaction).jacobian
+    jacobian = Gauge.of(space, fitted.z, space.pull_back(reached), reaction).jacobian
     bound = np.sqrt(np.diagonal(jacobian @ np.linalg.inv(fisher) @ jacobian.T))
     spread = np.sqrt(((points - true) ** 2).mean(axis=0))
     names = [*world.features.reward_names, *world.features.cost_names[0], "multiplier", "budget"]

@@ -216,7 +216,7 @@ def coefficients(trips: tacit.Trips) -> np.ndarray:
 
     found, _ = trips.journeys()
     best = Likelihoods(found, tacit.Likelihood(free_reward=True)).best()
-    return best.fitted.point.x / found.space.scales
+    return best.fitted.z / found.space.scales
 
 
 def coverage(args: Args) -> dict[str, Any]:

@@ -17,8 +17,9 @@ from kinds import told
 from tacit import Kind, checks
 from tacit.inverse.noisy import lapses
 from tacit.inverse.noisy.em import Search, Units, lost_information, trajectory_p_value
-from tacit.inverse.noisy.inference import advantages, information
-from tacit.inverse.noisy.steps import Steps, coordinates
+from tacit.inverse.noisy.inference import advantages
+from tacit.likelihood.chain import information
+from tacit.likelihood.chain import Chain, coordinates
 from tacit.inverse.noisy.types import best_mark, missing_marks, with_marks
 
 THETA = np.array([2.5, 1.0, 0.5])
@@ -55,9 +56,9 @@ def lapsing():
     return seen(0.8 * policy(6 * THETA) + 0.2 / 3)
 
 
-def steps_of(demonstrations) -> Steps:
+def steps_of(demonstrations) -> Chain:
     place = world()
-    return Steps.of(place.mdp, coordinates(place.mdp, place.features), demonstrations)
+    return Chain.of(place.mdp, coordinates(place.mdp, place.features), demonstrations)
 
 
 def test_a_share_of_lapses_is_estimated_with_its_interval():
@@ -106,7 +107,7 @@ def test_information_with_lapses_is_that_of_the_scores():
         soft = experts.policy_of(place.mdp, place.features, [z[:3] / scales])
         return np.log((1 - z[3]) * soft + z[3] / 3)
 
-    at, slopes = np.append(found.experts[0].point.x, found.shares[-1]), []
+    at, slopes = np.append(found.experts[0].z, found.shares[-1]), []
     for j in range(4):
         step = np.zeros(4)
         step[j] = 1e-5
@@ -114,11 +115,12 @@ def test_information_with_lapses_is_that_of_the_scores():
     weights = steps.visits[:, None] * np.exp(log_mixed(at))
     full = np.einsum("isa,jsa,sa->ij", slopes, slopes, weights)
     left = np.linalg.inv(np.linalg.inv(full)[:3, :3])
-    from tacit.inverse.noisy.inference import advantages, information
+    from tacit.inverse.noisy.inference import advantages
+    from tacit.likelihood.chain import information
 
     kept = (steps.counts * lapses.meant(steps, found)).sum(axis=1)
     scores = advantages(place.mdp, steps.space, found.experts[0])
-    complete = information(scores, found.experts[0].point.policy, kept)
+    complete = information(scores, found.experts[0].parts[0].policy, kept)
     # Finite differences: six digits.
     ours = complete - lost_information(Units.steps(steps), found)[0][0]
     np.testing.assert_allclose(ours, left, rtol=1e-4, atol=1e-3)
@@ -228,7 +230,7 @@ def test_the_score_of_a_mark_is_nearly_what_it_gains():
     at, square, many = best_mark(steps, base)
     found = missing_marks(steps, base, world().features, Search(max_steps=300), 1)
     assert found.marks == (at,)
-    gained = 2.0 * (found.log_likelihood + float(base.point.loss))
+    gained = 2.0 * (found.log_likelihood + base.loss)
     assert square == pytest.approx(gained, rel=0.1)
     assert many <= 12 + 3
     assert found.p_value == pytest.approx(min(many * chi2.sf(min(square, gained), 1), 1.0))
@@ -244,17 +246,17 @@ def test_marks_of_ends_and_missing_actions_have_the_scores_of_their_features():
     features = tacit.Features(table)
     walk = networks.soft_values(mdp, table[..., 0])[1]
     drawn = tacit.simulate(mdp, walk, trajectories=40, steps=30, seed=0)
-    steps = Steps.of(mdp, coordinates(mdp, features), drawn)
+    steps = Chain.of(mdp, coordinates(mdp, features), drawn)
     base = steps.fit(Search(max_steps=300))
     at, square, _ = best_mark(steps, base)
     wide = coordinates(mdp, with_marks(mdp, features, [at]))
-    more = Steps.of(mdp, wide, drawn)
+    more = Chain.of(mdp, wide, drawn)
     upper = np.where(np.arange(2) == 1, 0.0, 1e5)
     there = more.fit(Search(max_steps=300), upper=upper)
     scores = advantages(mdp, wide, there)
-    fisher = information(scores, there.point.policy, more.visits)
+    fisher = information(scores, there.parts[0].policy, more.visits)
     left = fisher[1, 1] - fisher[0, 1] ** 2 / fisher[0, 0]
-    assert there.point.gradient[1] ** 2 / left == pytest.approx(square, rel=1e-5)
+    assert there.gradient[1] ** 2 / left == pytest.approx(square, rel=1e-5)
 
 
 def test_the_likeliest_culprit_leads_and_the_others_follow():

@@ -16,18 +16,12 @@ from tacit.engine.backends import backend_of
 from tacit.inference.gauge import Gauge
 from tacit.inference.intervals import CUT, SETTLED, landscape
 from tacit.inference.tails import TWO_SIDED
-from tacit.inverse.noisy.boltzmann import fit, loss_of, refit, silent
-from tacit.inverse.noisy.inference import (
-    advantages,
-    at_least,
-    errors,
-    information,
-    inverse_information,
-    row_errors,
-    undecided,
-)
+from tacit.inverse.noisy.boltzmann import fit, loss_of, refit
+from tacit.likelihood.start import silent
+from tacit.inverse.noisy.inference import advantages, at_least, errors, inverse_information, row_errors, undecided
+from tacit.likelihood.chain import information
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import Steps, coordinates
+from tacit.likelihood.chain import Chain, coordinates
 from tacit.search.smooth_dual import minimum
 
 SEEDS = st.integers(0, 2**20)
@@ -41,10 +35,10 @@ def sampled(steps: int, seed: int = 0, price: float = PRICE):
 def fitted(seen):
     """(coefficients, fit, scores, information) of the likelihood on the grid."""
     world = grid()
-    steps = Steps.of(world.mdp, coordinates(world.mdp, world.features), seen)
+    steps = Chain.of(world.mdp, coordinates(world.mdp, world.features), seen)
     found = steps.fit(Likelihood())
     scores = advantages(world.mdp, steps.space, found)
-    return steps, found, scores, information(scores, found.point.policy, steps.visits)
+    return steps, found, scores, information(scores, found.parts[0].policy, steps.visits)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +64,7 @@ def by_hand(steps, x) -> float:
 def test_scores_are_martingale_differences(plenty):
     _, found, scores, _ = plenty
     # Given the state, the score of a step averages to 0 over the actions: what makes steps add up.
-    assert_allclose((found.point.policy * scores).sum(axis=2), 0.0, atol=1e-10)
+    assert_allclose((found.parts[0].policy * scores).sum(axis=2), 0.0, atol=1e-10)
 
 
 def test_scores_are_the_derivative_of_the_log_likelihood_of_a_step(plenty):
@@ -79,7 +73,7 @@ def test_scores_are_the_derivative_of_the_log_likelihood_of_a_step(plenty):
     for d in range(6):
         logs = []
         for side in (step, -step):
-            x = found.point.x + side * np.eye(6)[d]
+            x = found.z + side * np.eye(6)[d]
             table = np.tensordot(x, steps.space.tables, 1)
             logs.append(np.log(oracles.soft_values(steps.mdp, table, 1.0)[1]))
         # Central differences of logarithms known to 1e-12.
@@ -88,8 +82,8 @@ def test_scores_are_the_derivative_of_the_log_likelihood_of_a_step(plenty):
 
 def test_information_is_the_curvature_of_the_expected_likelihood(plenty):
     steps, found, _, fisher = plenty
-    x, step = found.point.x, 1e-3
-    policy = found.point.policy
+    x, step = found.z, 1e-3
+    policy = found.parts[0].policy
 
     def expected(at):
         """Minus the log-likelihood, had every action been taken as often as expected."""
@@ -196,8 +190,8 @@ def test_steps_that_repeat_their_trajectory_tell_nothing_new(plenty):
 
 def test_delta_errors_are_the_spread_of_the_gauge(plenty):
     steps, found, _, fisher = plenty
-    space, x = steps.space, found.point.x
-    spent = space.pull_back(oracles.policy_visitation(steps.mdp, found.point.policy))
+    space, x = steps.space, found.z
+    spent = space.pull_back(oracles.policy_visitation(steps.mdp, found.parts[0].policy))
     nothing = np.zeros((6, 6))
     covariance, _ = inverse_information(fisher, found.free)
     told = row_errors(Gauge.of(space, x, spent, nothing).jacobian, covariance, np.zeros((0, 6)))
@@ -216,7 +210,7 @@ def test_delta_errors_are_the_spread_of_the_gauge(plenty):
 def test_what_a_blind_direction_moves_has_no_error(plenty):
     steps, found, _, _ = plenty
     space = steps.space
-    gauge = Gauge.of(space, found.point.x, np.ones(6), np.zeros((6, 6)))
+    gauge = Gauge.of(space, found.z, np.ones(6), np.zeros((6, 6)))
     blind = np.eye(6)[2:3]
     told = row_errors(gauge.jacobian, np.zeros((6, 6)), blind)
     assert told[:2].tolist() == [0.0, 0.0]  # the reward does not react to a cost parameter
@@ -230,13 +224,13 @@ def test_a_parameter_close_to_its_bound_is_undecided(few):
     inverse, _ = inverse_information(fisher, found.free)
     left = np.diagonal(fisher - fisher @ inverse @ fisher)
     for j in np.flatnonzero(~found.free):
-        assert told[j] == (found.point.gradient[j] < 2.0 * np.sqrt(left[j]))
+        assert told[j] == (found.gradient[j] < 2.0 * np.sqrt(left[j]))
 
 
 def landscape_of(found, fisher, scatter=None):
     return landscape(
-        found.point.x,
-        found.point.gradient,
+        found.z,
+        found.gradient,
         fisher,
         lower=found.problem.lower,
         upper=np.full(6, np.inf),
@@ -251,7 +245,7 @@ def test_rise_is_the_least_loss_on_a_hyperplane_within_the_bounds(few, seed):
     _, found, _, fisher = few
     around = landscape_of(found, fisher)
     rng = np.random.default_rng(seed)
-    x, gradient = found.point.x, found.point.gradient
+    x, gradient = found.z, found.gradient
     form = rng.normal(size=6)
     constant = -float(form @ (x * rng.uniform(0.8, 1.2, 6)))
 
@@ -291,7 +285,7 @@ def test_a_weight_on_its_bound_has_a_limit_on_one_side(few):
     known = Likelihood(level=1.0).fit(world.mdp, world.features, sampled(2_000, seed=1))
     space = coordinates(world.mdp, world.features)
     around = landscape_of(found, fisher)
-    parts = Gauge.of(space, found.point.x, found.point.x).ratios
+    parts = Gauge.of(space, found.z, found.z).ratios
     intervals = np.concatenate(
         [known.identification.reward_intervals, *known.identification.cost_intervals]
     )
@@ -328,8 +322,8 @@ def test_a_bound_met_by_chance_does_not_make_the_others_surer(few):
     world = grid()
     steps, found, scores, fisher = few
     seen = sampled(2_000, seed=1)
-    spent = steps.space.pull_back(oracles.policy_visitation(world.mdp, found.point.policy))
-    gauge = Gauge.of(steps.space, found.point.x, spent, np.zeros((6, 6)))
+    spent = steps.space.pull_back(oracles.policy_visitation(world.mdp, found.parts[0].policy))
+    gauge = Gauge.of(steps.space, found.z, spent, np.zeros((6, 6)))
     told = Likelihood(level=1.0).fit(world.mdp, world.features, seen).identification
     assert undecided(found, fisher, found.free).all()
     law = errors(fisher, found.free, scores, seen)
@@ -345,7 +339,7 @@ def test_the_ends_of_an_interval_cost_the_quantile_in_the_true_likelihood(plenty
     world = grid()
     steps, found, _, _ = plenty
     known = Likelihood().fit(world.mdp, world.features, sampled(200_000)).identification
-    space, sums, best = steps.space, steps.target, by_hand(steps, found.point.x)
+    space, sums, best = steps.space, steps.target, by_hand(steps, found.z)
     rest = ("lower", "upper", "ridge", "unit", "scale")
     for ratio in known.reward_intervals[0]:
         odds = ratio / (1 - ratio) * space.scales[0] / space.scales[1]
@@ -354,7 +348,7 @@ def test_the_ends_of_an_interval_cost_the_quantile_in_the_true_likelihood(plenty
             target=np.concatenate([sums[1:2] + odds * sums[:1], sums[2:]]),
             **{name: getattr(found.problem, name)[1:] for name in rest},
         )
-        begin = (found.point.x[1:], found.point.values)
+        begin = (found.z[1:], found.parts[0].values)
         point, _ = minimum(backend_of(steps.mdp), less, *begin, 1e-9, 300)
         # 200 000 steps make the likelihood quadratic to a few per cent.
         assert point.loss - best == pytest.approx(0.5 * TWO_SIDED**2, rel=0.05)
@@ -418,15 +412,15 @@ def test_refitting_from_a_fit_finds_it_again(plenty):
     steps, found, _, _ = plenty
     again = refit(steps.mdp, found)
     assert again.steps <= 2
-    assert_allclose(again.point.x, found.point.x, rtol=1e-6)
+    assert_allclose(again.z, found.z, rtol=1e-6)
     pulled = refit(steps.mdp, found, ridge=np.full(6, 1e6))
-    assert np.abs(pulled.point.x).max() < np.abs(found.point.x).max()
+    assert np.abs(pulled.z).max() < np.abs(found.z).max()
 
 
 def test_the_loss_is_minus_the_log_likelihood(plenty, few):
     for steps, found, _, _ in (plenty, few):
-        assert found.point.loss == pytest.approx(by_hand(steps, found.point.x), rel=1e-10)
-        other = found.point.x + 0.3
+        assert found.loss == pytest.approx(by_hand(steps, found.z), rel=1e-10)
+        other = found.z + 0.3
         assert loss_of(steps.mdp, found, other) == pytest.approx(by_hand(steps, other), rel=1e-10)
 
 
@@ -447,5 +441,5 @@ def test_a_fit_judges_itself(plenty):
     )
     assert not short.converged
     # An honest gap: at least of the order of what is really missing.
-    missing = short.point.loss - found.point.loss
+    missing = short.loss - found.loss
     assert 0.2 * missing <= short.objective_gap <= 5 * missing

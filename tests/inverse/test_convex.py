@@ -12,8 +12,9 @@ from experts import exact, grid, hill_expert, policy_of, tangle
 from tacit import MDP, Demonstrations, Features, SoftDual
 from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.noisy.convex import Convex
-from tacit.inverse.noisy.inference import advantages, information
-from tacit.inverse.noisy.steps import coordinates
+from tacit.inverse.noisy.inference import advantages
+from tacit.likelihood.chain import information
+from tacit.likelihood.chain import coordinates
 from tacit.inverse.recovery import RecoveryStatus
 
 
@@ -278,8 +279,8 @@ def test_information_of_the_expert_is_not_singular_where_the_truth_was_found():
         max_steps=300,
     )
     scores = advantages(world.mdp, space, fitted)
-    fisher = information(scores, fitted.point.policy, visitation.sum(axis=1))
-    assert_allclose(fisher, fitted.point.curvature, atol=1e-8 * np.abs(fisher).max())
+    fisher = information(scores, fitted.parts[0].policy, visitation.sum(axis=1))
+    assert_allclose(fisher, fitted.curvature, atol=1e-8 * np.abs(fisher).max())
     units = np.sqrt(np.diagonal(fisher))
     assert np.linalg.eigvalsh(fisher / np.outer(units, units)).min() > 1e-6
 

@@ -20,9 +20,10 @@ from tacit.inverse.findings import Kind
 from tacit.inverse.joint.tasks import SharedLikelihood
 from tacit.inverse.noisy import adjoint
 from tacit.inverse.noisy.counted import dynamics_noise
-from tacit.inverse.noisy.inference import advantages, information
+from tacit.inverse.noisy.inference import advantages
+from tacit.likelihood.chain import information
 from tacit.inverse.noisy.penalised import maximise_many
-from tacit.inverse.noisy.steps import Steps, coordinates
+from tacit.likelihood.chain import Chain, coordinates
 from tacit.model.transitions import Successors
 from tacit.search.smooth_dual import point_at
 
@@ -91,7 +92,7 @@ def test_variances_are_those_of_redrawn_count_tables():
     known = counted(mdp, 4000, 5)
     noise, inverse = noise_of(known, features, seen)
     told = np.diagonal(inverse @ noise.scores @ inverse)
-    fits = [fitted(counted(mdp, 4000, 100 + draw), features, seen).point.x for draw in range(300)]
+    fits = [fitted(counted(mdp, 4000, 100 + draw), features, seen).z for draw in range(300)]
     ratio = np.var(fits, axis=0) / told
     # A variance of 300 draws is known to sqrt(2 / 299), that of one table to some per cent more.
     np.testing.assert_allclose(ratio, 1.0, atol=4 * np.sqrt(2 / 299))
@@ -103,7 +104,7 @@ def test_slopes_are_those_of_finite_differences():
     known = counted(mdp, 300, 5)
     fit, rows = fitted(known, features, seen), CountedRows.of(known)
     space = coordinates(known, features)
-    steps, point = Steps.of(known, space, seen), fit.point
+    steps, point = Chain.of(known, space, seen), fit.point
     chain = {"policy": point.policy, "scores": advantages(known, space, fit)}
     chain |= {"values": point.values, "tables": point.table_values}
     slopes = (
@@ -170,15 +171,15 @@ def test_unseen_next_states_are_said():
 
 
 def fitted(mdp: MDP, features: Features, seen: tacit.Demonstrations):
-    return Steps.of(mdp, coordinates(mdp, features), seen).fit(Likelihood())
+    return Chain.of(mdp, coordinates(mdp, features), seen).fit(Likelihood())
 
 
 def noise_of(mdp: MDP, features: Features, seen: tacit.Demonstrations):
     """What counted dynamics add to a fit without bounds, and the inverse of its information."""
-    steps = Steps.of(mdp, coordinates(mdp, features), seen)
+    steps = Chain.of(mdp, coordinates(mdp, features), seen)
     fit = steps.fit(Likelihood())
     scores = advantages(mdp, steps.space, fit)
-    bread = information(scores, fit.point.policy, steps.visits)
+    bread = information(scores, fit.parts[0].policy, steps.visits)
     about = {"scores": scores, "bread": bread, "free": fit.free}
     return dynamics_noise(CountedRows.of(mdp), steps, fit, **about), np.linalg.inv(bread)
 

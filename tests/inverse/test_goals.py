@@ -17,7 +17,7 @@ from tacit.inverse.joint.flows import Sums
 from tacit.inverse.joint.maximum import Likelihoods
 from tacit.inverse.joint.trips import at_ends, goal_world, trimmed
 from tacit.inverse.noisy.evidence import evidence_of
-from tacit.inverse.noisy.steps import Steps, coordinates
+from tacit.likelihood.chain import Chain, coordinates
 from tacit.search.minimise import bent
 from travellers import GOALS, TRUTH, lengths, streets, travelled
 
@@ -100,7 +100,7 @@ def test_one_goal_is_a_plain_likelihood_with_an_end(slip, discount, costs):
     trips = tacit.recover(tacit.Trips(mdp, features, seen), estimator=tacit.Likelihood())
     # Both searches end at 1e-9 of their scale.
     np.testing.assert_allclose(trips.parameters.estimates, plain.parameters.estimates, rtol=1e-6)
-    steps = Steps.of(mdp, coordinates(mdp, features), seen)
+    steps = Chain.of(mdp, coordinates(mdp, features), seen)
     evidence = evidence_of(seen, steps, steps.fit(tacit.Likelihood()), 300)
     told, clusters = trips.parameters, evidence.found.clusters
     np.testing.assert_allclose(told.information, evidence.fisher, rtol=1e-5, atol=1e-6)
@@ -166,7 +166,7 @@ def test_a_search_by_gradients_ends_where_newtons_does(town, worse):
     both = likelihoods(town)
     space, free = both.journeys.space.size, np.full(3, np.inf)
     newton = both.fit(np.zeros(space), -free, free)
-    start = newton.fitted.point.x + np.array([0.3, -0.2, 0.4])
+    start = newton.fitted.z + np.array([0.3, -0.2, 0.4])
     model = worse * both.at(start, both.all).curvature
     asked, at = [], both.at
 
@@ -179,19 +179,19 @@ def test_a_search_by_gradients_ends_where_newtons_does(town, worse):
     assert any(asked)
     assert found.fitted.converged
     assert not found.sums.lean
-    np.testing.assert_allclose(found.fitted.point.x, newton.fitted.point.x, rtol=1e-9)
+    np.testing.assert_allclose(found.fitted.z, newton.fitted.z, rtol=1e-9)
     np.testing.assert_allclose(found.sums.fisher, newton.sums.fisher, rtol=1e-8)
     np.testing.assert_allclose(found.sums.curvature, newton.sums.curvature, rtol=1e-8)
     # Held at a bound, and stopped at once, it has its second derivatives as well.
     held = np.where(np.arange(3) == 1, start[1], np.inf)
     bounded = both.fit(start, -free, np.minimum(free, held), model=model)
     plain = both.fit(start, -free, np.minimum(free, held))
-    np.testing.assert_allclose(bounded.fitted.point.x, plain.fitted.point.x, rtol=1e-9)
+    np.testing.assert_allclose(bounded.fitted.z, plain.fitted.z, rtol=1e-9)
     both._options = dataclasses.replace(both._options, max_steps=2)
     short = both.fit(start, -free, free, model=model)
     assert not short.sums.lean
     np.testing.assert_allclose(
-        short.sums.curvature, at(short.fitted.point.x, both.all).curvature, rtol=1e-12
+        short.sums.curvature, at(short.fitted.z, both.all).curvature, rtol=1e-12
     )
 
 
@@ -200,10 +200,10 @@ def test_many_goals_begin_with_some_of_them(town, monkeypatch):
     monkeypatch.setattr(maximum, "SOME", 1)
     both = likelihoods(town)
     found = both.best()
-    np.testing.assert_allclose(found.fitted.point.x, usual.fitted.point.x, rtol=1e-9)
+    np.testing.assert_allclose(found.fitted.z, usual.fitted.z, rtol=1e-9)
     np.testing.assert_allclose(found.sums.fisher, usual.sums.fisher, rtol=1e-8)
     # What was found out in detail at the end is not found out again.
-    assert both.at(found.fitted.point.x, both.all, detailed=True) is found.sums
+    assert both.at(found.fitted.z, both.all, detailed=True) is found.sums
 
 
 def test_a_bent_curvature_explains_the_last_step():
@@ -355,7 +355,7 @@ def test_many_goals_begin_from_a_fit_to_some_of_them(town, monkeypatch):
     whole = likelihoods(town).best()
     monkeypatch.setattr("tacit.inverse.joint.maximum.SOME", 2)
     parts = likelihoods(town).best()
-    np.testing.assert_allclose(parts.fitted.point.x, whole.fitted.point.x, rtol=1e-8)
+    np.testing.assert_allclose(parts.fitted.z, whole.fitted.z, rtol=1e-8)
 
 
 def test_discount_1_is_the_limit_of_discounts(town):
@@ -397,9 +397,9 @@ def test_a_feature_that_nobody_chose_is_named_and_leaves_the_others_alone(town):
     # At that end the best of the others is as unlikely as the confidence says.
     found = likelihoods(tacit.Trips(town.mdp, wide, seen, discount=1.0))
     full = found.best()
-    held = np.where(np.arange(4) == 3, high * found.journeys.space.scales, full.fitted.point.x)
+    held = np.where(np.arange(4) == 3, high * found.journeys.space.scales, full.fitted.z)
     bounds = [np.where(np.arange(4) == 3, held, side * np.inf) for side in (-1, 1)]
-    less = found.fit(full.fitted.point.x, *bounds)
+    less = found.fit(full.fitted.z, *bounds)
     assert less.sums.loss - full.sums.loss == pytest.approx(0.5 * 1.6449**2, rel=0.05)
 
 

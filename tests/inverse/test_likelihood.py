@@ -17,9 +17,11 @@ from tacit.engine.backends import backend_of
 from tacit.folders.runs import Run
 from tacit.inverse.expectations import pull_back
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.noisy.boltzmann import LARGEST, is_boundless, loss_of, refit
+from tacit.inverse.noisy.boltzmann import loss_of, refit
+from tacit.likelihood.rescue import is_boundless
+from tacit.likelihood.chain import LARGEST
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import Steps, coordinates
+from tacit.likelihood.chain import Chain, coordinates
 from tacit.inverse.recovery import RecoveryStatus
 from tacit.search.smooth_dual import point_at
 from tacit.show.quantities import NamedRecovery
@@ -105,7 +107,7 @@ def test_the_loss_is_minus_the_log_likelihood_of_every_step(seen, found):
 
 def test_no_other_method_finds_likelier_parameters(seen, found):
     world = grid()
-    steps = Steps.of(world.mdp, coordinates(world.mdp, world.features), seen)
+    steps = Chain.of(world.mdp, coordinates(world.mdp, world.features), seen)
     problem = steps.fit(Likelihood(), near=None).problem
 
     def loss(x):
@@ -120,7 +122,7 @@ def test_no_other_method_finds_likelier_parameters(seen, found):
 def test_the_coefficients_are_those_of_the_likelihood(seen):
     # loss(x) = b . V(x) - x . target for ANY x, not only at the optimum (MATH section 5).
     world = grid()
-    steps = Steps.of(world.mdp, coordinates(world.mdp, world.features), seen)
+    steps = Chain.of(world.mdp, coordinates(world.mdp, world.features), seen)
     rng = np.random.default_rng(0)
     for x in rng.normal(size=(4, 6)) * 3:
         table = np.tensordot(x, steps.space.tables, 1)
@@ -148,7 +150,7 @@ def test_expected_counts_give_the_truth_itself():
     world = grid()
     policy, visitation = hill_expert()
     counts = np.round(1e9 * visitation).astype(float)
-    steps = Steps(
+    steps = Chain(
         world.mdp,
         coordinates(world.mdp, world.features),
         counts,
@@ -159,7 +161,7 @@ def test_expected_counts_give_the_truth_itself():
     fitted = steps.fit(Likelihood())
     assert steps.convex
     # Counts rounded to one in 1e8.
-    assert_allclose(fitted.point.policy, policy, atol=1e-6)
+    assert_allclose(fitted.parts[0].policy, policy, atol=1e-6)
 
 
 def test_a_global_certificate_exactly_where_the_weights_of_states_are_not_negative():
@@ -171,7 +173,7 @@ def test_a_global_certificate_exactly_where_the_weights_of_states_are_not_negati
     many = pairs(np.round(4e5 * share[:, None] * policy).astype(int))
     for demonstrations, convex in ((many, True), (sampled(2, 40), False)):
         recovery = fit(demonstrations, level=1.0)
-        steps = Steps.of(world.mdp, space, demonstrations)
+        steps = Chain.of(world.mdp, space, demonstrations)
         assert bool((steps.start >= 0).all()) is convex
         assert (recovery.status is RecoveryStatus.CONVERGED) is convex
         assert np.isfinite(recovery.certificate.objective_gap) == convex
@@ -474,12 +476,12 @@ def constrained_optimum():
 def test_one_mixed_choice_among_certain_ones_gives_no_maximum():
     # Twice the parameters change the mixture: the way to infinity keeps that one sum as it is.
     world, seen = constrained_optimum()
-    steps = Steps.of(world.mdp, coordinates(world.mdp, world.features), seen)
+    steps = Chain.of(world.mdp, coordinates(world.mdp, world.features), seen)
     full = steps.fit(Likelihood())
-    x = full.point.x
+    x = full.z
     larger = refit(world.mdp, full, lower=np.where(x > 1.0, 4.0 * x, 0.0))
     assert full.converged
-    assert loss_of(world.mdp, full, larger.point.x) < full.point.loss + 1e-6  # of 55 nats
+    assert loss_of(world.mdp, full, larger.z) < full.loss + 1e-6  # of 55 nats
     found = fit(seen, world)
     assert found.status is RecoveryStatus.EXPERT_DETERMINISTIC
     assert np.isnan(found.identification.reward_standard_errors).all()
@@ -551,7 +553,7 @@ def test_the_limit_of_a_forbidden_cost_is_where_the_likelihood_has_fallen():
     mdp, features = lava_world()
     seen = lava_steps([60.0, 1.0, 0.5, 0.8], 400)
     recovery = Likelihood().fit(mdp, features, seen)
-    steps = Steps.of(mdp, coordinates(mdp, features), seen)
+    steps = Chain.of(mdp, coordinates(mdp, features), seen)
     total = recovery.multipliers[0] / recovery.temperature
     limit = recovery.identification.cost_intervals[0][0, 0] * total
     best = steps.fit(Likelihood())
@@ -560,7 +562,7 @@ def test_the_limit_of_a_forbidden_cost_is_where_the_likelihood_has_fallen():
         lower = np.where(np.arange(6) == 2, value, best.problem.lower)
         upper = np.where(np.arange(6) == 2, value, best.problem.upper)
         less = refit(mdp, best, lower=lower, upper=upper)
-        fallen.append(less.point.loss - best.point.loss)
+        fallen.append(less.loss - best.loss)
     # The limit is found to 1 part in 256 of the one with the others held.
     assert fallen[0] == pytest.approx(0.5 * 1.6448536**2, rel=0.05)
     assert fallen[1] > fallen[0]
@@ -577,16 +579,16 @@ def test_the_limit_of_a_forbidden_cost_lets_the_other_costs_adapt():
     recovery = Likelihood().fit(mdp, both, seen)
     low, high = recovery.identification.cost_intervals[0][0]
     assert high == np.inf
-    steps = Steps.of(mdp, coordinates(mdp, both), seen)
+    steps = Chain.of(mdp, coordinates(mdp, both), seen)
     best = steps.fit(Likelihood())
     limit = low * recovery.multipliers[0] / recovery.temperature
     at = np.arange(6) == 2
     lower, upper = (np.where(at, limit, side) for side in (best.problem.lower, best.problem.upper))
     adapted = refit(mdp, best, lower=lower, upper=upper)
     rise = 0.5 * 1.6448536**2
-    assert adapted.point.loss - best.point.loss == pytest.approx(rise, rel=0.1)
-    alone = loss_of(mdp, best, np.where(at, limit, best.point.x))
-    assert alone - best.point.loss > 1.2 * rise
+    assert adapted.loss - best.loss == pytest.approx(rise, rel=0.1)
+    alone = loss_of(mdp, best, np.where(at, limit, best.z))
+    assert alone - best.loss > 1.2 * rise
 
 
 def test_where_only_forbidden_costs_are_left_the_price_has_no_upper_limit():

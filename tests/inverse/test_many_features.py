@@ -13,10 +13,10 @@ from tacit.inverse.findings import Kind
 from tacit.inverse.noisy import adjoint, likelihood, penalised, verdicts
 from tacit.inverse.noisy.adjoint import Loss, curvature
 from tacit.inverse.noisy.boltzmann import fit
-from tacit.inverse.noisy.known import Bounds
+from tacit.likelihood.start import Bounds
 from tacit.inverse.noisy.penalised import STRENGTHS, penalty_of
 from tacit.inverse.noisy.posterior import Posterior, minimised
-from tacit.inverse.noisy.steps import coordinates
+from tacit.likelihood.chain import coordinates
 from tacit.model.features import Design, Ridge, Smooth
 from walks import problem
 
@@ -192,7 +192,7 @@ def test_agrees_with_the_search_that_writes_the_curvature_out(world):
     )
     # Both stop at a gradient of 1e-10 of its scale.
     np.testing.assert_allclose(
-        found.parameters.estimates, other.point.x / space.scales, rtol=1e-5, atol=1e-7
+        found.parameters.estimates, other.z / space.scales, rtol=1e-5, atol=1e-7
     )
     assert found.certificate.projected_gradient <= 1e-9
     few = tacit.recover(mdp, features, demonstrations, estimator=tacit.Likelihood(level=1, **FREE))

@@ -18,8 +18,9 @@ from tacit.cli import main
 from tacit.folders.problem import Problem
 from tacit.folders.runs import Run
 from tacit.inverse.noisy.em import Search, Units, expectation, lost_information, search
-from tacit.inverse.noisy.inference import advantages, information
-from tacit.inverse.noisy.steps import coordinates
+from tacit.inverse.noisy.inference import advantages
+from tacit.likelihood.chain import information
+from tacit.likelihood.chain import coordinates
 from tacit.inverse.noisy.types import degrees
 from tacit.model.transitions import Layout
 from tacit.show import Document
@@ -107,7 +108,7 @@ def test_no_round_lowers_the_likelihood():
             seen, Search(), pooled, 3, starts=2, rounds=8, tolerance=1e-6, seed=1, shared=shared
         )
         assert np.diff(found.trace).min() > -1e-7
-        assert found.log_likelihood > -float(pooled.point.loss)
+        assert found.log_likelihood > -pooled.loss
         assert not found.converged or len(found.trace) <= 8
 
 
@@ -140,7 +141,7 @@ def test_lost_information_is_that_of_the_observed_likelihood():
     np.testing.assert_allclose(types.shares, types.membership.mean(axis=0), atol=1e-4)
     chances, _ = expectation(rows, types.fits, types.shares)
     logit = np.log(types.shares[0] / types.shares[1])
-    at = np.concatenate([*(one.point.x / space.scales for one in types.fits), [logit]])
+    at = np.concatenate([*(one.z / space.scales for one in types.fits), [logit]])
 
     @cache
     def logarithm(theta):
@@ -170,7 +171,7 @@ def test_lost_information_is_that_of_the_observed_likelihood():
     for k, (one, part) in enumerate(zip(types.fits, rows.parts(chances), strict=True)):
         block = slice(3 * k, 3 * k + 3)
         scores = advantages(mdp, space, one)
-        complete.append(information(scores, one.point.policy, part.visits))
+        complete.append(information(scores, one.parts[0].policy, part.visits))
         full[block, block] += complete[k]
     full[6, 6] += types.shares[0] * types.shares[1] * len(rows)
     covariance = np.linalg.inv(full)

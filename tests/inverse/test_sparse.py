@@ -7,7 +7,7 @@ import tacit
 from kinds import told
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy.boltzmann import loss_of
-from tacit.inverse.noisy.steps import Steps, coordinates
+from tacit.likelihood.chain import Chain, coordinates
 from tacit.inverse.noisy.verdicts import penalised, select
 
 STATES, ACTIONS, FEATURES = 8, 3, 8
@@ -31,10 +31,10 @@ def drawn(seed: int, *, negative: bool = False):
 @pytest.mark.parametrize("free", [False, True])
 def test_penalised_fits_keep_the_optimality_conditions(free):
     mdp, features, seen = drawn(0, negative=free)
-    steps = Steps.of(mdp, coordinates(mdp, features), seen)
+    steps = Chain.of(mdp, coordinates(mdp, features), seen)
     kept = steps.fit(tacit.Likelihood(free_reward=free))
     for strength in (3.0, 30.0):
-        x = penalised(steps, kept, kept, strength, 300).point.x
+        x = penalised(steps, kept, kept, strength, 300).z
         assert 0 < (x == 0.0).sum() < len(x)
         for j in range(len(x)):  # by differences of the loss itself
             step = 1e-4 * np.eye(len(x))[j]
@@ -71,14 +71,14 @@ def test_it_finds_the_features_that_matter_and_its_intervals_are_of_all():
 
 def test_a_strength_that_is_given_is_taken():
     mdp, features, seen = drawn(1)
-    steps = Steps.of(mdp, coordinates(mdp, features), seen)
+    steps = Chain.of(mdp, coordinates(mdp, features), seen)
     kept = steps.fit(tacit.Likelihood())
     sizes = []
     for strength in (1e-6, 20.0):
         found = select(steps, kept, tacit.features.Sparse(strength), 300)
-        alone = penalised(steps, kept, kept, strength, 300).point.x
-        assert not (found.fitted.point.x[alone == 0.0] != 0.0).any()
-        sizes.append(int((found.fitted.point.x != 0.0).sum()))
+        alone = penalised(steps, kept, kept, strength, 300).z
+        assert not (found.fitted.z[alone == 0.0] != 0.0).any()
+        sizes.append(int((found.fitted.z != 0.0).sum()))
     assert sizes[1] < sizes[0]
     with pytest.raises(tacit.InvalidModel, match="smaller"):
         select(steps, kept, tacit.features.Sparse(1e6), 300)

@@ -17,7 +17,7 @@ from tacit.inverse.joint.stack import Stack
 from tacit.inverse.joint.tasks import SharedLikelihood, Task
 from tacit.inverse.noisy.convex import Convex
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import Steps, coordinates
+from tacit.likelihood.chain import Chain, coordinates
 from tacit.inverse.recover import recover
 from tacit.inverse.recovery import RecoveryStatus
 
@@ -63,7 +63,7 @@ def joint(pair):
 
 
 def stack_of(tasks):
-    steps = tuple(Steps.of(t.mdp, coordinates(t.mdp, t.features), t.demonstrations) for t in tasks)
+    steps = tuple(Chain.of(t.mdp, coordinates(t.mdp, t.features), t.demonstrations) for t in tasks)
     fits = [one.fit(Likelihood()) for one in steps]
     return Stack(steps, tuple(f.problem for f in fits), 1e-9, 300), [f.point for f in fits]
 
@@ -151,8 +151,8 @@ def test_the_stacked_loss_has_the_gradient_and_curvature_it_claims(pair, joint):
         rise = stack.loss_at(fitted, z + step) - stack.loss_at(fitted, z - step)
         # A loss of 4e4 is known to about 1e-9: 1e-4 of the quotient, 1e-6 of the gradient's scale.
         assert rise / (2 * small) == pytest.approx(here.gradient[j], abs=2e-3, rel=1e-5)
-        up = halted.fit(shape, z + step, points).whole.point.gradient
-        down = halted.fit(shape, z - step, points).whole.point.gradient
+        up = halted.fit(shape, z + step, points).whole.gradient
+        down = halted.fit(shape, z - step, points).whole.gradient
         curve = (up - down)[moves] / (2 * small)
         size = np.abs(here.curvature[moves][:, moves]).max()
         # Truncation of second order in the step, relative to the largest entry.
@@ -713,7 +713,7 @@ def parameters_shared(tasks):
     stack, points = stack_of(tasks)
     shape = link([steps.space for steps in stack.steps], (Tie.OWN, Tie.SAME), [0, 0])
     fitted = stack.fit(shape, shape.start([point.x for point in points]), points)
-    theta = fitted.parts[0].point.x[2:] / stack.steps[0].space.scales[2:]
+    theta = fitted.parts[0].z[2:] / stack.steps[0].space.scales[2:]
     return theta / theta.sum()
 
 

@@ -28,7 +28,7 @@ from tacit.inverse.findings import Kind
 from tacit.inverse.noisy.boltzmann import loss_of
 from tacit.inverse.noisy.evidence import Evidence
 from tacit.inverse.noisy.likelihood import constraint_findings
-from tacit.inverse.noisy.steps import Steps, coordinates
+from tacit.likelihood.chain import Chain, coordinates
 from tacit.inverse.optimal.gauge import expectation_ranges
 from tacit.inverse.recovery import RecoveryStatus
 from tacit.search.smooth_dual import point_at
@@ -67,7 +67,7 @@ def test_the_steps_are_as_likely_as_the_paths(theta):
         [*zip(*(part.tolist() for part in seen.trajectory(e)), strict=True), (final, -1)]
         for e, final in enumerate(seen.final_states.tolist())
     ]
-    steps = Steps.of(mdp, coordinates(mdp, features), seen)
+    steps = Chain.of(mdp, coordinates(mdp, features), seen)
     fitted = steps.fit(Likelihood(free_reward=True))
     scales = steps.space.scales
 
@@ -76,7 +76,7 @@ def test_the_steps_are_as_likely_as_the_paths(theta):
 
     x = np.array(theta) * scales
     assert loss_of(mdp, fitted, x) == pytest.approx(by_paths(theta), rel=ROUNDING)
-    point = point_at(backend_of(mdp), fitted.problem, x, fitted.point.values, 1e-10)
+    point = point_at(backend_of(mdp), fitted.problem, x, fitted.parts[0].values, 1e-10)
     small = 1e-5  # central differences err by its square, and by rounding over it
     slopes = [(by_paths(theta + d) - by_paths(theta - d)) / (2 * small) for d in small * np.eye(2)]
     assert_allclose(point.gradient * scales, slopes, atol=1e-6)
@@ -89,7 +89,7 @@ def test_the_likelihood_counts_expected_arrivals(discount):
     features = attributes(mdp, 2)
     theta = np.array([0.8, 0.6])
     seen = driven(mdp, features, theta, 50)
-    steps = Steps.of(mdp, coordinates(mdp, features), seen)
+    steps = Chain.of(mdp, coordinates(mdp, features), seen)
     fitted = steps.fit(Likelihood())
     policy = networks.soft_values(mdp, table_of(features, theta))[1]
     loss = -np.log(policy[seen.states, seen.actions]).sum()
@@ -99,11 +99,11 @@ def test_the_likelihood_counts_expected_arrivals(discount):
 def test_origins_are_all_that_complete_trips_leave():
     mdp = town(3)
     seen = driven(mdp, attributes(mdp, 2), (0.6, 0.5), 60)
-    steps = Steps.of(mdp, coordinates(mdp, attributes(mdp, 2)), seen)
+    steps = Chain.of(mdp, coordinates(mdp, attributes(mdp, 2)), seen)
     origins = np.bincount(seen.states[seen.offsets[:-1]], minlength=mdp.states)
     assert_allclose(steps.start[~mdp.ends], origins[~mdp.ends])
     assert steps.convex
-    cut = Steps.of(mdp, steps.space, seen.truncate(2))
+    cut = Chain.of(mdp, steps.space, seen.truncate(2))
     assert not cut.convex
 
 

@@ -25,7 +25,7 @@ from tacit.inverse.findings import listed
 from tacit.inverse.joint.resample import GivenUp, alternatives
 from tacit.inverse.joint.trips import Trips
 from tacit.inverse.noisy import lapses
-from tacit.inverse.noisy.boltzmann import Fit
+from tacit.likelihood.problem import Fit
 from tacit.inverse.noisy.em import (
     Kinds,
     Search,
@@ -36,7 +36,7 @@ from tacit.inverse.noisy.em import (
     trajectory_p_value,
 )
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import Coordinates, Steps, coordinates
+from tacit.likelihood.chain import Coordinates, Chain, coordinates
 from tacit.inverse.noisy.types import degrees, mark_name, marked, missing_marks, with_marks
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
@@ -116,7 +116,7 @@ def diagnose(
         asked = (_lapses, _discount, _marks, _untaken, _groups, _trajectories)
         found = [one for ask in asked for one in ask(at)]
         steps = demonstrations.steps
-        told = _diagnosis(float(base.point.loss), steps, (one[:-1] for one in found))
+        told = _diagnosis(base.loss, steps, (one[:-1] for one in found))
         inside = {one[1]: one[-1] for one in found}
         return replace(told, together=_together(told, at, inside))
 
@@ -176,7 +176,7 @@ def _ways(pair: set[str], at: Setting, inside: Mapping[str, Setting | None]) -> 
     if pair == {LAPSES, DISCOUNT}:
         near = lapses.with_lapses(whole, at.options, at.base, 0.1, tolerance=COMPARED)
 
-        def likely(steps: Steps) -> float:
+        def likely(steps: Chain) -> float:
             start = near.experts[0], max(near.shares[-1], 0.01)
             return lapses.with_lapses(steps, at.options, *start, tolerance=COMPARED).log_likelihood
 
@@ -230,7 +230,7 @@ def _lapses(at: Setting) -> Iterator[Found]:
     whole = at.seen.whole
     found = lapses.with_lapses(whole, at.options, at.base, 0.1, tolerance=1e-4)
     low, high = lapses.share_interval(whole, at.options, found)
-    ratio = max(2.0 * (found.log_likelihood + float(at.base.point.loss)), 0.0)
+    ratio = max(2.0 * (found.log_likelihood + at.base.loss), 0.0)
     yield (
         "every step was chosen",
         LAPSES,
@@ -290,19 +290,19 @@ def _marks(at: Setting) -> Iterator[Found]:
 
 def _untaken(at: Setting) -> Iterator[Found]:
     whole = at.seen.whole
-    found = untaken_by(at.base.point.policy, whole.counts, whole.mdp)
+    found = untaken_by(at.base.parts[0].policy, whole.counts, whole.mdp)
     if not found.pairs.any():
         return
     closed = found.close(whole.mdp)
     seen = Units.trajectories(closed, coordinates(closed, at.features), at.demonstrations)
     base = seen.whole.fit(at.options, near=at.base)
-    many, gain = int(found.pairs.sum()), float(at.base.point.loss) - float(base.point.loss)
+    many, gain = int(found.pairs.sum()), at.base.loss - base.loss
     worth = f"{gain / found.observed_steps:.2g} nats a step"
     yield (
         "every action is available that is said to be",
         UNTAKEN,
         many,
-        -float(base.point.loss),
+        -base.loss,
         None,
         f"{many} pairs closed ({found.names(at.layout)}), {worth}",
         "If these actions are not there, recover with --close-untaken, or say so in `available`.",
@@ -316,7 +316,7 @@ def _temperature(space: Coordinates, x: np.ndarray) -> float:
     return 1.0 / max(float(np.abs(x[reward] / space.scales[reward]).sum()), 1e-300)
 
 
-def _by_group(at: Setting) -> tuple[list[str], list[Steps]]:
+def _by_group(at: Setting) -> tuple[list[str], list[Chain]]:
     """The names of the groups, and the likelihood of each; none where there are not two."""
     if at.demonstrations.groups is None:
         return [], []
@@ -332,7 +332,7 @@ def _groups(at: Setting) -> Iterator[Found]:
         return
     whole, base = at.seen.whole, at.base
     apart = [part.fit(at.options, near=base) for part in parts]
-    loss, points = fit_direction(whole.mdp, apart, base.point.x)
+    loss, points = fit_direction(whole.mdp, apart, base.z)
     noises = [_temperature(whole.space, point.x) for point in points]
     each = [f"{name} {t:.3g}" for name, t in zip(names, noises, strict=True)]
     yield (
@@ -351,7 +351,7 @@ def _groups(at: Setting) -> Iterator[Found]:
         "all groups want and refuse the same",
         BY_GROUP,
         extra,
-        -float(sum(one.point.loss for one in apart)),
+        -float(sum(one.loss for one in apart)),
         None,
         f"{len(names)} groups, each with coefficients of its own",
         "Recover the groups apart; checks.equal_weights_test says in what they differ.",
@@ -372,7 +372,7 @@ def _trajectories(at: Setting) -> Iterator[Found]:
         return search(seen, quick, at.base, 2, starts=starts, **how)
 
     found = sought(True)
-    noises = sorted(_temperature(seen.whole.space, fitted.point.x) for fitted in found.experts)
+    noises = sorted(_temperature(seen.whole.space, fitted.z) for fitted in found.experts)
     yield (
         "all trajectories have one noise",
         "two levels of noise",

@@ -22,7 +22,7 @@ from tacit.inverse.joint.maximum import Likelihoods
 from tacit.inverse.joint.tasks import Task
 from tacit.inverse.joint.trips import Trips
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import Steps, coordinates
+from tacit.likelihood.chain import Chain, coordinates
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
@@ -235,8 +235,8 @@ def _worlds_at(
         likely = np.nan  # of an expert without noise
         if isinstance(estimator, Likelihood):
             # With every constraint: dropping those not shown to be active makes the profile jump.
-            steps = Steps.of(world, coordinates(world, features), seen)
-            likely = -float(steps.fit(estimator).point.loss)
+            steps = Chain.of(world, coordinates(world, features), seen)
+            likely = -float(steps.fit(estimator).loss)
         elif found.temperature > 0:
             likely = float((counts * log_policy(found.behaviour)).sum())
         yield found, likely, float((counts * optimal_actions(found, world)).sum() / counts.sum())

@@ -23,11 +23,12 @@ from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
 from tacit.inverse.joint.resample import Apart, kept_trips, trips_apart
 from tacit.inverse.joint.traveller import recover_trips
 from tacit.inverse.joint.trips import Trips
-from tacit.inverse.noisy.boltzmann import Fit
+from tacit.likelihood.problem import Fit
 from tacit.inverse.noisy.em import fit_direction
-from tacit.inverse.noisy.inference import advantages, information, inverse_information, units_of
+from tacit.inverse.noisy.inference import advantages, inverse_information, units_of
+from tacit.likelihood.chain import information
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import Steps, coordinates
+from tacit.likelihood.chain import Chain, coordinates
 from tacit.inverse.recovery import Recovery
 from tacit.inverse.standardised import shown
 from tacit.model.mdp import MDP
@@ -185,7 +186,7 @@ def equal_weights_test(
             raise InvalidModel(said)
         options.check_no_lapses("the test of groups")
         names, member = _members(demonstrations, groups)
-        whole = Steps.of(mdp, coordinates(mdp, features), demonstrations)
+        whole = Chain.of(mdp, coordinates(mdp, features), demonstrations)
         deck = Deck.of(mdp, demonstrations, member, len(names))
         found = _apart(whole, options, deck, own_noise=own_noise, seed=seed)
 
@@ -224,7 +225,7 @@ def equal_weights_test(
     )
 
 
-def _apart(whole: Steps, options: Likelihood, deck: Deck, *, own_noise: bool, seed: int) -> Apart:
+def _apart(whole: Chain, options: Likelihood, deck: Deck, *, own_noise: bool, seed: int) -> Apart:
     """The groups of a deck fitted apart, against groups that are alike."""
     counts = deck.counts(deck.member)
     pooled = whole.fit(options)
@@ -323,7 +324,7 @@ class Deck:
 
 
 def compared(
-    whole: Steps, options: Likelihood, counts: np.ndarray, pooled: Fit, *, own_noise: bool
+    whole: Chain, options: Likelihood, counts: np.ndarray, pooled: Fit, *, own_noise: bool
 ) -> tuple[float, tuple[Fit, ...], np.ndarray]:
     """The likelihood ratio of groups of these counts, their fits, and policies [G, S, A] if alike.
 
@@ -331,19 +332,19 @@ def compared(
     share all parameters, or all but their noise.
     """
     apart = tuple(whole.reweighted(table).fit(options, near=pooled) for table in counts)
-    loss, policies = float(pooled.point.loss), [pooled.point.policy] * len(apart)
+    loss, policies = pooled.loss, [pooled.parts[0].policy] * len(apart)
     if own_noise:
-        found, points = fit_direction(whole.mdp, apart, pooled.point.x)
+        found, points = fit_direction(whole.mdp, apart, pooled.z)
         if found < loss:
             loss, policies = found, [point.policy for point in points]
-    ratio = max(0.0, 2.0 * (loss - float(sum(one.point.loss for one in apart))))
+    ratio = max(0.0, 2.0 * (loss - float(sum(one.loss for one in apart))))
     return ratio, apart, np.stack(policies)
 
 
-def degrees_of_freedom(whole: Steps, pooled: Fit, counts: np.ndarray, *, own_noise: bool) -> float:
+def degrees_of_freedom(whole: Chain, pooled: Fit, counts: np.ndarray, *, own_noise: bool) -> float:
     """Parameters that the separate fits have more than the model, those seen by the data."""
     scores = advantages(whole.mdp, whole.space, pooled)
-    policy, free = pooled.point.policy, pooled.free
+    policy, free = pooled.parts[0].policy, pooled.free
 
     def seen(visits: np.ndarray) -> int:
         _, blind = inverse_information(information(scores, policy, visits), free)

@@ -20,11 +20,14 @@ from tacit.inverse.expectations import check_task
 from tacit.data.tally import random_loss
 from tacit.inverse.lockstep import Found, Start, Told, search_many, some_of
 from tacit.inverse.noisy import check_plain
-from tacit.inverse.noisy.boltzmann import LARGEST, NOWHERE, RESCUE, over_an_episode
+from tacit.likelihood.start import NOWHERE
+from tacit.likelihood.rescue import RESCUE
+from tacit.likelihood.chain import LARGEST, over_an_episode
 from tacit.inverse.noisy.convex import VISIBLE, Convex
-from tacit.inverse.noisy.evidence import VISIBLE as SEEN
+from tacit.likelihood.rescue import VISIBLE as SEEN
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import ROUGH, Coordinates, coordinates
+from tacit.likelihood.start import ROUGH
+from tacit.likelihood.chain import Coordinates, coordinates
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, known_rest
 from tacit.model.transitions import read_only

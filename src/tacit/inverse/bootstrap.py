@@ -25,7 +25,7 @@ from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy import check_plain
 from tacit.inverse.noisy.inference import CLUSTERS, units_of
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import coordinates
+from tacit.likelihood.chain import coordinates
 from tacit.inverse.parameters import CONFIDENCE
 from tacit.inverse.recovery import Recovery
 from tacit.inverse.sets import coefficients

@@ -11,7 +11,7 @@ import numpy as np
 
 from tacit.engine import each, told_of_workers
 from tacit.engine.backends import Array, Backend, compiled_in_double, placed, this_device
-from tacit.inverse.noisy.boltzmann import DEAR, outward_step
+from tacit.likelihood.rescue import DEAR, outward_step
 from tacit.search import minimise, smooth_dual
 from tacit.search.operators import Matrices
 from tacit.search.smooth_dual import Dual, loss_error
@@ -210,7 +210,7 @@ def _found(
     begun = minimise.begin(np.zeros((count, np.shape(start.x)[-1])) + minimise.of(start.x, rows))
     end = minimise.minimise(problem, begun, tolerance=tolerance, max_steps=max_steps)
     assert end.point is not None
-    x, loss = end.z, end.point.loss
+    x, loss = end.z, end.loss
     boundless = _boundless(problem, dual, end, rows, tolerance, visible)
     detail = end.point.detail
     kept = detail.kept if isinstance(detail, Details) else detail
@@ -222,7 +222,7 @@ def _found(
     return Found(
         x=x,
         loss=loss,
-        gradient=end.point.gradient,
+        gradient=end.gradient,
         spent=(slopes @ initial[:, :, None])[:, :, 0],
         values=values,
         residual=residual,

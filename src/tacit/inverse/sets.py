@@ -18,7 +18,7 @@ from tacit.model.objective import coefficient_names
 
 if TYPE_CHECKING:
     from tacit.inverse.findings import Finding
-    from tacit.inverse.noisy.steps import Coordinates
+    from tacit.likelihood.chain import Coordinates
     from tacit.inverse.recovery import Recovery
     from tacit.model.features import Design
 

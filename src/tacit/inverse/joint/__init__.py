@@ -13,8 +13,8 @@ from enum import Enum
 
 import numpy as np
 
-from tacit.inverse.noisy.boltzmann import LARGEST
-from tacit.inverse.noisy.steps import Coordinates
+from tacit.likelihood.chain import LARGEST
+from tacit.likelihood.chain import Coordinates
 
 # A task's size, relative to the task that speaks most clearly.
 LARGEST_SIZE = 1e3

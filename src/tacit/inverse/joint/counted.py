@@ -79,8 +79,8 @@ def tasks_noise(
         parts, places = [], []
         for e in tasks:
             steps, part = stack.steps[e], fitted.parts[e]
-            chain, policy = chain_of(part, scores[e]), outside_policy(steps.mdp, part.point.policy)
-            visits = np.asarray(part.point.visits)
+            chain, policy = chain_of(part, scores[e]), outside_policy(steps.mdp, part.parts[0].policy)
+            visits = np.asarray(part.parts[0].visits)
             reached = visitation(steps.mdp, policy).sum(axis=1)
             parts.append(chain_slopes(steps.mdp, **chain, visits=visits, counts=steps.counts))
             parts.append(chain_slopes(steps.mdp, **chain, visits=reached))

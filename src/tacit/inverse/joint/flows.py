@@ -23,7 +23,7 @@ from tacit.errors import InvalidModel
 from tacit.search.algebra import at_least
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.trips import Journeys, paid
-from tacit.inverse.noisy.boltzmann import RESCUE
+from tacit.likelihood.rescue import RESCUE
 from tacit.inverse.noisy.evidence import Evidence
 from tacit.inverse.noisy.inference import CLUSTERS, STEPS
 from tacit.model.mdp import MDP
@@ -134,7 +134,7 @@ def method_findings(journeys: Journeys, evidence: Evidence, convex: bool) -> lis
 
 def _endless_findings(journeys: Journeys, evidence: Evidence) -> list[Finding]:
     """Reward features that were never or always met where they could be: larger is likelier."""
-    x, space, limits = evidence.fitted.point.x, journeys.space, evidence.limits
+    x, space, limits = evidence.fitted.z, journeys.space, evidence.limits
     findings = []
     for j in np.flatnonzero((space.signs > 0) & np.isfinite(limits)):
         end = float(limits[j] / space.scales[j])

@@ -31,10 +31,12 @@ from tacit.inverse.joint.flows import (
 )
 from tacit.inverse.joint.stack import posed
 from tacit.inverse.joint.trips import Journeys, Trips, at_ends, between, paid, trimmed
-from tacit.inverse.noisy.boltzmann import LARGEST, Fit
-from tacit.inverse.noisy.inference import advantages, information
-from tacit.inverse.noisy.known import by_number, number_of
-from tacit.inverse.noisy.steps import Coordinates
+from tacit.likelihood.problem import Fit
+from tacit.likelihood.chain import LARGEST
+from tacit.inverse.noisy.inference import advantages
+from tacit.likelihood.chain import information
+from tacit.likelihood.start import by_number, number_of
+from tacit.likelihood.chain import Coordinates
 from tacit.model.features import Map
 from tacit.model.mdp import MDP, outside_policy
 from tacit.search.smooth_dual import VALUE_CARE, Dual, point_at

@@ -24,16 +24,11 @@ from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.joint import Link
 from tacit.inverse.joint.counted import tasks_noise
 from tacit.inverse.joint.stack import Stack, StackFit
-from tacit.inverse.noisy.boltzmann import LARGEST, Fit
+from tacit.likelihood.problem import Fit
+from tacit.likelihood.chain import LARGEST
 from tacit.inverse.noisy.counted import DynamicsNoise, budget_stretch
-from tacit.inverse.noisy.inference import (
-    CLUSTERS,
-    Errors,
-    advantages,
-    at_least,
-    information,
-    undecided,
-)
+from tacit.inverse.noisy.inference import CLUSTERS, Errors, advantages, at_least, undecided
+from tacit.likelihood.chain import information
 from tacit.inverse.noisy.intervals import Numbers, intervals
 from tacit.inverse.parameters import Parameters, inverse_information
 from tacit.inverse.sets import unmeasured
@@ -127,7 +122,7 @@ def parameters_of(
 ) -> Parameters:
     """The coefficients of one task, known from all of them together."""
     shape, z, space = fitted.link, fitted.z, stack.steps[task].space
-    points = fitted.parts[task].point.x / space.scales
+    points = fitted.parts[task].z / space.scales
     lower = np.where(np.isfinite(shape.lower[shape.rows[task]]), 0.0, -np.inf)
     if stack.ridged or not fitted.whole.converged:
         absence = "the likelihood has no maximum" if stack.ridged else "the search did not converge"
@@ -145,7 +140,7 @@ def parameters_of(
         information=told.fisher[inner],
         outer=told.outer[inner],
         scatter=products[inner],
-        gradient=fitted.whole.point.gradient[kept],
+        gradient=fitted.whole.gradient[kept],
         free=told.moving[kept],
         lower=lower,
         limits=limits,
@@ -167,14 +162,14 @@ def numbers_of(
     steps, part, shape = stack.steps[task], fitted.parts[task], fitted.link
     space, mdp, rows = steps.space, steps.mdp, shape.rows[task]
     limits = np.where(space.signs < 0, told.limits[rows], np.nan)
-    from_start = visitation(mdp, outside_policy(mdp, part.point.policy))
+    from_start = visitation(mdp, outside_policy(mdp, part.parts[0].policy))
     scores = advantages(mdp, space, part)
-    reaction = information(scores, part.point.policy, from_start.sum(axis=1))
+    reaction = information(scores, part.parts[0].policy, from_start.sum(axis=1))
     spent = sums_as_given(space, from_start)
     if unit is not None:
         space = replace(space, scales=space.scales / unit)
     unbounded = np.isfinite(limits)
-    gauge = Gauge.of(space, part.point.x, spent, reaction, unbounded=unbounded)
+    gauge = Gauge.of(space, part.z, spent, reaction, unbounded=unbounded)
     inner, adapted = shape.jacobian(task, fitted.z), _adapted(fitted, told, task)
     covariance = inner @ told.errors.covariance @ inner.T
     scatter = told.errors.scatter
@@ -185,14 +180,14 @@ def numbers_of(
         None if scatter is None else adapted.T @ scatter @ adapted,
     )
     # The likelihood of all tasks as a function of this one's parameters.
-    idle = part.point.x == 0.0
+    idle = part.z == 0.0
     settled = idle & ~(shape.movable[rows] & (fitted.z[shape.sizes[task]] > 0))
     seen_alone = Fit(
         part.problem._replace(
             lower=np.where(np.isfinite(shape.lower[rows]), 0.0, -np.inf),
             upper=np.where(settled, 0.0, LARGEST),
         ),
-        part.point._replace(gradient=adapted.T @ fitted.whole.point.gradient),
+        part.point._replace(gradient=adapted.T @ fitted.whole.gradient),
         part.steps,
         part.tolerance,
     )
@@ -261,7 +256,7 @@ def _limits(stack: Stack, fitted: StackFit) -> np.ndarray:
 
     return lower_limits(
         z,
-        np.diagonal(fitted.whole.point.curvature),
+        np.diagonal(fitted.whole.curvature),
         costs & shape.movable & (z > 0),
         loss=lambda z: stack.loss_at(fitted, z),
         refitted_loss=refitted_loss,

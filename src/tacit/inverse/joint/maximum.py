@@ -17,12 +17,16 @@ from tacit.inverse.joint.goals import Worlds
 from tacit.inverse.joint.stack import posed
 from tacit.inverse.joint.trips import Journeys
 from tacit.inverse.noisy.activity import bounded
-from tacit.inverse.noisy.boltzmann import LARGEST, NOWHERE, RESCUE, Fit, is_boundless
-from tacit.inverse.noisy.evidence import VISIBLE, Evidence
+from tacit.likelihood.start import NOWHERE
+from tacit.likelihood.rescue import RESCUE, is_boundless
+from tacit.likelihood.problem import Fit
+from tacit.likelihood.chain import LARGEST
+from tacit.inverse.noisy.evidence import Evidence
+from tacit.likelihood.rescue import VISIBLE
 from tacit.inverse.noisy.inference import STEPS, Errors, undecided
-from tacit.inverse.noisy.known import Bounds
+from tacit.likelihood.start import Bounds
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import of_constraints, priced
+from tacit.likelihood.chain import of_constraints, priced
 from tacit.inverse.parameters import inverse_information
 from tacit.search import minimise
 from tacit.search.operators import Matrices
@@ -173,7 +177,7 @@ class Likelihoods:
         if count >= 2 * SOME:
             some = self.all[:: -(-count // SOME)]
             rough = self.fit(x, lower, upper, chosen=some, tolerance=ROUGH)
-            x = rough.fitted.point.x
+            x = rough.fitted.z
             if np.isfinite(rough.sums.loss):
                 share = self._numbers[some].sum() / self._numbers.sum()
                 model = rough.sums.curvature / share
@@ -192,13 +196,13 @@ class Likelihoods:
 
     def held(self, found: Found, which: np.ndarray, value: float) -> Found:
         """The minimum with these parameters [D] bool held at a value, sought from this one."""
-        x, problem = found.fitted.point.x, found.fitted.problem
+        x, problem = found.fitted.z, found.fitted.problem
         lower = np.where(which, value, problem.lower)
         return self.fit(x, lower, np.where(which, value, problem.upper))
 
     def boundless(self, found: Found) -> bool:
         """Whether larger parameters explain the trips as well: no noise is seen."""
-        x, problem, sums = found.fitted.point.x, found.fitted.problem, found.sums
+        x, problem, sums = found.fitted.z, found.fitted.problem, found.sums
         return is_boundless(
             lambda place: sums.loss if place is x else self.at(place, self.all).loss,
             x,
@@ -213,7 +217,7 @@ class Likelihoods:
 
         Of those that were never, or always, met where they could be.
         """
-        x, problem = found.fitted.point.x, found.fitted.problem
+        x, problem = found.fitted.z, found.fitted.problem
         either = (self.journeys.space.signs < 0) | np.isneginf(problem.lower)
 
         def refitted_loss(j: int, value: float) -> float:
@@ -325,7 +329,7 @@ def evidence_of(likelihoods: Likelihoods, kept: Found, *, robust: bool = False) 
     journeys, boundless = likelihoods.journeys, likelihoods.boundless(kept)
     found, problem = kept, kept.fitted.problem
     if boundless:
-        x = kept.fitted.point.x
+        x = kept.fitted.z
         found = likelihoods.fit(x, problem.lower, problem.upper, ridge=RESCUE)
     fitted, sums, size = found.fitted, found.sums, journeys.space.size
     limits = np.full(size, np.nan) if boundless else likelihoods.limits(found)
@@ -340,7 +344,7 @@ def evidence_of(likelihoods: Likelihoods, kept: Found, *, robust: bool = False) 
     return Evidence(
         asked=kept.fitted,
         fitted=fitted,
-        gauge=Gauge.of(journeys.space, fitted.point.x, spent, reaction, unbounded=shut),
+        gauge=Gauge.of(journeys.space, fitted.z, spent, reaction, unbounded=shut),
         found=Errors(
             covariance, blind, unit != STEPS, scatter, clusters=clusters, unit=unit, few=few
         ),

@@ -33,7 +33,8 @@ from tacit.inverse.joint.inference import (
 )
 from tacit.inverse.joint.stack import task_goodness
 from tacit.inverse.noisy.activity import level_findings, verdict_findings
-from tacit.inverse.noisy.boltzmann import RESCUE, estimate_of
+from tacit.inverse.noisy.estimate import estimate_of
+from tacit.likelihood.rescue import RESCUE
 from tacit.inverse.noisy.counted import dynamics_findings
 from tacit.inverse.noisy.intervals import Numbers
 from tacit.inverse.parameters import Parameters
@@ -283,12 +284,12 @@ def _recovery(
 ) -> Recovery:
     """The task's own `Recovery`, its weights those of all tasks together."""
     gauge, part = numbers.gauge, found.joint.parts[e]
-    visits = visitation(task.mdp, outside_policy(task.mdp, part.point.policy))
+    visits = visitation(task.mdp, outside_policy(task.mdp, part.parts[0].policy))
     names = coefficient_names(task.features.reward_names, task.features.cost_names)
     steps, whole = found.stack.steps, found.joint.whole
     space, dynamics = steps[e].space, told.dynamics[e] if told.dynamics else None
     seen = expectations_from_start(task.mdp, task.features, task.demonstrations)
-    off = values_off(space, part.point.x, task.mdp.discount)
+    off = values_off(space, part.z, task.mdp.discount)
     # An untested size has the p-value of its constraint.
     sizes = found.sizes[:, e]
     p_values = np.where(np.isnan(sizes), found.verdict.p_values, sizes)

@@ -62,7 +62,7 @@ def resampled_trips(
         likelihoods, many = _likelihoods(drawn, options), drawn.demonstrations.episodes
         found = likelihoods.near(recovery.parameters.estimates, idle)
         spent, reaction = found.sums.spent / many, found.sums.reaction / many
-        gauges.append(Gauge.of(likelihoods.journeys.space, found.fitted.point.x, spent, reaction))
+        gauges.append(Gauge.of(likelihoods.journeys.space, found.fitted.z, spent, reaction))
         founds.append(found)
         tell(callbacks, "bootstrap", replicates, done + 1)
     batch = Batch(
@@ -75,7 +75,7 @@ def resampled_trips(
         projected_gradients=np.array([one.fitted.projected_gradient for one in founds]),
         converged=np.array([one.fitted.converged for one in founds]),
         deterministic=np.zeros(replicates, bool),
-        parameters=np.stack([one.fitted.point.x for one in founds]),
+        parameters=np.stack([one.fitted.z for one in founds]),
         steps=np.array([one.fitted.steps for one in founds]),
     )
     return widened(recovery, batch, units)
@@ -98,7 +98,7 @@ def _likelihoods(trips: Trips, options: Likelihood) -> Likelihoods:
 
 def _coefficients(whole: Likelihoods, found: Found) -> np.ndarray:
     """[D] in the user's units."""
-    return found.fitted.point.x / whole.journeys.space.scales
+    return found.fitted.z / whole.journeys.space.scales
 
 
 def random_sums(chosen: Choices, best: np.ndarray) -> np.ndarray:
@@ -193,7 +193,7 @@ def alternatives(
 
 
 def _lapses(whole: Likelihoods, base: Found) -> GivenUp:
-    j, size = whole.journeys, len(base.fitted.point.x)
+    j, size = whole.journeys, len(base.fitted.z)
 
     def terms(z: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """[n] chances of the steps, and [n, D + 1] the derivatives of their logarithms."""
@@ -217,7 +217,7 @@ def _lapses(whole: Likelihoods, base: Found) -> GivenUp:
     curved = np.diagonal(base.sums.curvature)
     units = np.r_[1.0 / np.sqrt(np.where(curved > 0, curved, 1.0)), 0.01]
     bounds = np.r_[problem.lower, 0.0], np.r_[problem.upper, 0.99]
-    least, z = descend(loss, np.r_[base.fitted.point.x, 0.02], units, bounds)
+    least, z = descend(loss, np.r_[base.fitted.z, 0.02], units, bounds)
     share, ratio = float(z[-1]), max(2.0 * (float(base.sums.loss) - least), 0.0)
     slopes = terms(z)
     assert slopes is not None
@@ -322,7 +322,7 @@ def _by_group(
     curved = np.diagonal(base.sums.curvature)
     units = np.r_[1.0 / np.sqrt(np.where(curved > 0, curved, 1.0)), np.full(len(names) - 1, 0.1)]
     far = np.full(len(names) - 1, FARTHEST)
-    start = np.r_[base.fitted.point.x, 0.0 * units[size:]]
+    start = np.r_[base.fitted.z, 0.0 * units[size:]]
     least, z = descend(loss, start, units, (np.r_[problem.lower, -far], np.r_[problem.upper, far]))
     told = [f"{n} {t:.3g}" for n, t in zip(names, np.exp(-np.r_[0.0, z[size:]]), strict=True)]
     yield (

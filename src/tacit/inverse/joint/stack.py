@@ -19,10 +19,11 @@ from tacit.inference.goodness import FittedChoices
 from tacit.inference.tails import holm
 from tacit.inverse.diagnostics import Goodness, goodness_of, untested
 from tacit.inverse.joint import Link
-from tacit.inverse.noisy.boltzmann import Fit
+from tacit.likelihood.problem import Fit
 from tacit.inverse.noisy.counted import policy_noise
-from tacit.inverse.noisy.inference import advantages, information
-from tacit.inverse.noisy.steps import Steps
+from tacit.inverse.noisy.inference import advantages
+from tacit.likelihood.chain import information
+from tacit.likelihood.chain import Chain
 from tacit.model.mdp import MDP
 from tacit.search import minimise
 from tacit.search.operators import Matrices
@@ -97,7 +98,7 @@ class StackFit:
     @property
     def z(self) -> np.ndarray:
         """[n] the joint parameters."""
-        return self.whole.point.x
+        return self.whole.z
 
     @property
     def points(self) -> list[Point]:
@@ -107,7 +108,7 @@ class StackFit:
     @property
     def loss(self) -> float:
         """Minus the log-likelihood of all tasks."""
-        return float(self.whole.point.loss)
+        return self.whole.loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +122,7 @@ class Stack:
         max_steps: most evaluations of all tasks.
     """
 
-    steps: tuple[Steps, ...]
+    steps: tuple[Chain, ...]
     problems: tuple[Dual, ...]
     tolerance: float
     max_steps: int
@@ -141,7 +142,7 @@ class Stack:
         )
         assert end.point is not None
         points, count = end.point.detail, int(end.evaluations[0])
-        if not np.isfinite(end.point.loss[0]):  # at z some task has no finite value (discount 1)
+        if not np.isfinite(end.loss[0]):  # at z some task has no finite value (discount 1)
             points = [
                 point._replace(
                     loss=np.inf,
@@ -159,7 +160,7 @@ class Stack:
     def information(self, fitted: StackFit) -> tuple[np.ndarray, ...]:
         """One [D, D] per task: the information of its steps about its own parameters."""
         parts = zip(self.scores(fitted), fitted.parts, self.steps, strict=True)
-        return tuple(information(own, fit.point.policy, one.visits) for own, fit, one in parts)
+        return tuple(information(own, fit.parts[0].policy, one.visits) for own, fit, one in parts)
 
     def scores(self, fitted: StackFit) -> list[np.ndarray]:
         """One [D, S, A] per task: the scores of single steps."""
@@ -173,7 +174,7 @@ class Stack:
     def elsewhere(self, mdps: Sequence[MDP]) -> Stack:
         """The likelihoods of the same steps in other worlds, one a task."""
         pairs = zip(mdps, self.steps, strict=True)
-        steps = tuple(Steps.counted(mdp, one.space, one.counts) for mdp, one in pairs)
+        steps = tuple(Chain.counted(mdp, one.space, one.counts) for mdp, one in pairs)
         starts = zip(self.problems, steps, strict=True)
         problems = tuple(problem._replace(start=one.start) for problem, one in starts)
         return replace(self, steps=steps, problems=problems)
@@ -289,7 +290,7 @@ def task_goodness(
             observed,
             FittedChoices(
                 counts=steps.counts,
-                policy=part.point.policy,
+                policy=part.parts[0].policy,
                 scores=scores[part.free],
                 choices=steps.mdp.available.sum(axis=1),
                 doubt=_doubt(steps.mdp, part.point),

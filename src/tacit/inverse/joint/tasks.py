@@ -25,10 +25,10 @@ from tacit.inverse.joint.inference import AGREEMENT_LEVEL, directions
 from tacit.inverse.joint.recovery import JointRecovery, report
 from tacit.inverse.joint.stack import Stack, StackFit
 from tacit.inverse.noisy.activity import bounded
-from tacit.inverse.noisy.boltzmann import rescued
-from tacit.inverse.noisy.evidence import VISIBLE
+from tacit.likelihood.rescue import rescued
+from tacit.likelihood.rescue import VISIBLE
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import Coordinates, Steps, coordinates
+from tacit.likelihood.chain import Coordinates, Chain, coordinates
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import RecoveryStatus
 from tacit.model.mdp import MDP
@@ -155,7 +155,7 @@ def search(options: SharedLikelihood, tasks: Sequence[Task]) -> TaskFits:
     likelihood = options.likelihood
     likelihood.check()
     steps = tuple(
-        Steps.of(task.mdp, coordinates(task.mdp, task.features), task.demonstrations)
+        Chain.of(task.mdp, coordinates(task.mdp, task.features), task.demonstrations)
         for task in tasks
     )
     tried = [rescued(s.mdp, s.fit(likelihood), VISIBLE, likelihood.max_steps) for s in steps]
@@ -293,7 +293,7 @@ def _clarity(stack: Stack, alone: StackFit) -> np.ndarray:
             others[block] = False
             inverse, _ = inverse_information(fisher, others)
             x = np.zeros(len(fisher))
-            x[block] = part.point.x[block]
+            x[block] = part.z[block]
             found[b, e] = x @ (fisher - fisher @ inverse @ fisher) @ x
     return found
 

@@ -25,17 +25,17 @@ from tacit.inverse.findings import Finding, Kind, feature_findings, more_data_fi
 from tacit.inverse.joint.flows import method_findings
 from tacit.inverse.joint.maximum import Likelihoods, evidence_of
 from tacit.inverse.joint.trips import Journeys, Trips, at_ends, goal_world, network_ending, trimmed
-from tacit.inverse.noisy.boltzmann import coefficients_of
+from tacit.inverse.noisy.estimate import coefficients_of
 from tacit.inverse.noisy.counted import uncounted_findings
 from tacit.inverse.noisy.evidence import parameter_findings
 from tacit.inverse.noisy.inference import Chosen, delta_method
-from tacit.inverse.noisy.known import Bounds
+from tacit.likelihood.start import Bounds
 from tacit.inverse.noisy.likelihood import (
     Likelihood,
     constraint_findings,
     numbers_of,
 )
-from tacit.inverse.noisy.steps import Steps
+from tacit.likelihood.chain import Chain
 from tacit.inverse.recovery import Recovery, delivered
 from tacit.inverse.sets import never_incurred
 from tacit.inverse.standardised import standard_of
@@ -241,7 +241,7 @@ def _report(
     likelihoods, features, space = Likelihoods(found, options), trips.features, found.space
     full = likelihoods.best()
     wide = evidence_of(likelihoods, full)
-    chosen = Choices.of(likelihoods, wide.fitted.point.x)
+    chosen = Choices.of(likelihoods, wide.fitted.z)
     goodness = untested("the search did not converge")
     if wide.fitted.converged:
         many = trips.demonstrations.episodes
@@ -255,13 +255,13 @@ def _report(
     evidence = wide
     if kept is not full:
         evidence = evidence_of(likelihoods, kept, robust=wide.robust)
-        chosen = Choices.of(likelihoods, evidence.fitted.point.x)
+        chosen = Choices.of(likelihoods, evidence.fitted.z)
     fitted, gauge, convex = evidence.fitted, evidence.gauge, likelihoods.convex
     counts = np.zeros(trips.mdp.available.shape)
     np.add.at(counts, (found.states, found.actions), 1.0)
     # As the steps of one world, of which nobody asks for values.
     nowhere, target = np.zeros(trips.mdp.states), found.targets.sum(axis=0)
-    steps = Steps(trips.mdp, space, counts, nowhere, target=target, discounted=None)
+    steps = Chain(trips.mdp, space, counts, nowhere, target=target, discounted=None)
     selected = Chosen.of(verdict.p_values, gauge.multipliers, options.level)
     numbers = numbers_of(steps, wide, chosen=selected).reported(gauge)
     standard, scaled = standard_of(trips.mdp, features), numbers
@@ -273,15 +273,15 @@ def _report(
     weights, clustered = scaled.ends[: space.size], wide.found.clustered
     findings += constraint_findings(evidence, verdict, selected)
     bounds = Bounds.of(space, options)
-    findings += bounds.findings(space, fitted.point.x, evidence.free)
+    findings += bounds.findings(space, fitted.z, evidence.free)
     findings += parameter_findings(steps, evidence)
     findings += feature_findings(features, network_ending(trips.mdp, found.goals))
     findings += method_findings(found, wide, convex)
     findings += uncounted_findings(trips.mdp, "those of trips count the steps alone")
     findings += more_data_findings(list(space.names), weights, trips.demonstrations, clustered)
     known = (wide.found.covariance, wide.found.blind, numbers.ends)
-    answer = None if wide.absence else delta_method(space, fitted.point.x, gauge, *known)
-    loss = float(fitted.point.loss) - 0.5 * float(fitted.problem.ridge @ fitted.point.x**2)
+    answer = None if wide.absence else delta_method(space, fitted.z, gauge, *known)
+    loss = fitted.loss - 0.5 * float(fitted.problem.ridge @ fitted.z**2)
     estimate = Estimate(
         objective=objective_of(features, gauge),
         solution=None,

@@ -17,7 +17,7 @@ from tacit.data.tally import impossible_rows
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.noisy.steps import Coordinates, coordinates
+from tacit.likelihood.chain import Coordinates, coordinates
 from tacit.model.features import Map
 from tacit.model.mdp import MDP, checked_discount
 from tacit.model.objective import Features
@@ -230,7 +230,7 @@ def network_ending(mdp: MDP, goals: np.ndarray) -> MDP:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Journeys:
-    """Steps of trips, goal by goal.
+    """Chain of trips, goal by goal.
 
     Attributes:
         mdp: the network.

@@ -23,9 +23,11 @@ from tacit.engine.kernels.systems import bounded_step, conjugate_gradients, inve
 from tacit.engine.progress import pursue
 from tacit.errors import InvalidModel
 from tacit.inverse.noisy import table_scores
-from tacit.inverse.noisy.boltzmann import FAR, LARGEST, NOWHERE, over_an_episode
-from tacit.inverse.noisy.inference import information
-from tacit.inverse.noisy.known import Bounds
+from tacit.likelihood.start import NOWHERE
+from tacit.likelihood.rescue import FAR
+from tacit.likelihood.chain import LARGEST, over_an_episode
+from tacit.likelihood.chain import information
+from tacit.likelihood.start import Bounds
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
 from tacit.search.minimise import REST

@@ -35,25 +35,16 @@ from tacit.inverse.findings import (
     blind_findings,
     feature_findings,
 )
-from tacit.inverse.noisy.boltzmann import (
-    RESCUE,
-    Fit,
-    estimate_of,
-    fit,
-    loss_of,
-    over_an_episode,
-    rescued,
-)
+from tacit.inverse.noisy.boltzmann import fit, loss_of
+from tacit.inverse.noisy.estimate import estimate_of
+from tacit.likelihood.rescue import RESCUE, rescued
+from tacit.likelihood.problem import Fit
+from tacit.likelihood.chain import over_an_episode
 from tacit.inverse.noisy.counted import policy_noise
-from tacit.inverse.noisy.inference import (
-    advantages,
-    described,
-    fitted_scores,
-    information,
-    informed,
-)
+from tacit.inverse.noisy.inference import advantages, described, fitted_scores, informed
+from tacit.likelihood.chain import information
 from tacit.inverse.noisy.known import border_findings, check_temperature, norm_findings, within_norm
-from tacit.inverse.noisy.steps import Coordinates, coordinates
+from tacit.likelihood.chain import Coordinates, coordinates
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import Recovery, delivered, warned
 from tacit.inverse.sets import unidentified
@@ -183,8 +174,8 @@ class Convex:
             return fitted, None
         # A policy that collects what was seen would keep the loss above its entropy, which is
         # never below 0, at every parameter. Rounding is relative to the terms that cancel.
-        terms = float(np.abs(plain.point.x) @ np.abs(plain.problem.target))
-        unattainable = loss_of(mdp, plain, plain.point.x) < -1e-9 * (1.0 + terms)
+        terms = float(np.abs(plain.z) @ np.abs(plain.problem.target))
+        unattainable = loss_of(mdp, plain, plain.z) < -1e-9 * (1.0 + terms)
         return fitted, Kind.UNATTAINABLE if unattainable else Kind.DETERMINISTIC
 
 

@@ -18,10 +18,11 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.engine.backends import backend_of
 from tacit.search.algebra import covariance_root, weighted_products
-from tacit.inverse.noisy.boltzmann import Fit
-from tacit.inverse.noisy.inference import advantages, information
-from tacit.inverse.noisy.known import Label, Range
-from tacit.inverse.noisy.steps import Coordinates, Steps
+from tacit.likelihood.problem import Fit
+from tacit.inverse.noisy.inference import advantages
+from tacit.likelihood.chain import information
+from tacit.likelihood.start import Label, Range
+from tacit.likelihood.chain import Coordinates, Chain
 from tacit.inverse.parameters import inverse_information
 from tacit.model.mdp import MDP
 from tacit.search.smooth_dual import Point, point_at
@@ -73,7 +74,7 @@ class Units:
 
     table: csr_matrix
     repeats: np.ndarray
-    whole: Steps
+    whole: Chain
     cells: bool = False
 
     @classmethod
@@ -85,10 +86,10 @@ class Units:
         shape = (seen.episodes, mdp.states * mdp.actions)
         table = csr_matrix((np.ones(seen.steps), index, seen.offsets), shape=shape)
         table.sum_duplicates()
-        return cls(table=table, repeats=np.ones(seen.episodes), whole=Steps.of(mdp, space, seen))
+        return cls(table=table, repeats=np.ones(seen.episodes), whole=Chain.of(mdp, space, seen))
 
     @classmethod
-    def steps(cls, whole: Steps) -> Units:
+    def steps(cls, whole: Chain) -> Units:
         """Single steps: a unit for every pair of state and action, as often as it was seen."""
         from scipy.sparse import csr_matrix, eye_array
 
@@ -98,7 +99,7 @@ class Units:
     def __len__(self) -> int:
         return len(self.repeats)
 
-    def parts(self, membership: np.ndarray) -> list[Steps]:
+    def parts(self, membership: np.ndarray) -> list[Chain]:
         """The likelihood of each kind, every unit weighted by its chances [U, T]."""
         counts = np.asarray(self.table.T @ (self.repeats[:, None] * membership)).T
         return [self.whole.reweighted(c.reshape(self.whole.counts.shape)) for c in counts]
@@ -167,12 +168,12 @@ def single_kind(units: Units, pooled: Fit) -> Kinds:
         fits=(pooled,),
         shares=np.ones(1),
         membership=np.ones((len(units), 1)),
-        trace=(-float(pooled.point.loss),),
+        trace=(-pooled.loss,),
         converged=pooled.converged,
     )
 
 
-def random_policy(steps: Steps) -> np.ndarray:
+def random_policy(steps: Chain) -> np.ndarray:
     """[S, A] every available action as likely."""
     choices = steps.mdp.choices
     return choices / choices.sum(axis=1, keepdims=True)
@@ -181,7 +182,7 @@ def random_policy(steps: Steps) -> np.ndarray:
 def log_chances(units: Units, fits: Sequence[Fit | None], shares: np.ndarray) -> np.ndarray:
     """[U, T] logarithms of the chances of each unit and kind; what underflows is the smallest."""
     tiny, idle = np.finfo(np.float64).tiny, random_policy(units.whole)
-    policies = np.stack([idle if one is None else one.point.policy for one in fits])
+    policies = np.stack([idle if one is None else one.parts[0].policy for one in fits])
     return units.sums(np.log(np.maximum(policies, tiny))) + np.log(np.maximum(shares, tiny))
 
 
@@ -262,7 +263,7 @@ def _shares(sizes: np.ndarray, experts: int) -> np.ndarray:
 
 def _penalty(fits: Sequence[Fit]) -> float:
     """What the ridges of these fits take off the log-likelihood."""
-    return sum(0.5 * float(one.problem.ridge @ one.point.x**2) for one in fits)
+    return sum(0.5 * float(one.problem.ridge @ one.z**2) for one in fits)
 
 
 def observed_information(units: Units, kinds: Kinds) -> tuple[np.ndarray, np.ndarray]:
@@ -283,7 +284,7 @@ def observed_information(units: Units, kinds: Kinds) -> tuple[np.ndarray, np.nda
     for k, one in enumerate(experts):
         own, table = slice(k * space.size, (k + 1) * space.size), advantages(mdp, space, one)
         scores[k, :, own] = units.sums(table)
-        complete[own, own] = information(table, one.point.policy, parts[k].visits)
+        complete[own, own] = information(table, one.parts[0].policy, parts[k].visits)
         complete[own, own] += np.diag(one.problem.ridge)
     chances = kinds.membership.T
     scores -= (chances[:, :, None] * scores).sum(axis=0)
@@ -308,7 +309,7 @@ def lost_information(units: Units, kinds: Kinds) -> tuple[list[np.ndarray], np.n
     ):
         own = slice(k * size, (k + 1) * size)
         scores = advantages(mdp, space, one)
-        complete = information(scores, one.point.policy, part.visits) + np.diag(one.problem.ridge)
+        complete = information(scores, one.parts[0].policy, part.visits) + np.diag(one.problem.ridge)
         others = free.copy()
         others[own] = False
         inverse, _ = inverse_information(full, others)
@@ -385,7 +386,7 @@ def trajectory_directions(units: Units, pooled: Fit) -> np.ndarray:
     """[E, n] scores of the trajectories in the fit of all, in units of their chance variation."""
     mdp, space = units.whole.mdp, units.whole.space
     scores = advantages(mdp, space, pooled)
-    fisher = information(scores, pooled.point.policy, units.whole.visits)
+    fisher = information(scores, pooled.parts[0].policy, units.whole.visits)
     covariance, _ = inverse_information(fisher, np.ones(space.size, bool))
     lengths = np.asarray(units.table.sum(axis=1)).reshape(-1, 1)
     # A score grows like the square root of the length if all is chance: one scale for all lengths.
@@ -412,13 +413,13 @@ def k_means(rng: np.random.Generator, points: np.ndarray, groups: int) -> np.nda
     return member
 
 
-def scaled_fits(parts: Sequence[Steps], options: Search, near: Sequence[Fit]) -> tuple[Fit, ...]:
+def scaled_fits(parts: Sequence[Chain], options: Search, near: Sequence[Fit]) -> tuple[Fit, ...]:
     """Fits with one direction of the parameters, each part at its own length, from fits nearby."""
     brief = replace(options, max_steps=1)
     problems = [part.fit(brief, near=one) for part, one in zip(parts, near, strict=True)]
-    sizes = np.array([np.abs(one.point.x).sum() for one in near])
+    sizes = np.array([np.abs(one.z).sum() for one in near])
     lengths = sizes / sizes[0] if sizes.min() > 0 else np.ones(len(sizes))
-    x = near[0].point.x
+    x = near[0].z
     _, points = fit_direction(parts[0].mdp, problems, x, np.log(lengths[1:]), steps=4)
     return tuple(replace(one, point=point) for one, point in zip(problems, points, strict=True))
 
@@ -443,7 +444,7 @@ def fit_direction(
     from scipy.optimize import minimize
 
     size, backend = len(x), backend_of(mdp)
-    values = [one.point.values for one in fits]
+    values = [one.parts[0].values for one in fits]
     points = [one.point for one in fits]
 
     def loss(z: np.ndarray) -> tuple[float, np.ndarray]:
@@ -481,7 +482,7 @@ def trajectory_p_value(units: Units, base: Fit, *, seed: int = 0) -> float:
     whole = units.whole
     if whole.counts.sum() > LARGEST:
         return np.nan
-    policy, actions = np.asarray(base.point.policy), whole.mdp.actions
+    policy, actions = np.asarray(base.parts[0].policy), whole.mdp.actions
     scores = advantages(whole.mdp, whole.space, base)[base.free]
     fisher = information(scores, policy, whole.visits)
     inverse, _ = inverse_information(fisher, np.ones(len(scores), bool))

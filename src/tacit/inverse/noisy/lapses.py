@@ -19,7 +19,7 @@ from tacit.inference.tails import TWO_SIDED, chi_square_tail
 from tacit.search.algebra import root_between
 from tacit.inverse.diagnostics import Goodness, goodness_of, untested
 from tacit.inverse.findings import Finding, Kind, chance
-from tacit.inverse.noisy.boltzmann import Fit
+from tacit.likelihood.problem import Fit
 from tacit.inverse.noisy.counted import policy_noise
 from tacit.inverse.noisy.em import (
     MOST,
@@ -33,7 +33,7 @@ from tacit.inverse.noisy.em import (
 )
 from tacit.inverse.noisy.evidence import evidence_of
 from tacit.inverse.noisy.inference import advantages
-from tacit.inverse.noisy.steps import Steps
+from tacit.likelihood.chain import Chain
 from tacit.inverse.noisy.types import constraint_tests
 from tacit.inverse.sets import Lapses
 
@@ -52,7 +52,7 @@ HIGHEST = 0.995
 
 
 def with_lapses(
-    steps: Steps,
+    steps: Chain,
     options: Search,
     near: Fit,
     share: float,
@@ -79,12 +79,12 @@ def with_lapses(
     return climb(units, options, begin, rounds=ROUNDS, tolerance=tolerance)
 
 
-def meant(steps: Steps, found: Kinds) -> np.ndarray:
+def meant(steps: Chain, found: Kinds) -> np.ndarray:
     """[S, A] chance that a step was no lapse."""
     return found.membership[:, 0].reshape(steps.counts.shape)
 
 
-def share_interval(steps: Steps, options: Search, found: Kinds) -> tuple[float, float]:
+def share_interval(steps: Chain, options: Search, found: Kinds) -> tuple[float, float]:
     """95 % likelihood interval of the share of lapses, everything else refitted."""
 
     def likely(share: float) -> float:
@@ -117,14 +117,14 @@ def likelihood_interval(
     return ends[0], ends[1]
 
 
-def steps_at(whole: Steps, discount: float) -> Steps:
+def steps_at(whole: Chain, discount: float) -> Chain:
     """The likelihood of the same steps in the world with another discount."""
     world = replace(whole.mdp, discount=float(discount))
-    return Steps.counted(world, whole.space, whole.counts)
+    return Chain.counted(world, whole.space, whole.counts)
 
 
 def best_discount(
-    whole: Steps, likely: Callable[[Steps], float], top: float, care: float = 1e-3
+    whole: Chain, likely: Callable[[Chain], float], top: float, care: float = 1e-3
 ) -> tuple[float, float]:
     """The likeliest discount, to `care`, and the log-likelihood there: `top` at the present one.
 
@@ -146,22 +146,22 @@ def best_discount(
 
 
 def fitted_discount(
-    whole: Steps, options: Search, base: Fit
+    whole: Chain, options: Search, base: Fit
 ) -> tuple[float, tuple[float, float], float]:
     """The likeliest discount, its 95 % likelihood interval, and the log-likelihood there."""
 
-    def likely(steps: Steps) -> float:
-        return -float(steps.fit(options, near=base).point.loss)
+    def likely(steps: Chain) -> float:
+        return -float(steps.fit(options, near=base).loss)
 
-    best, top = best_discount(whole, likely, -float(base.point.loss))
+    best, top = best_discount(whole, likely, -base.loss)
     ends = likelihood_interval(lambda d: likely(steps_at(whole, d)), best, top, 0.0, HIGHEST)
     return best, ends, top
 
 
-def observed_scores(steps: Steps, found: Kinds) -> tuple[np.ndarray, np.ndarray]:
+def observed_scores(steps: Chain, found: Kinds) -> tuple[np.ndarray, np.ndarray]:
     """[D + 1, S, A] scores of the observed steps, that of the share last, and [S, A] the policy."""
     fitted, share, uniform = found.experts[0], found.shares[-1], random_policy(steps)
-    policy = np.asarray(fitted.point.policy)
+    policy = np.asarray(fitted.parts[0].policy)
     mixed = np.maximum((1.0 - share) * policy + share * uniform, 1e-300)
     of_share = np.where(steps.mdp.choices, (uniform - policy) / mixed, 0.0)
     scores = advantages(steps.mdp, steps.space, fitted) * meant(steps, found)
@@ -172,7 +172,7 @@ def estimate_with_lapses(
     options: Likelihood,
     features: Features,
     demonstrations: Observed,
-    steps: Steps,
+    steps: Chain,
     estimate_of_steps: Callable[..., Estimate],
 ) -> Estimate:
     """The estimate of the likeliest parameters of a demonstrator with lapses.
@@ -221,7 +221,7 @@ def estimate_with_lapses(
     )
 
 
-def _goodness(options: Likelihood, demonstrations: Observed, steps: Steps, full: Kinds) -> Goodness:
+def _goodness(options: Likelihood, demonstrations: Observed, steps: Chain, full: Kinds) -> Goodness:
     """Whether the model with its lapses fits what was seen."""
     if not full.converged:
         return untested("the search did not converge")
@@ -246,11 +246,11 @@ def _goodness(options: Likelihood, demonstrations: Observed, steps: Steps, full:
     return goodness_of(demonstrations, choices, level=options.level, seed=options.seed)
 
 
-def _lapses(steps: Steps, how: Search, kept: Kinds, plain: Fit) -> Lapses:
+def _lapses(steps: Chain, how: Search, kept: Kinds, plain: Fit) -> Lapses:
     share = float(kept.shares[-1])
     if kept.given:
         return Lapses(share, (share, share), np.nan)
-    ratio = max(2.0 * (kept.log_likelihood + float(plain.point.loss)), 0.0)
+    ratio = max(2.0 * (kept.log_likelihood + plain.loss), 0.0)
     # No lapses are a point on the border: half of the law is at 0.
     p_value = 0.5 * chi_square_tail(1, ratio) if ratio > 0 else 1.0
     return Lapses(share, share_interval(steps, how, kept), p_value)

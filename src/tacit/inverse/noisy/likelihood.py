@@ -32,7 +32,7 @@ from tacit.inverse.findings import (
 )
 from tacit.inverse.noisy import MANY, check_plain
 from tacit.inverse.noisy.activity import Restraint, verdict_findings, without_idle_constraints
-from tacit.inverse.noisy.boltzmann import coefficients_of, estimate_of
+from tacit.inverse.noisy.estimate import coefficients_of, estimate_of
 from tacit.inverse.noisy.counted import policy_noise
 from tacit.inverse.noisy.evidence import (
     ChainEvidence,

@@ -30,7 +30,7 @@ from tacit.inverse.noisy.counted import uncounted_findings
 from tacit.inverse.noisy.em import Kinds, Search, Units, climb, lost_information, search
 from tacit.inverse.noisy.evidence import evidence_of
 from tacit.inverse.noisy.likelihood import Likelihood, estimate_of_steps
-from tacit.inverse.noisy.steps import Steps, coordinates
+from tacit.likelihood.chain import Chain, coordinates
 from tacit.inverse.noisy.types import (
     COMPARED,
     constraint_tests,
@@ -314,7 +314,7 @@ def _type_recovery(
     demonstrations: Demonstrations,
     kept: Kinds,
     full: Kinds,
-    parts: Sequence[Steps],
+    parts: Sequence[Chain],
     verdicts: Sequence[Verdict],
     k: int,
 ) -> Recovery:

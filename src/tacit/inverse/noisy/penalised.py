@@ -26,11 +26,13 @@ from tacit.data.tally import random_loss
 from tacit.inverse.findings import Finding, Kind, guarantee_findings, listed
 from tacit.inverse.noisy.activity import verdict_findings
 from tacit.inverse.noisy.adjoint import Loss, Place, begin, curvature, descend
-from tacit.inverse.noisy.boltzmann import RESCUE, Fit, estimate_of
+from tacit.inverse.noisy.estimate import estimate_of
+from tacit.likelihood.rescue import RESCUE
+from tacit.likelihood.problem import Fit
 from tacit.inverse.noisy.counted import dynamics_findings
 from tacit.inverse.noisy.inference import described
 from tacit.inverse.noisy.intervals import Numbers
-from tacit.inverse.noisy.known import Bounds
+from tacit.likelihood.start import Bounds
 from tacit.inverse.noisy.posterior import Ended, Posterior, coefficients, minimised
 from tacit.inverse.noisy.verdicts import goodness_of_many, many_without_idle_constraints
 from tacit.inverse.recovery import Recovery

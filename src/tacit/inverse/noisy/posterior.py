@@ -18,7 +18,9 @@ from tacit.inference.tails import ONE_SIDED, TWO_SIDED
 from tacit.inverse.diagnostics import CountedDynamics
 from tacit.inverse.noisy import DeltaMethod, adjoint, table_scores
 from tacit.inverse.noisy.adjoint import Descent, Information, Loss, Place, begin, descend, runs_away
-from tacit.inverse.noisy.boltzmann import RESCUE, Fit, bounds_of
+from tacit.inverse.noisy.estimate import bounds_of
+from tacit.likelihood.rescue import RESCUE
+from tacit.likelihood.problem import Fit
 from tacit.inverse.noisy.counted import (
     ROUGHLY,
     DynamicsNoise,
@@ -27,13 +29,8 @@ from tacit.inverse.noisy.counted import (
     noise_around,
     shifted_by,
 )
-from tacit.inverse.noisy.inference import (
-    Errors,
-    delta_method,
-    information,
-    row_errors,
-    undecided,
-)
+from tacit.inverse.noisy.inference import Errors, delta_method, row_errors, undecided
+from tacit.likelihood.chain import information
 from tacit.inverse.noisy.intervals import Numbers
 from tacit.inverse.parameters import BLIND, Parameters, inverse_information
 from tacit.inverse.sets import unmeasured
@@ -130,8 +127,8 @@ class Posterior:
             reached: [S, A] discounted visitation of its policy.
             unit: [D] deviations of the features; None where those of one map are all the same.
         """
-        loss, x = ended.loss, fitted.point.x
-        space, mdp, policy = loss.design, loss.mdp, fitted.point.policy
+        loss, x = ended.loss, fitted.z
+        space, mdp, policy = loss.design, loss.mdp, fitted.parts[0].policy
         spent, many = sums_as_given(space, reached), space.size + 2 * space.constraints
         open_ends = np.full((many, 2), np.nan)
         if not adjoint.can_write_out(space):
@@ -276,11 +273,11 @@ def _ends(
     weights = np.concatenate([gauge.reward_weights, *gauge.cost_weights])
     middle = np.concatenate([weights, gauge.multipliers, gauge.budgets])
     ends = middle[:, None] + TWO_SIDED * np.outer(spread, [-1.0, 1.0])
-    problem, theta = fitted.problem, fitted.point.x / space.scales
+    problem, theta = fitted.problem, fitted.z / space.scales
     held, size, precision = np.flatnonzero(~fitted.free), space.size, law[0]
     held = held[problem.upper[held] > problem.lower[held]]  # what is fixed moves with its unit
-    side = np.where(fitted.point.x <= problem.lower, 1.0, -1.0)[held]
-    slope = np.maximum(side * fitted.point.gradient[held], 0.0)
+    side = np.where(fitted.z <= problem.lower, 1.0, -1.0)[held]
+    slope = np.maximum(side * fitted.gradient[held], 0.0)
     across = precision[held]
     left = np.diagonal(precision)[held] - ((across @ law[1]) * across).sum(axis=1)
     left = np.maximum(left, 1e-300)
@@ -310,7 +307,7 @@ def coefficients(
     Those that are `given` [D] bool were fixed beforehand: they have no error.
     """
     names = coefficient_names(features.reward_names, features.cost_names)
-    estimates = fitted.point.x / design.scales
+    estimates = fitted.z / design.scales
     lower, upper = bounds_of(fitted, design.scales, given)
     if known is None or design.size > TABLED or not len(known.precision):
         absence = "no table of standard errors is kept for so many coefficients: ask for directions"
@@ -324,7 +321,7 @@ def coefficients(
         information=known.precision,
         outer=known.outer,
         scatter=np.full(known.outer.shape, np.nan),
-        gradient=fitted.point.gradient,
+        gradient=fitted.gradient,
         free=known.free,
         lower=lower,
         limits=np.full(design.size, np.nan),
@@ -376,9 +373,9 @@ class AskedByProducts(DeltaMethod):
         law = np.zeros((0, 0)), np.zeros((0, space.size))
         counted = loss.mdp.evidence is not None
         return cls(
-            **vars(delta_method(space, fitted.point.x, gauge, *law)),
+            **vars(delta_method(space, fitted.z, gauge, *law)),
             mdp=loss.mdp,
-            policy=fitted.point.policy,
+            policy=fitted.parts[0].policy,
             visits=loss.visits,
             free=fitted.free,
             parts=tuple(_taken_apart(part) for part in space.parts),

@@ -21,9 +21,10 @@ from tacit.engine.backends import backend_of
 from tacit.inference.goodness import FittedChoices, fit_tests
 from tacit.inverse.diagnostics import Power, judged
 from tacit.inverse.findings import LEVEL
-from tacit.inverse.noisy.boltzmann import Fit
-from tacit.inverse.noisy.inference import advantages, fitted_scores, information
-from tacit.inverse.noisy.steps import Steps
+from tacit.likelihood.problem import Fit
+from tacit.inverse.noisy.inference import advantages, fitted_scores
+from tacit.likelihood.chain import information
+from tacit.likelihood.chain import Chain
 from tacit.inverse.parameters import inverse_information
 from tacit.model.mdp import MDP
 from tacit.search.smooth_dual import point_at, restricted
@@ -53,7 +54,7 @@ class PowerStudy:
         demonstrations: what was seen.
     """
 
-    steps: Steps
+    steps: Chain
     options: Likelihood
     fitted: Fit
     demonstrations: Demonstrations
@@ -65,7 +66,7 @@ class PowerStudy:
         if size * 20 > MOST_STEPS or not len(self.demonstrations.states):
             return ()
         random = np.random.default_rng(self.options.seed)
-        fits = [self.fitted.point.x]
+        fits = [self.fitted.z]
         if self.demonstrations.episodes < FEW:
             fits = self._drawn_parameters(random)
         draws = int(np.clip(MOST_STEPS // (size * len(fits)), 20, DRAWS // len(fits) + 10))
@@ -116,7 +117,7 @@ class PowerStudy:
         """[S, A] the policy of these parameters in a model."""
         nothing = np.zeros(len(x), bool)
         alone = restricted(self.fitted.problem, x, nothing)._replace(discount=mdp.discount)
-        values, tolerance = self.fitted.point.values, self.fitted.tolerance
+        values, tolerance = self.fitted.parts[0].values, self.fitted.tolerance
         policy = np.asarray(point_at(backend_of(mdp), alone, x[:0], values, tolerance).policy)
         return policy / np.maximum(policy.sum(axis=1, keepdims=True), 1e-300)
 
@@ -131,11 +132,11 @@ class PowerStudy:
             np.bincount(pairs[begin:end], minlength=cells).reshape(shape).astype(float)
             for begin, end in pairwise(ends)
         ]
-        whole = Steps.counted(mdp, self.steps.space, np.mean(counts, axis=0))
+        whole = Chain.counted(mdp, self.steps.space, np.mean(counts, axis=0))
         best = whole.fit(self.options, near=self.fitted)
         choices = FittedChoices(
             counts=counts[0],
-            policy=best.point.policy,
+            policy=best.parts[0].policy,
             scores=fitted_scores(best, advantages(mdp, self.steps.space, best)),
             choices=mdp.available.sum(axis=1),
         )

@@ -20,12 +20,14 @@ from tacit.engine.backends.sharded import Sharded
 from tacit.errors import InvalidModel, NotConverged
 from tacit.inference.gauge import Gauge
 from tacit.inverse.noisy import check_plain
-from tacit.inverse.noisy.boltzmann import FAR, LARGEST, RESCUE, Fit, is_boundless
+from tacit.likelihood.rescue import FAR, RESCUE, is_boundless
+from tacit.likelihood.problem import Fit
+from tacit.likelihood.chain import LARGEST
 from tacit.inverse.noisy.convex import VISIBLE, Convex
-from tacit.inverse.noisy.evidence import VISIBLE as VISIBLE_STEPS
+from tacit.likelihood.rescue import VISIBLE as VISIBLE_STEPS
 from tacit.inverse.noisy.inference import inverse_information, row_errors
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.steps import Coordinates
+from tacit.likelihood.chain import Coordinates
 from tacit.inverse.recovery import RecoveryStatus, status_of
 from tacit.model.objective import Features
 from tacit.model.sharded import Rows, ShardedMDP
@@ -137,15 +139,15 @@ def _fitted(
         return Fit(problem, point, int(steps), chosen.tolerance)
 
     def converged(fit: Fit) -> bool:
-        solved = values_hold(mdp.backend, fit.point.values, fit.point.residual)
+        solved = values_hold(mdp.backend, fit.parts[0].values, fit.parts[0].residual)
         return fit.projected_gradient <= fit.tolerance and bool(solved)
 
     def loss(x: np.ndarray) -> float:
         bare = problem._replace(ridge=0.0 * x)
-        return float(loss_at(mdp.backend, bare, x, plain.point.values, chosen.tolerance))
+        return float(loss_at(mdp.backend, bare, x, plain.parts[0].values, chosen.tolerance))
 
     plain = sought(problem, np.zeros(len(problem.target)), mdp.zeros())
-    point, x, likely = plain.point, plain.point.x, isinstance(chosen, Likelihood)
+    point, x, likely = plain.point, plain.z, isinstance(chosen, Likelihood)
     furthest = np.abs(x).max(initial=0.0)
     visible = VISIBLE_STEPS if likely else VISIBLE
     bounds, bent = {"lower": problem.lower, "upper": problem.upper}, np.asarray(point.curvature)
@@ -153,7 +155,7 @@ def _fitted(
     if problem.ridge.any() or not (flat if converged(plain) else furthest > FAR):
         return plain, {"converged": converged(plain)}
     ridge = RESCUE if likely else RESCUE / (1.0 - mdp.discount)
-    fitted = sought(problem._replace(ridge=np.full(len(x), ridge)), x, plain.point.values)
+    fitted = sought(problem._replace(ridge=np.full(len(x), ridge)), x, plain.parts[0].values)
     terms = float(np.abs(x) @ np.abs(problem.target))
     unattainable = not likely and loss(x) < -1e-9 * (1.0 + terms)
     return fitted, {

@@ -24,10 +24,11 @@ from tacit.inference.activity import (
 from tacit.inference.tails import TWO_SIDED
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy import table_scores
-from tacit.inverse.noisy.boltzmann import Fit
+from tacit.likelihood.problem import Fit
 from tacit.inverse.noisy.em import Kinds, Search, Units, climb, observed_information
-from tacit.inverse.noisy.inference import advantages, information
-from tacit.inverse.noisy.steps import Steps, coordinates, of_constraints, priced
+from tacit.inverse.noisy.inference import advantages
+from tacit.likelihood.chain import information
+from tacit.likelihood.chain import Chain, coordinates, of_constraints, priced
 from tacit.inverse.parameters import inverse_information
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -51,7 +52,7 @@ def degrees(units: Units, kinds: Kinds) -> int:
     total, parts = kinds.degrees, units.parts(kinds.membership)
     for one, part in zip(kinds.experts, parts, strict=False):
         scores = advantages(part.mdp, part.space, one)
-        fisher = information(scores, one.point.policy, part.visits)
+        fisher = information(scores, one.parts[0].policy, part.visits)
         _, blind = inverse_information(fisher, one.free)
         total += int(one.free.sum()) - len(blind)
     return total
@@ -93,7 +94,7 @@ def constraint_tests(
         return BoundedFit(
             fitted=kinds,
             loss=-kinds.log_likelihood,
-            x=np.concatenate([*(one.point.x for one in kinds.experts), np.zeros(full.degrees)]),
+            x=np.concatenate([*(one.z for one in kinds.experts), np.zeros(full.degrees)]),
             lower=np.concatenate([*(one.lower for one in problems), -logits]),
             upper=np.concatenate([*(one.upper for one in problems), logits]),
             law=lambda: law_of(kinds),
@@ -203,7 +204,7 @@ def type_findings(
     return [*findings, Finding(said, Kind.LOCAL_OPTIMUM, number=starts)]
 
 
-def best_mark(steps: Steps, fitted: Fit, known: Sequence[int] = ()) -> tuple[int, float, int]:
+def best_mark(steps: Chain, fitted: Fit, known: Sequence[int] = ()) -> tuple[int, float, int]:
     """The mark that would explain most beside a fit, its squared score, and how many there are.
 
     A mark is a feature that is 1 in one state, number 0 to S - 1, or for one action, from S on. The
@@ -211,7 +212,7 @@ def best_mark(steps: Steps, fitted: Fit, known: Sequence[int] = ()) -> tuple[int
     nearly twice the log-likelihood that it would gain. Those `known` are not asked for; (-1, 0, 0)
     where no other shows, or a table of them is too large.
     """
-    mdp, policy = steps.mdp, np.asarray(fitted.point.policy)
+    mdp, policy = steps.mdp, np.asarray(fitted.parts[0].policy)
     states, actions = policy.shape
     if states * actions * (states + actions) > MARKED:
         return -1, 0.0, 0
@@ -253,7 +254,7 @@ class Marks(NamedTuple):
     p_value: float = 1.0
 
 
-def missing_marks(steps: Steps, base: Fit, features: Features, options: Search, most: int) -> Marks:
+def missing_marks(steps: Chain, base: Fit, features: Features, options: Search, most: int) -> Marks:
     """The marks that explain most beside a fit, one by one while Schwarz's criterion falls.
 
     Choosing one of many is paid for: in the p-value by their number, in the criterion of all after
@@ -270,24 +271,24 @@ def missing_marks(steps: Steps, base: Fit, features: Features, options: Search, 
         marks = (*found.marks, at)
         wider, how = marked(steps, features, options, marks)
         more, space = wider.fit(how), wider.space
-        gained = max(2.0 * float(fitted.point.loss - more.point.loss), 0.0)
+        gained = max(2.0 * float(fitted.loss - more.loss), 0.0)
         if found.marks and not gained > price + 2.0 * np.log(many):
             break
         p_value = min(many * float(chdtrc(1, min(square, gained))), 1.0)
-        worth = more.point.x[first : first + len(marks)] / space.scales[first]
+        worth = more.z[first : first + len(marks)] / space.scales[first]
         steps, fitted = wider, more
         found = Marks(
             marks,
             tuple(worth.tolist()),
-            -float(more.point.loss),
+            -more.loss,
             found.p_value if found.marks else p_value,
         )
     return found
 
 
 def marked(
-    steps: Steps, features: Features, options: Search, marks: Sequence[int]
-) -> tuple[Steps, Search]:
+    steps: Chain, features: Features, options: Search, marks: Sequence[int]
+) -> tuple[Chain, Search]:
     """The likelihood with these marks among the features, and options that leave their signs free.
 
     `features` are those without the marks.
@@ -295,7 +296,7 @@ def marked(
     space = coordinates(steps.mdp, with_marks(steps.mdp, features, marks))
     first = len(features.reward_names)
     either = {first + n: (None, None) for n in range(len(marks))}
-    wider = Steps.counted(steps.mdp, space, steps.counts)
+    wider = Chain.counted(steps.mdp, space, steps.counts)
     return wider, replace(options, bounds={**options.bounds, **either})
 
 

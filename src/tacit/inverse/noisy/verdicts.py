@@ -27,11 +27,12 @@ from tacit.inference.goodness import FittedChoices
 from tacit.inverse.diagnostics import Goodness, goodness_of, untested
 from tacit.inverse.findings import NAMED, Finding, Kind, listed
 from tacit.inverse.noisy.adjoint import can_write_out
-from tacit.inverse.noisy.boltzmann import Fit, refit
+from tacit.inverse.noisy.boltzmann import refit
+from tacit.likelihood.problem import Fit
 from tacit.inverse.noisy.counted import policy_noise
 from tacit.inverse.noisy.inference import score_scatter
 from tacit.inverse.noisy.posterior import Ended, inverse_precision, many_noise, written_law
-from tacit.inverse.noisy.steps import Steps, bent, of_constraints, priced
+from tacit.likelihood.chain import Chain, bent, of_constraints, priced
 from tacit.inverse.parameters import inverse_information
 from tacit.model.features import Sparse
 
@@ -160,9 +161,9 @@ class Selected:
     criterion: float
     every: float
 
-    def finding(self, steps: Steps, prior: Sparse) -> Finding:
+    def finding(self, steps: Chain, prior: Sparse) -> Finding:
         """What was done, in words."""
-        kept = np.flatnonzero(self.fitted.point.x != 0.0)
+        kept = np.flatnonzero(self.fitted.z != 0.0)
         names = [steps.space.names[j] for j in kept]
         how = (
             f"of {self.tried} sets of features along the L1 path they have the least BIC, "
@@ -188,7 +189,7 @@ def check_sparse(options: Likelihood, features: Features, many: bool) -> None:
         )
 
 
-def select(steps: Steps, kept: Fit, prior: Sparse, max_steps: int) -> Selected:
+def select(steps: Chain, kept: Fit, prior: Sparse, max_steps: int) -> Selected:
     """The features that the prior keeps among those of a fit; none of its constraints is lost.
 
     Args:
@@ -200,18 +201,18 @@ def select(steps: Steps, kept: Fit, prior: Sparse, max_steps: int) -> Selected:
     price = float(np.log(max(steps.counts.sum(), 2.0)))
 
     def criterion(one: Fit) -> float:
-        return 2.0 * float(one.point.loss) + price * float(one.free.sum())
+        return 2.0 * one.loss + price * float(one.free.sum())
 
     every = criterion(kept)
     best = Selected(fitted=kept, strength=0.0, tried=1, criterion=every, every=every)
     moving = kept.problem.upper > kept.problem.lower
-    blocks = [block for block in steps.space.blocks if (kept.point.x[block] != 0.0).any()]
+    blocks = [block for block in steps.space.blocks if (kept.z[block] != 0.0).any()]
     strengths = [prior.strength] if prior.strength is not None else _strengths(kept, moving)
-    tried, near = {_key(kept.point.x != 0.0)}, kept
+    tried, near = {_key(kept.z != 0.0)}, kept
     for strength in strengths:
         near = penalised(steps, near, kept, float(strength), max_steps)
-        chosen = (near.point.x != 0.0) | ~moving
-        if not all((near.point.x[block] != 0.0).any() for block in blocks):
+        chosen = (near.z != 0.0) | ~moving
+        if not all((near.z[block] != 0.0).any() for block in blocks):
             if prior.strength is not None:
                 raise InvalidModel(
                     "a sparse prior must leave the reward, and every constraint that is active, a "
@@ -231,13 +232,13 @@ def select(steps: Steps, kept: Fit, prior: Sparse, max_steps: int) -> Selected:
     return replace(best, tried=len(tried))
 
 
-def penalised(steps: Steps, near: Fit, kept: Fit, strength: float, max_steps: int) -> Fit:
+def penalised(steps: Chain, near: Fit, kept: Fit, strength: float, max_steps: int) -> Fit:
     """The minimum of the loss of `kept` plus strength * sum of |x|, sought from a fit nearby."""
     problem = kept.problem
     moving = (problem.upper > problem.lower) & (problem.lower <= 0) & (problem.upper >= 0)
     either = moving & (problem.lower < 0) & (problem.upper > 0)
     signs = np.where(problem.lower >= 0, 1.0, np.where(problem.upper <= 0, -1.0, 0.0))
-    signs = np.where(either, np.where(near.point.x < 0, -1.0, 1.0), signs)
+    signs = np.where(either, np.where(near.z < 0, -1.0, 1.0), signs)
     for _ in range(FLIPS):
         pull = np.where(moving, strength * signs, 0.0)
         near = refit(
@@ -249,8 +250,8 @@ def penalised(steps: Steps, near: Fit, kept: Fit, strength: float, max_steps: in
             upper=np.where(either & (signs < 0), 0.0, problem.upper),
         )
         # At 0 the loss may fall on the other side by more than the penalty rises there.
-        slope = near.point.gradient - pull
-        turned = either & (near.point.x == 0.0) & (signs * slope > strength * (1.0 + 1e-6))
+        slope = near.gradient - pull
+        turned = either & (near.z == 0.0) & (signs * slope > strength * (1.0 + 1e-6))
         if not turned.any():
             break
         signs = np.where(turned, -signs, signs)
@@ -263,7 +264,7 @@ def _strengths(kept: Fit, moving: np.ndarray) -> np.ndarray:
     With parameters x a penalty stronger than twice the loss gained per unit of x cannot pay: the
     slope of the loss, which is convex, is nowhere larger between 0 and x than what is collected.
     """
-    most = float(np.abs(kept.point.curvature[np.ix_(moving, moving)] @ kept.point.x[moving]).max())
+    most = float(np.abs(kept.curvature[np.ix_(moving, moving)] @ kept.z[moving]).max())
     return 2.0 * max(most, 1e-9) * SHARES
 
 
