@@ -122,7 +122,7 @@ def by_steps(longest: float) -> list[dict[str, Any]]:
 def by_states(longest: float) -> list[dict[str, Any]]:
     from tacit.engine.backends import backend_of
     from tacit.inverse.noisy.boltzmann import fit
-    from tacit.likelihood.chain import coordinates
+    from tacit.likelihood.steps import coordinates
     from tacit.search.smooth_dual import point_at
 
     rows: list[dict[str, Any]] = []

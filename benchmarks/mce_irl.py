@@ -66,7 +66,7 @@ def row(args: Args, size: int) -> dict[str, Any]:
     import tacit
     from tacit.engine.backends import backend_of
     from tacit.inverse.noisy.boltzmann import fit
-    from tacit.likelihood.chain import coordinates
+    from tacit.likelihood.steps import coordinates
     from tacit.search.smooth_dual import point_at
 
     world = tacit.worlds.hill_grid(0, size=size, discount=args.discount)

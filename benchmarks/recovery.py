@@ -26,8 +26,8 @@ from rates import coverage_verdict, rates_of, size_verdict
 from tacit.forward.solution import visitation
 from tacit.inverse.noisy.boltzmann import fit
 from tacit.inverse.noisy.inference import advantages, inverse_information
-from tacit.likelihood.chain import information
-from tacit.likelihood.chain import coordinates
+from tacit.likelihood.steps import information
+from tacit.likelihood.steps import coordinates
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from tacit import Kind, checks
 from tacit.inverse.noisy import lapses
 from tacit.inverse.noisy.em import Search, Units, lost_information, trajectory_p_value
 from tacit.inverse.noisy.inference import advantages
-from tacit.likelihood.chain import information
-from tacit.likelihood.chain import Chain, coordinates
+from tacit.likelihood.steps import information
+from tacit.likelihood.steps import StepsChain, coordinates
 from tacit.inverse.noisy.types import best_mark, missing_marks, with_marks
 
 THETA = np.array([2.5, 1.0, 0.5])
@@ -56,9 +56,9 @@ def lapsing():
     return seen(0.8 * policy(6 * THETA) + 0.2 / 3)
 
 
-def steps_of(demonstrations) -> Chain:
+def steps_of(demonstrations) -> StepsChain:
     place = world()
-    return Chain.of(place.mdp, coordinates(place.mdp, place.features), demonstrations)
+    return StepsChain.of(place.mdp, coordinates(place.mdp, place.features), demonstrations)
 
 
 def test_a_share_of_lapses_is_estimated_with_its_interval():
@@ -116,7 +116,7 @@ def test_information_with_lapses_is_that_of_the_scores():
     full = np.einsum("isa,jsa,sa->ij", slopes, slopes, weights)
     left = np.linalg.inv(np.linalg.inv(full)[:3, :3])
     from tacit.inverse.noisy.inference import advantages
-    from tacit.likelihood.chain import information
+    from tacit.likelihood.steps import information
 
     kept = (steps.counts * lapses.meant(steps, found)).sum(axis=1)
     scores = advantages(place.mdp, steps.space, found.experts[0])
@@ -246,11 +246,11 @@ def test_marks_of_ends_and_missing_actions_have_the_scores_of_their_features():
     features = tacit.Features(table)
     walk = networks.soft_values(mdp, table[..., 0])[1]
     drawn = tacit.simulate(mdp, walk, trajectories=40, steps=30, seed=0)
-    steps = Chain.of(mdp, coordinates(mdp, features), drawn)
+    steps = StepsChain.of(mdp, coordinates(mdp, features), drawn)
     base = steps.fit(Search(max_steps=300))
     at, square, _ = best_mark(steps, base)
     wide = coordinates(mdp, with_marks(mdp, features, [at]))
-    more = Chain.of(mdp, wide, drawn)
+    more = StepsChain.of(mdp, wide, drawn)
     upper = np.where(np.arange(2) == 1, 0.0, 1e5)
     there = more.fit(Search(max_steps=300), upper=upper)
     scores = advantages(mdp, wide, there)

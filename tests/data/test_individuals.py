@@ -16,7 +16,7 @@ import tacit
 from experts import grid, hill_expert
 from tacit.data.units import EPISODES, Units
 from tacit.inverse.findings import Kind
-from tacit.inverse.noisy.inference import units_of
+from tacit.data.units import units_of
 
 COPIES = 3
 

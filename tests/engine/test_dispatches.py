@@ -15,7 +15,7 @@ from tacit.engine.backends import backend_of
 from tacit.forward import column_generation
 from tacit.inverse import lockstep
 from tacit.inverse.noisy.boltzmann import fit
-from tacit.likelihood.chain import coordinates
+from tacit.likelihood.steps import coordinates
 from tacit.search import smooth_dual
 
 WORLD = tacit.worlds.hill_grid(seed=0, tightness=0.5)

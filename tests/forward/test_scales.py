@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 import tacit
 from tacit.forward.solution import Status, certify
-from tacit.likelihood.chain import coordinates
+from tacit.likelihood.steps import coordinates
 
 WORLD = tacit.worlds.random(3, states=10, actions=3, constraints=2, features=3, tightness=0.5)
 NOISE = 0.05

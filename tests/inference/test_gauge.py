@@ -11,7 +11,7 @@ from experts import PRICE, TEMPERATURE, grid, hill_expert, policy_of, tangle
 from strategies import examples
 from tacit import Features
 from tacit.inference.gauge import Gauge
-from tacit.likelihood.chain import coordinates
+from tacit.likelihood.steps import coordinates
 
 SEEDS = st.integers(0, 2**20)
 

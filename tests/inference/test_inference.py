@@ -19,9 +19,9 @@ from tacit.inference.tails import TWO_SIDED
 from tacit.inverse.noisy.boltzmann import fit, loss_of, refit
 from tacit.likelihood.start import silent
 from tacit.inverse.noisy.inference import advantages, at_least, errors, inverse_information, row_errors, undecided
-from tacit.likelihood.chain import information
+from tacit.likelihood.steps import information
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.likelihood.chain import Chain, coordinates
+from tacit.likelihood.steps import StepsChain, coordinates
 from tacit.search.smooth_dual import minimum
 
 SEEDS = st.integers(0, 2**20)
@@ -35,7 +35,7 @@ def sampled(steps: int, seed: int = 0, price: float = PRICE):
 def fitted(seen):
     """(coefficients, fit, scores, information) of the likelihood on the grid."""
     world = grid()
-    steps = Chain.of(world.mdp, coordinates(world.mdp, world.features), seen)
+    steps = StepsChain.of(world.mdp, coordinates(world.mdp, world.features), seen)
     found = steps.fit(Likelihood())
     scores = advantages(world.mdp, steps.space, found)
     return steps, found, scores, information(scores, found.parts[0].policy, steps.visits)

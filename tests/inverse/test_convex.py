@@ -13,8 +13,8 @@ from tacit import MDP, Demonstrations, Features, SoftDual
 from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.noisy.convex import Convex
 from tacit.inverse.noisy.inference import advantages
-from tacit.likelihood.chain import information
-from tacit.likelihood.chain import coordinates
+from tacit.likelihood.steps import information
+from tacit.likelihood.steps import coordinates
 from tacit.inverse.recovery import RecoveryStatus
 
 

@@ -21,9 +21,9 @@ from tacit.inverse.joint.tasks import SharedLikelihood
 from tacit.inverse.noisy import adjoint
 from tacit.inverse.noisy.counted import dynamics_noise
 from tacit.inverse.noisy.inference import advantages
-from tacit.likelihood.chain import information
+from tacit.likelihood.steps import information
 from tacit.inverse.noisy.penalised import maximise_many
-from tacit.likelihood.chain import Chain, coordinates
+from tacit.likelihood.steps import StepsChain, coordinates
 from tacit.model.transitions import Successors
 from tacit.search.smooth_dual import point_at
 
@@ -104,7 +104,7 @@ def test_slopes_are_those_of_finite_differences():
     known = counted(mdp, 300, 5)
     fit, rows = fitted(known, features, seen), CountedRows.of(known)
     space = coordinates(known, features)
-    steps, point = Chain.of(known, space, seen), fit.point
+    steps, point = StepsChain.of(known, space, seen), fit.point
     chain = {"policy": point.policy, "scores": advantages(known, space, fit)}
     chain |= {"values": point.values, "tables": point.table_values}
     slopes = (
@@ -171,12 +171,12 @@ def test_unseen_next_states_are_said():
 
 
 def fitted(mdp: MDP, features: Features, seen: tacit.Demonstrations):
-    return Chain.of(mdp, coordinates(mdp, features), seen).fit(Likelihood())
+    return StepsChain.of(mdp, coordinates(mdp, features), seen).fit(Likelihood())
 
 
 def noise_of(mdp: MDP, features: Features, seen: tacit.Demonstrations):
     """What counted dynamics add to a fit without bounds, and the inverse of its information."""
-    steps = Chain.of(mdp, coordinates(mdp, features), seen)
+    steps = StepsChain.of(mdp, coordinates(mdp, features), seen)
     fit = steps.fit(Likelihood())
     scores = advantages(mdp, steps.space, fit)
     bread = information(scores, fit.parts[0].policy, steps.visits)

@@ -21,7 +21,7 @@ from tacit.inverse.findings import (
     single_minded,
 )
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.likelihood.chain import coordinates
+from tacit.likelihood.steps import coordinates
 
 NAMES = {"reward_names": ("a", "b"), "cost_names": [("c", "d")]}
 

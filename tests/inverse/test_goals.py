@@ -17,7 +17,7 @@ from tacit.inverse.joint.flows import Sums
 from tacit.inverse.joint.maximum import Likelihoods
 from tacit.inverse.joint.trips import at_ends, goal_world, trimmed
 from tacit.inverse.noisy.evidence import evidence_of
-from tacit.likelihood.chain import Chain, coordinates
+from tacit.likelihood.steps import StepsChain, coordinates
 from tacit.search.minimise import bent
 from travellers import GOALS, TRUTH, lengths, streets, travelled
 
@@ -100,7 +100,7 @@ def test_one_goal_is_a_plain_likelihood_with_an_end(slip, discount, costs):
     trips = tacit.recover(tacit.Trips(mdp, features, seen), estimator=tacit.Likelihood())
     # Both searches end at 1e-9 of their scale.
     np.testing.assert_allclose(trips.parameters.estimates, plain.parameters.estimates, rtol=1e-6)
-    steps = Chain.of(mdp, coordinates(mdp, features), seen)
+    steps = StepsChain.of(mdp, coordinates(mdp, features), seen)
     evidence = evidence_of(seen, steps, steps.fit(tacit.Likelihood()), 300)
     told, clusters = trips.parameters, evidence.found.clusters
     np.testing.assert_allclose(told.information, evidence.fisher, rtol=1e-5, atol=1e-6)

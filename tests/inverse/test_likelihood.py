@@ -19,9 +19,9 @@ from tacit.inverse.expectations import pull_back
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.boltzmann import loss_of, refit
 from tacit.likelihood.rescue import is_boundless
-from tacit.likelihood.chain import LARGEST
+from tacit.likelihood.protocol import LARGEST
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.likelihood.chain import Chain, coordinates
+from tacit.likelihood.steps import StepsChain, coordinates
 from tacit.inverse.recovery import RecoveryStatus
 from tacit.search.smooth_dual import point_at
 from tacit.show.quantities import NamedRecovery
@@ -107,7 +107,7 @@ def test_the_loss_is_minus_the_log_likelihood_of_every_step(seen, found):
 
 def test_no_other_method_finds_likelier_parameters(seen, found):
     world = grid()
-    steps = Chain.of(world.mdp, coordinates(world.mdp, world.features), seen)
+    steps = StepsChain.of(world.mdp, coordinates(world.mdp, world.features), seen)
     problem = steps.fit(Likelihood(), near=None).problem
 
     def loss(x):
@@ -122,7 +122,7 @@ def test_no_other_method_finds_likelier_parameters(seen, found):
 def test_the_coefficients_are_those_of_the_likelihood(seen):
     # loss(x) = b . V(x) - x . target for ANY x, not only at the optimum (MATH section 5).
     world = grid()
-    steps = Chain.of(world.mdp, coordinates(world.mdp, world.features), seen)
+    steps = StepsChain.of(world.mdp, coordinates(world.mdp, world.features), seen)
     rng = np.random.default_rng(0)
     for x in rng.normal(size=(4, 6)) * 3:
         table = np.tensordot(x, steps.space.tables, 1)
@@ -150,7 +150,7 @@ def test_expected_counts_give_the_truth_itself():
     world = grid()
     policy, visitation = hill_expert()
     counts = np.round(1e9 * visitation).astype(float)
-    steps = Chain(
+    steps = StepsChain(
         world.mdp,
         coordinates(world.mdp, world.features),
         counts,
@@ -173,7 +173,7 @@ def test_a_global_certificate_exactly_where_the_weights_of_states_are_not_negati
     many = pairs(np.round(4e5 * share[:, None] * policy).astype(int))
     for demonstrations, convex in ((many, True), (sampled(2, 40), False)):
         recovery = fit(demonstrations, level=1.0)
-        steps = Chain.of(world.mdp, space, demonstrations)
+        steps = StepsChain.of(world.mdp, space, demonstrations)
         assert bool((steps.start >= 0).all()) is convex
         assert (recovery.status is RecoveryStatus.CONVERGED) is convex
         assert np.isfinite(recovery.certificate.objective_gap) == convex
@@ -476,7 +476,7 @@ def constrained_optimum():
 def test_one_mixed_choice_among_certain_ones_gives_no_maximum():
     # Twice the parameters change the mixture: the way to infinity keeps that one sum as it is.
     world, seen = constrained_optimum()
-    steps = Chain.of(world.mdp, coordinates(world.mdp, world.features), seen)
+    steps = StepsChain.of(world.mdp, coordinates(world.mdp, world.features), seen)
     full = steps.fit(Likelihood())
     x = full.z
     larger = refit(world.mdp, full, lower=np.where(x > 1.0, 4.0 * x, 0.0))
@@ -553,7 +553,7 @@ def test_the_limit_of_a_forbidden_cost_is_where_the_likelihood_has_fallen():
     mdp, features = lava_world()
     seen = lava_steps([60.0, 1.0, 0.5, 0.8], 400)
     recovery = Likelihood().fit(mdp, features, seen)
-    steps = Chain.of(mdp, coordinates(mdp, features), seen)
+    steps = StepsChain.of(mdp, coordinates(mdp, features), seen)
     total = recovery.multipliers[0] / recovery.temperature
     limit = recovery.identification.cost_intervals[0][0, 0] * total
     best = steps.fit(Likelihood())
@@ -579,7 +579,7 @@ def test_the_limit_of_a_forbidden_cost_lets_the_other_costs_adapt():
     recovery = Likelihood().fit(mdp, both, seen)
     low, high = recovery.identification.cost_intervals[0][0]
     assert high == np.inf
-    steps = Chain.of(mdp, coordinates(mdp, both), seen)
+    steps = StepsChain.of(mdp, coordinates(mdp, both), seen)
     best = steps.fit(Likelihood())
     limit = low * recovery.multipliers[0] / recovery.temperature
     at = np.arange(6) == 2

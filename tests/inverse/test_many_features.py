@@ -16,7 +16,7 @@ from tacit.inverse.noisy.boltzmann import fit
 from tacit.likelihood.start import Bounds
 from tacit.inverse.noisy.penalised import STRENGTHS, penalty_of
 from tacit.inverse.noisy.posterior import Posterior, minimised
-from tacit.likelihood.chain import coordinates
+from tacit.likelihood.steps import coordinates
 from tacit.model.features import Design, Ridge, Smooth
 from walks import problem
 

@@ -19,8 +19,8 @@ from tacit.folders.problem import Problem
 from tacit.folders.runs import Run
 from tacit.inverse.noisy.em import Search, Units, expectation, lost_information, search
 from tacit.inverse.noisy.inference import advantages
-from tacit.likelihood.chain import information
-from tacit.likelihood.chain import coordinates
+from tacit.likelihood.steps import information
+from tacit.likelihood.steps import coordinates
 from tacit.inverse.noisy.types import degrees
 from tacit.model.transitions import Layout
 from tacit.show import Document

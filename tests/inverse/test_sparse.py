@@ -7,7 +7,7 @@ import tacit
 from kinds import told
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy.boltzmann import loss_of
-from tacit.likelihood.chain import Chain, coordinates
+from tacit.likelihood.steps import StepsChain, coordinates
 from tacit.inverse.noisy.verdicts import penalised, select
 
 STATES, ACTIONS, FEATURES = 8, 3, 8
@@ -31,7 +31,7 @@ def drawn(seed: int, *, negative: bool = False):
 @pytest.mark.parametrize("free", [False, True])
 def test_penalised_fits_keep_the_optimality_conditions(free):
     mdp, features, seen = drawn(0, negative=free)
-    steps = Chain.of(mdp, coordinates(mdp, features), seen)
+    steps = StepsChain.of(mdp, coordinates(mdp, features), seen)
     kept = steps.fit(tacit.Likelihood(free_reward=free))
     for strength in (3.0, 30.0):
         x = penalised(steps, kept, kept, strength, 300).z
@@ -71,7 +71,7 @@ def test_it_finds_the_features_that_matter_and_its_intervals_are_of_all():
 
 def test_a_strength_that_is_given_is_taken():
     mdp, features, seen = drawn(1)
-    steps = Chain.of(mdp, coordinates(mdp, features), seen)
+    steps = StepsChain.of(mdp, coordinates(mdp, features), seen)
     kept = steps.fit(tacit.Likelihood())
     sizes = []
     for strength in (1e-6, 20.0):

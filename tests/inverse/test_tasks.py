@@ -17,7 +17,7 @@ from tacit.inverse.joint.stack import Stack
 from tacit.inverse.joint.tasks import SharedLikelihood, Task
 from tacit.inverse.noisy.convex import Convex
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.likelihood.chain import Chain, coordinates
+from tacit.likelihood.steps import StepsChain, coordinates
 from tacit.inverse.recover import recover
 from tacit.inverse.recovery import RecoveryStatus
 
@@ -63,7 +63,7 @@ def joint(pair):
 
 
 def stack_of(tasks):
-    steps = tuple(Chain.of(t.mdp, coordinates(t.mdp, t.features), t.demonstrations) for t in tasks)
+    steps = tuple(StepsChain.of(t.mdp, coordinates(t.mdp, t.features), t.demonstrations) for t in tasks)
     fits = [one.fit(Likelihood()) for one in steps]
     return Stack(steps, tuple(f.problem for f in fits), 1e-9, 300), [f.point for f in fits]
 

@@ -12,9 +12,9 @@ from kinds import told
 from tacit.inference.intervals import landscape
 from tacit.search.algebra import least_squares
 from tacit.inverse.findings import Kind
-from tacit.likelihood.chain import information
+from tacit.likelihood.steps import information
 from tacit.inverse.noisy.known import Norm
-from tacit.likelihood.chain import Chain, coordinates
+from tacit.likelihood.steps import StepsChain, coordinates
 from tacit.show.quantities import NamedRecovery, weight_tables
 from tacit.show.tables import Bar, Table
 
@@ -94,7 +94,7 @@ def test_what_is_known_beforehand_makes_the_rest_surer(found, unknowing):
 def test_errors_are_those_of_the_information_within_the_norm(world, seen):
     # The inverse information with the norm held: F^-1 - F^-1 a a' F^-1 / (a' F^-1 a).
     space = coordinates(world.mdp, world.features)
-    steps = Chain.of(world.mdp, space, seen)
+    steps = StepsChain.of(world.mdp, space, seen)
     free = steps.fit(tacit.Likelihood())
     norm = Norm.of(space, free, NOISE)
     fitted = norm.refit(world.mdp, free, 300)

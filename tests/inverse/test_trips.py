@@ -28,7 +28,7 @@ from tacit.inverse.findings import Kind
 from tacit.inverse.noisy.boltzmann import loss_of
 from tacit.inverse.noisy.evidence import Evidence
 from tacit.inverse.noisy.likelihood import constraint_findings
-from tacit.likelihood.chain import Chain, coordinates
+from tacit.likelihood.steps import StepsChain, coordinates
 from tacit.inverse.optimal.gauge import expectation_ranges
 from tacit.inverse.recovery import RecoveryStatus
 from tacit.search.smooth_dual import point_at
@@ -67,7 +67,7 @@ def test_the_steps_are_as_likely_as_the_paths(theta):
         [*zip(*(part.tolist() for part in seen.trajectory(e)), strict=True), (final, -1)]
         for e, final in enumerate(seen.final_states.tolist())
     ]
-    steps = Chain.of(mdp, coordinates(mdp, features), seen)
+    steps = StepsChain.of(mdp, coordinates(mdp, features), seen)
     fitted = steps.fit(Likelihood(free_reward=True))
     scales = steps.space.scales
 
@@ -89,7 +89,7 @@ def test_the_likelihood_counts_expected_arrivals(discount):
     features = attributes(mdp, 2)
     theta = np.array([0.8, 0.6])
     seen = driven(mdp, features, theta, 50)
-    steps = Chain.of(mdp, coordinates(mdp, features), seen)
+    steps = StepsChain.of(mdp, coordinates(mdp, features), seen)
     fitted = steps.fit(Likelihood())
     policy = networks.soft_values(mdp, table_of(features, theta))[1]
     loss = -np.log(policy[seen.states, seen.actions]).sum()
@@ -99,11 +99,11 @@ def test_the_likelihood_counts_expected_arrivals(discount):
 def test_origins_are_all_that_complete_trips_leave():
     mdp = town(3)
     seen = driven(mdp, attributes(mdp, 2), (0.6, 0.5), 60)
-    steps = Chain.of(mdp, coordinates(mdp, attributes(mdp, 2)), seen)
+    steps = StepsChain.of(mdp, coordinates(mdp, attributes(mdp, 2)), seen)
     origins = np.bincount(seen.states[seen.offsets[:-1]], minlength=mdp.states)
     assert_allclose(steps.start[~mdp.ends], origins[~mdp.ends])
     assert steps.convex
-    cut = Chain.of(mdp, steps.space, seen.truncate(2))
+    cut = StepsChain.of(mdp, steps.space, seen.truncate(2))
     assert not cut.convex
 
 

@@ -25,20 +25,21 @@ from tacit.inverse.findings import listed
 from tacit.inverse.joint.resample import GivenUp, alternatives
 from tacit.inverse.joint.trips import Trips
 from tacit.inverse.noisy import lapses
-from tacit.likelihood.problem import Fit
 from tacit.inverse.noisy.em import (
     Kinds,
     Search,
     Units,
-    fit_direction,
+    one_direction,
     search,
     single_kind,
     trajectory_p_value,
 )
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.likelihood.chain import Coordinates, Chain, coordinates
 from tacit.inverse.noisy.types import degrees, mark_name, marked, missing_marks, with_marks
 from tacit.inverse.recovery import Recovery
+from tacit.likelihood.problem import Fit
+from tacit.likelihood.start import maximum
+from tacit.likelihood.steps import Coordinates, StepsChain, coordinates
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.model.transitions import Layout
@@ -111,7 +112,7 @@ def diagnose(
     options = Search((estimator or Likelihood()).free_reward, max_steps=100)
     with unwatched():
         seen = Units.trajectories(mdp, coordinates(mdp, features), demonstrations)
-        base = seen.whole.fit(replace(options, max_steps=300))
+        base = maximum(seen.whole, replace(options, max_steps=300))
         at = Setting(seen, options, base, features, demonstrations, layout or Layout(), seed)
         asked = (_lapses, _discount, _marks, _untaken, _groups, _trajectories)
         found = [one for ask in asked for one in ask(at)]
@@ -176,7 +177,7 @@ def _ways(pair: set[str], at: Setting, inside: Mapping[str, Setting | None]) -> 
     if pair == {LAPSES, DISCOUNT}:
         near = lapses.with_lapses(whole, at.options, at.base, 0.1, tolerance=COMPARED)
 
-        def likely(steps: Chain) -> float:
+        def likely(steps: StepsChain) -> float:
             start = near.experts[0], max(near.shares[-1], 0.01)
             return lapses.with_lapses(steps, at.options, *start, tolerance=COMPARED).log_likelihood
 
@@ -249,7 +250,7 @@ def _discount(at: Setting) -> Iterator[Found]:
         return
     best, interval, likely = lapses.fitted_discount(whole, at.options, at.base)
     there = lapses.steps_at(whole, best)
-    seen, base = replace(at.seen, whole=there), there.fit(at.options, near=at.base)
+    seen, base = replace(at.seen, whole=there), maximum(there, at.options, near=at.base)
     yield (
         f"the discount is {whole.mdp.discount:g}",
         DISCOUNT,
@@ -273,7 +274,7 @@ def _marks(at: Setting) -> Iterator[Found]:
     world = at._replace(
         seen=replace(at.seen, whole=wider),
         options=how,
-        base=wider.fit(how),
+        base=maximum(wider, how),
         features=with_marks(mdp, at.features, found.marks),
     )
     yield (
@@ -295,7 +296,7 @@ def _untaken(at: Setting) -> Iterator[Found]:
         return
     closed = found.close(whole.mdp)
     seen = Units.trajectories(closed, coordinates(closed, at.features), at.demonstrations)
-    base = seen.whole.fit(at.options, near=at.base)
+    base = maximum(seen.whole, at.options, near=at.base)
     many, gain = int(found.pairs.sum()), at.base.loss - base.loss
     worth = f"{gain / found.observed_steps:.2g} nats a step"
     yield (
@@ -316,7 +317,7 @@ def _temperature(space: Coordinates, x: np.ndarray) -> float:
     return 1.0 / max(float(np.abs(x[reward] / space.scales[reward]).sum()), 1e-300)
 
 
-def _by_group(at: Setting) -> tuple[list[str], list[Chain]]:
+def _by_group(at: Setting) -> tuple[list[str], list[StepsChain]]:
     """The names of the groups, and the likelihood of each; none where there are not two."""
     if at.demonstrations.groups is None:
         return [], []
@@ -331,15 +332,15 @@ def _groups(at: Setting) -> Iterator[Found]:
     if not names:
         return
     whole, base = at.seen.whole, at.base
-    apart = [part.fit(at.options, near=base) for part in parts]
-    loss, points = fit_direction(whole.mdp, apart, base.z)
-    noises = [_temperature(whole.space, point.x) for point in points]
+    apart = [maximum(part, at.options, near=base) for part in parts]
+    shared = one_direction(parts, base.problem, base.z)
+    noises = [_temperature(whole.space, x) for x in shared.problem.parameters(shared.z)]
     each = [f"{name} {t:.3g}" for name, t in zip(names, noises, strict=True)]
     yield (
         "all groups have one noise",
         NOISE_BY_GROUP,
         len(names) - 1,
-        -loss,
+        -shared.loss,
         None,
         f"temperatures, reward weights of sum 1: {listed(each, 6)}",
         "Recover the groups apart, or as tasks that share their weights.",

@@ -15,19 +15,20 @@ from tacit.data.observed import Observed
 from tacit.data.tally import counts_of
 from tacit.errors import InvalidModel
 from tacit.inference.tails import TWO_SIDED
-from tacit.search.algebra import coarse, first_largest
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.joint.maximum import Likelihoods
+from tacit.inverse.joint.maximum import TripsChain, maximum_of_trips
 from tacit.inverse.joint.tasks import Task
 from tacit.inverse.joint.trips import Trips
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.likelihood.chain import Chain, coordinates
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery
+from tacit.likelihood.start import maximum
+from tacit.likelihood.steps import StepsChain, coordinates
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.model.transitions import numbers
+from tacit.search.algebra import coarse, first_largest
 
 # A weight that moves by less within the set hardly depends on the discount.
 STEADY = 0.05
@@ -235,8 +236,8 @@ def _worlds_at(
         likely = np.nan  # of an expert without noise
         if isinstance(estimator, Likelihood):
             # With every constraint: dropping those not shown to be active makes the profile jump.
-            steps = Chain.of(world, coordinates(world, features), seen)
-            likely = -float(steps.fit(estimator).loss)
+            steps = StepsChain.of(world, coordinates(world, features), seen)
+            likely = -float(maximum(steps, estimator).loss)
         elif found.temperature > 0:
             likely = float((counts * log_policy(found.behaviour)).sum())
         yield found, likely, float((counts * optimal_actions(found, world)).sum() / counts.sum())
@@ -246,11 +247,12 @@ def _trips_at(trips: Trips, estimator: Estimator | None) -> Row:
     """With every constraint: dropping those not shown to be active would make the profile jump."""
     options = cast("Likelihood | None", estimator)  # `recover` refuses any other
     found = recover(trips, estimator=options, throw=False)
-    whole = Likelihoods(trips.journeys()[0], options or Likelihood(free_reward=True))
+    options = options or Likelihood(free_reward=True)
+    chain = TripsChain.of(trips.journeys()[0], options.tolerance)
     chosen = found.choices(trips.demonstrations)
     best = chosen.policy >= chosen.policy.max(axis=1, keepdims=True) * (1.0 - 1e-9)
     share = float((chosen.counts * best).sum() / chosen.counts.sum())
-    return found, -float(whole.best().sums.loss), share
+    return found, -maximum_of_trips(chain, options).loss, share
 
 
 def _most_moved(recoveries: list[Recovery]) -> tuple[float, str, float, float]:

@@ -14,25 +14,25 @@ import numpy.typing as npt
 
 from tacit.checks import numbers_of
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.units import EPISODES, Units
+from tacit.data.units import EPISODES, Units, units_of
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inference.tails import chi_square_tail
-from tacit.search.algebra import coarse, first_largest
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
 from tacit.inverse.joint.resample import Apart, kept_trips, trips_apart
 from tacit.inverse.joint.traveller import recover_trips
 from tacit.inverse.joint.trips import Trips
-from tacit.likelihood.problem import Fit
-from tacit.inverse.noisy.em import fit_direction
-from tacit.inverse.noisy.inference import advantages, inverse_information, units_of
-from tacit.likelihood.chain import information
+from tacit.inverse.noisy.em import one_direction
+from tacit.inverse.noisy.inference import inverse_information
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.likelihood.chain import Chain, coordinates
 from tacit.inverse.recovery import Recovery
 from tacit.inverse.standardised import shown
+from tacit.likelihood.problem import Fit
+from tacit.likelihood.start import maximum
+from tacit.likelihood.steps import StepsChain, coordinates, information
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
+from tacit.search.algebra import coarse, first_largest
 
 # Simulated likelihood ratios where a coefficient is on its bound or individuals are named.
 DRAWS = 199
@@ -186,7 +186,7 @@ def equal_weights_test(
             raise InvalidModel(said)
         options.check_no_lapses("the test of groups")
         names, member = _members(demonstrations, groups)
-        whole = Chain.of(mdp, coordinates(mdp, features), demonstrations)
+        whole = StepsChain.of(mdp, coordinates(mdp, features), demonstrations)
         deck = Deck.of(mdp, demonstrations, member, len(names))
         found = _apart(whole, options, deck, own_noise=own_noise, seed=seed)
 
@@ -225,10 +225,12 @@ def equal_weights_test(
     )
 
 
-def _apart(whole: Chain, options: Likelihood, deck: Deck, *, own_noise: bool, seed: int) -> Apart:
+def _apart(
+    whole: StepsChain, options: Likelihood, deck: Deck, *, own_noise: bool, seed: int
+) -> Apart:
     """The groups of a deck fitted apart, against groups that are alike."""
     counts = deck.counts(deck.member)
-    pooled = whole.fit(options)
+    pooled = maximum(whole, options)
     ratio, apart, policies = compared(whole, options, counts, pooled, own_noise=own_noise)
     bounded = not all(one.free.all() for one in (pooled, *apart))
     degrees = degrees_of_freedom(whole, pooled, counts, own_noise=own_noise)
@@ -243,7 +245,7 @@ def _apart(whole: Chain, options: Likelihood, deck: Deck, *, own_noise: bool, se
             tables = redraw_counts(random, policies, deck, number)
         for drawn in tables:
             if not dealt:
-                near = whole.reweighted(drawn.sum(axis=0)).fit(options, near=pooled)
+                near = maximum(whole.reweighted(drawn.sum(axis=0)), options, near=pooled)
             ratios.append(compared(whole, options, drawn, near, own_noise=own_noise)[0])
         if not dealt:
             return ratios, f"by drawing new actions {number} times{deck.units.doubt}"
@@ -324,26 +326,29 @@ class Deck:
 
 
 def compared(
-    whole: Chain, options: Likelihood, counts: np.ndarray, pooled: Fit, *, own_noise: bool
+    whole: StepsChain, options: Likelihood, counts: np.ndarray, pooled: Fit, *, own_noise: bool
 ) -> tuple[float, tuple[Fit, ...], np.ndarray]:
     """The likelihood ratio of groups of these counts, their fits, and policies [G, S, A] if alike.
 
     The fit of every group begins at the fit of all: never worse than that. Groups that are alike
     share all parameters, or all but their noise.
     """
-    apart = tuple(whole.reweighted(table).fit(options, near=pooled) for table in counts)
+    apart = tuple(maximum(whole.reweighted(table), options, near=pooled) for table in counts)
     loss, policies = pooled.loss, [pooled.parts[0].policy] * len(apart)
     if own_noise:
-        found, points = fit_direction(whole.mdp, apart, pooled.z)
-        if found < loss:
-            loss, policies = found, [point.policy for point in points]
+        chains = [one.problem.chains[0] for one in apart]
+        shared = one_direction(chains, pooled.problem, pooled.z)
+        if shared.loss < loss:
+            loss, policies = shared.loss, [part.policy for part in shared.parts]
     ratio = max(0.0, 2.0 * (loss - float(sum(one.loss for one in apart))))
     return ratio, apart, np.stack(policies)
 
 
-def degrees_of_freedom(whole: Chain, pooled: Fit, counts: np.ndarray, *, own_noise: bool) -> float:
+def degrees_of_freedom(
+    whole: StepsChain, pooled: Fit, counts: np.ndarray, *, own_noise: bool
+) -> float:
     """Parameters that the separate fits have more than the model, those seen by the data."""
-    scores = advantages(whole.mdp, whole.space, pooled)
+    scores = whole.scores(pooled.parts[0])
     policy, free = pooled.parts[0].policy, pooled.free
 
     def seen(visits: np.ndarray) -> int:

@@ -17,7 +17,7 @@ from tacit.checks.reliability import (
     trip_fits,
 )
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.units import EPISODES
+from tacit.data.units import EPISODES, units_of
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.baselines import RewardOnly
 from tacit.inverse.expectations import check_task
@@ -25,7 +25,6 @@ from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.resample import kept_trips, random_sums
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.joint.trips import Trips
-from tacit.inverse.noisy.inference import units_of
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP

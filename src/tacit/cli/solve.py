@@ -127,8 +127,8 @@ def _solve_trips(arguments: Solve, problem: Problem) -> Answer:
     from tacit.files.atomic import write_folder
     from tacit.files.tables import write_columns
     from tacit.folders.runs import Run
-    from tacit.search.algebra import largest_first
     from tacit.inverse.joint.traveller import TripsRecovery
+    from tacit.search.algebra import largest_first
 
     if arguments.recovered is None:
         raise InvalidModel(

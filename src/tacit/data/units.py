@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations
 
 # What episodes are called where nothing is known of who is behind them, and where it is.
-EPISODES, INDIVIDUALS = "trajectories", "individuals"
+EPISODES, INDIVIDUALS, GROUPS = "trajectories", "individuals", "groups"
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +20,7 @@ class Units:
 
     Attributes:
         number: [E] unit of each episode, from 0.
-        called: `INDIVIDUALS`, "groups" or `EPISODES`.
+        called: `INDIVIDUALS`, `GROUPS` or `EPISODES`.
     """
 
     number: np.ndarray
@@ -90,6 +91,20 @@ class Units:
         # Groups of the same size may change their names, and nothing else.
         same = np.unique(sizes[sizes > 0], return_counts=True)[1] if not parted.any() else []
         return float(np.prod([math.factorial(int(n)) for n in same]) / ways)
+
+
+def units_of(demonstrations: Demonstrations, least: float = np.inf) -> Units:
+    """Individuals where they are named; else groups, where there are `least`; else trajectories.
+
+    Groups name who was seen: a mouse, a site.
+    """
+    who, called = demonstrations.individuals, INDIVIDUALS
+    groups = demonstrations.groups
+    if who is None and groups is not None and len(set(groups.tolist())) >= max(least, 2):
+        who, called = groups, GROUPS
+    if who is None:
+        return Units(np.arange(demonstrations.episodes), EPISODES)
+    return Units(np.unique(who, return_inverse=True)[1], called)
 
 
 def _ways(sizes: np.ndarray) -> float:

@@ -49,8 +49,8 @@ from tacit.folders.transition_table import read_transitions, successors
 from tacit.inverse.findings import Finding, Kind, listed
 from tacit.inverse.joint.goals import link_size
 from tacit.inverse.joint.trips import BadTrip, Trips
-from tacit.likelihood.start import Bounds
 from tacit.inverse.noisy.likelihood import Likelihood
+from tacit.likelihood.start import Bounds
 from tacit.model.counts import start_shares
 from tacit.model.ends import EndUnreached
 from tacit.model.features import Design

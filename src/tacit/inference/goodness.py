@@ -17,9 +17,9 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, PartitionedDemonstrations
 from tacit.data.tally import group_sums
+from tacit.inference.sequence import BINS, EVENTS, SequenceSums
 from tacit.inference.tails import gamma_tails, ratio_tail, student_tail
 from tacit.search.algebra import first_largest, square_roots, weighted_products
-from tacit.inference.sequence import BINS, EVENTS, SequenceSums
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

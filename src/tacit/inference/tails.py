@@ -6,8 +6,6 @@ SciPy is imported where it is used: `import tacit` does without it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -99,5 +97,3 @@ def simulated_chance(
         if not at_level(p_value, levels, done).any():
             break
     return p_value
-
-

@@ -10,24 +10,22 @@ from typing import TypeVar
 import numpy as np
 
 from tacit.data.observed import Observed
-from tacit.data.tally import counts_of, tally_of
+from tacit.data.tally import counts_of, random_loss, tally_of
 from tacit.engine.backends import Array, Backend, backend_of
 from tacit.engine.progress import Callback, Event
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.soft_dual import finite_start
 from tacit.inference.gauge import Gauge
 from tacit.inverse.expectations import check_task
-from tacit.data.tally import random_loss
 from tacit.inverse.lockstep import Found, Start, Told, search_many, some_of
 from tacit.inverse.noisy import check_plain
-from tacit.likelihood.start import NOWHERE
-from tacit.likelihood.rescue import RESCUE
-from tacit.likelihood.chain import LARGEST, over_an_episode
 from tacit.inverse.noisy.convex import VISIBLE, Convex
-from tacit.likelihood.rescue import VISIBLE as SEEN
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.likelihood.start import ROUGH
-from tacit.likelihood.chain import Coordinates, coordinates
+from tacit.likelihood.protocol import LARGEST
+from tacit.likelihood.rescue import RESCUE
+from tacit.likelihood.rescue import VISIBLE as SEEN
+from tacit.likelihood.start import NOWHERE, ROUGH
+from tacit.likelihood.steps import Coordinates, coordinates, over_an_episode
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, known_rest
 from tacit.model.transitions import read_only

@@ -14,7 +14,7 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import tally_of
-from tacit.data.units import Units
+from tacit.data.units import Units, units_of
 from tacit.engine.backends import backend_of
 from tacit.engine.progress import Callback
 from tacit.errors import InvalidModel
@@ -23,13 +23,13 @@ from tacit.inverse.diagnostics import Identification
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy import check_plain
-from tacit.inverse.noisy.inference import CLUSTERS, units_of
+from tacit.inverse.noisy.inference import CLUSTERS
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.likelihood.chain import coordinates
 from tacit.inverse.parameters import CONFIDENCE
 from tacit.inverse.recovery import Recovery
 from tacit.inverse.sets import coefficients
 from tacit.inverse.standardised import Standard
+from tacit.likelihood.steps import coordinates
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, known_rest
 

@@ -25,7 +25,6 @@ from tacit.inference.goodness import (
     percentage,
 )
 from tacit.inference.tails import holm
-from tacit.search.algebra import first_largest
 from tacit.inverse.findings import (
     LEVEL,
     NAMED,
@@ -38,6 +37,7 @@ from tacit.inverse.findings import (
 )
 from tacit.inverse.parameters import CONFIDENCE
 from tacit.model.transitions import read_only
+from tacit.search.algebra import first_largest
 
 if TYPE_CHECKING:
     from tacit.data.observed import Observed

@@ -20,7 +20,6 @@ from tacit.data.tally import Horizons, Moves, Spread, Tally, once, random_loss, 
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, is_sparse, known_rest
-from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
     from tacit.model.objective import FeatureTable

@@ -16,10 +16,10 @@ from tacit.data.observed import Observed
 from tacit.data.tally import counts_of
 from tacit.errors import InvalidDemonstrations
 from tacit.files.wording import listed
-from tacit.search.algebra import first_largest
 from tacit.inverse.expectations import Blocks, Expectations, moves_of
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
+from tacit.search.algebra import first_largest
 
 if TYPE_CHECKING:
     from tacit.inverse.noisy.inference import Chosen

@@ -210,7 +210,7 @@ def _found(
     begun = minimise.begin(np.zeros((count, np.shape(start.x)[-1])) + minimise.of(start.x, rows))
     end = minimise.minimise(problem, begun, tolerance=tolerance, max_steps=max_steps)
     assert end.point is not None
-    x, loss = end.z, end.loss
+    x, loss = end.z, end.point.loss
     boundless = _boundless(problem, dual, end, rows, tolerance, visible)
     detail = end.point.detail
     kept = detail.kept if isinstance(detail, Details) else detail
@@ -222,7 +222,7 @@ def _found(
     return Found(
         x=x,
         loss=loss,
-        gradient=end.gradient,
+        gradient=end.point.gradient,
         spent=(slopes @ initial[:, :, None])[:, :, 0],
         values=values,
         residual=residual,

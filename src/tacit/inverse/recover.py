@@ -13,12 +13,12 @@ from tacit.data.observed import Observed
 from tacit.data.tally import tally_of
 from tacit.engine.progress import Callback, stopped, watching
 from tacit.errors import InvalidModel
-from tacit.search.algebra import first_largest
 from tacit.inverse.expectations import are_weighted, check_task
 from tacit.inverse.findings import ENOUGH, Finding, Kind, check_possible, single_minded
 from tacit.inverse.recovery import Recovery, delivered, status_of
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
+from tacit.search.algebra import first_largest
 
 if TYPE_CHECKING:
     from tacit.inverse.joint.recovery import JointRecovery

@@ -18,8 +18,8 @@ from tacit.model.objective import coefficient_names
 
 if TYPE_CHECKING:
     from tacit.inverse.findings import Finding
-    from tacit.likelihood.chain import Coordinates
     from tacit.inverse.recovery import Recovery
+    from tacit.likelihood.steps import Coordinates
     from tacit.model.features import Design
 
 # Coefficients up to which matrices over them are kept, even empty ones.

@@ -10,130 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from tacit.likelihood.chain import LARGEST
-from tacit.likelihood.ties import ScaledFeatures, Ties
+from tacit.likelihood.protocol import LARGEST, Chain, ChainEvidence
+from tacit.likelihood.ties import Ties
 from tacit.search import minimise
 from tacit.search.operators import Matrices
 
 # Information of what is known beforehand, as a multiple of what the steps say of it at most.
 CERTAIN = 1e4
-
-
-class Part(Protocol):
-    """The loss of one chain at its parameters x [D]; what else it holds its chain knows."""
-
-    @property
-    def loss(self) -> Any:
-        """Infinite where there is no finite value."""
-        ...
-
-    @property
-    def gradient(self) -> Any:
-        """[D]."""
-        ...
-
-    @property
-    def curvature(self) -> Any:
-        """[D, D]."""
-        ...
-
-    @property
-    def lean(self) -> bool:
-        """Whether second derivatives were done without."""
-        ...
-
-
-class View(Protocol):
-    """A chain during one search."""
-
-    def begun(self, near: Any, /) -> Any:
-        """A part nearby, where the search needs it."""
-        ...
-
-    def at(self, x: np.ndarray, near: Any, precision: float, /, *, lean: bool = False) -> Any:
-        """The part at x [D]."""
-        ...
-
-    def ended(self, part: Any, /) -> Any:
-        """A part in NumPy arrays."""
-        ...
-
-
-class Chain(Protocol):
-    """What was seen in one world: a smooth loss of one number a feature."""
-
-    @property
-    def space(self) -> ScaledFeatures:
-        """The features, scaled."""
-        ...
-
-    @property
-    def scale(self) -> np.ndarray:
-        """[D] size of a gradient entry that counts as one."""
-        ...
-
-    @property
-    def exact(self) -> bool:
-        """Whether a rough evaluation costs as much as a fine one."""
-        ...
-
-    @property
-    def large(self) -> bool:
-        """Whether derivatives in parameters that cannot move are worth leaving out."""
-        ...
-
-    @property
-    def convex(self) -> bool:
-        """Whether the loss is convex for certain."""
-        ...
-
-    @property
-    def inputs(self) -> tuple:
-        """What the loss is made of, by which a search that is watched knows itself again."""
-        ...
-
-    def view(self, x: np.ndarray, moving: np.ndarray | None, /) -> View:
-        """The chain as a search asks for it; derivatives of moving parameters, None for all."""
-        ...
-
-    def at(self, x: np.ndarray, near: Any, precision: float, /) -> Any:
-        """The part at x [D] with all derivatives."""
-        ...
-
-    def loss_at(self, x: np.ndarray, near: Any, precision: float, /) -> float:
-        """The loss at x [D] without its ridge."""
-        ...
-
-    def error(self, part: Any, x: np.ndarray, precision: float, /) -> float:
-        """By what rounding and rough solves may mistake the loss of a part."""
-        ...
-
-    def unsettled(self, part: Any, /) -> bool:
-        """Whether the values of a part are not those of a policy."""
-        ...
-
-    def blank(self, x: np.ndarray, /) -> Any:
-        """A part at x [D] of which nothing is known."""
-        ...
-
-    def beginning(
-        self,
-        x: np.ndarray,
-        near: Any,
-        problem: LikelihoodProblem,
-        precision: float,
-        /,
-    ) -> tuple[np.ndarray, Any] | None:
-        """Where to begin a search of this chain alone, and a part to begin from.
-
-        At x [D], from the part nearby if there is one, wherever values are finite there; None where
-        they are finite nowhere within the bounds of the problem.
-        """
-        ...
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -180,6 +67,9 @@ class LikelihoodProblem:
         lower: [n] smallest values of z.
         upper: [n] largest ones; equal to `lower` where an entry is fixed.
         equalities: what is known of sums of parameters; None for nothing.
+        tilt: [n] slope of a linear penalty, as that of an L1 norm within signs; None for none.
+        model: [n, n] of the curvature where a search begins: most second derivatives are then done
+            without; None for nothing known.
     """
 
     chains: tuple[Any, ...]
@@ -187,9 +77,11 @@ class LikelihoodProblem:
     lower: np.ndarray
     upper: np.ndarray
     equalities: Equalities | None = None
+    tilt: np.ndarray | None = None
+    model: np.ndarray | None = None
 
     @classmethod
-    def of(cls, chain: Chain, lower: np.ndarray, upper: np.ndarray) -> LikelihoodProblem:
+    def of(cls, chain: Any, lower: np.ndarray, upper: np.ndarray) -> LikelihoodProblem:
         """The problem of one chain, in its own parameters."""
         return cls(chains=(chain,), ties=Ties.of([chain.space]), lower=lower, upper=upper)
 
@@ -274,6 +166,8 @@ class LikelihoodProblem:
                 bend += ties.bend(e, slope)
             loss += float(part.loss)
             error += chain.error(part, ties.parameters(e, z), precision)
+        if self.tilt is not None:
+            gradient, loss = gradient + self.tilt, loss + float(self.tilt @ z)
         matrices = Matrices((flat + bend)[None], flat[None] if bend.any() else None)
         return minimise.Point(
             loss=np.array([loss]),
@@ -303,7 +197,6 @@ class LikelihoodProblem:
         tolerance: float,
         max_steps: int,
         stage: str = "",
-        model: np.ndarray | None = None,
     ) -> Fit:
         """The minimum sought from z [n], and from parts nearby if there are any.
 
@@ -313,25 +206,24 @@ class LikelihoodProblem:
             tolerance: projected gradient to reach, relative to its scale.
             max_steps: most evaluations.
             stage: what the search is called by those who watch it; nobody does by default.
-            model: [n, n] of the curvature near z: most second derivatives are then done without.
         """
-        z = self.start(z)
+        z, evaluated = self.start(z), False
         if len(self.chains) == 1:
             part = None if near is None else near[0]
             found = self.chains[0].beginning(z, part, self, tolerance)
             if found is None:
                 return Fit.infinite(self, z, tolerance)
-            z, near = found[0], (found[1],)
+            z, near, evaluated = found.z, (found.part,), found.evaluated
         if near is None:
             near = [c.blank(x) for c, x in zip(self.chains, self.parameters(z), strict=True)]
-        sought = Sought(self, z, near)
-        watched = None
+        sought, watched = Sought(self, z, near), None
+        known = self.joined(z, near, tolerance) if evaluated else None
         if stage:
             given = (chain.inputs for chain in self.chains)
             watched = minimise.Stage(stage, (z, self.lower, self.upper, tolerance, *given))
         end = minimise.minimise(
             sought,
-            minimise.begin(z[None], model=model),
+            minimise.begin(z[None], known, self.model),
             tolerance=tolerance,
             max_steps=max_steps,
             stage=watched,
@@ -510,6 +402,14 @@ class Fit:
             Fit.of(self.problem, self.z, parts, self.steps, self.tolerance), partial=False
         )
 
+    def evidence(self, seen: Sequence[Any]) -> tuple[ChainEvidence, ...]:
+        """One per chain, what was seen says at this fit."""
+        ties, each = self.problem.ties, zip(self.problem.chains, self.parts, seen, strict=True)
+        return tuple(
+            chain.evidence(part, ties.jacobian(e, self.z), own)
+            for e, (chain, part, own) in enumerate(each)
+        )
+
     @property
     def lower(self) -> np.ndarray:
         """[n] the smallest values allowed."""
@@ -551,6 +451,7 @@ class Fit:
 
         Its loss is infinite where no value is finite within the bounds (discount 1).
         """
+        problem = replace(problem, model=None)
         return problem.minimum(self.z, self.parts, tolerance=self.tolerance, max_steps=max_steps)
 
     def held(self, which: np.ndarray, value: float) -> Fit:

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from tacit.likelihood.chain import LARGEST
 from tacit.likelihood.problem import Fit
+from tacit.likelihood.protocol import LARGEST
 from tacit.search.operators import Matrices
 
 # Likelihood (nats) that doubling all parameters must cost, or the expert looks deterministic.

@@ -16,8 +16,9 @@ import numpy as np
 from tacit.data.tally import random_loss
 from tacit.errors import InvalidModel
 from tacit.files.wording import did_you_mean
-from tacit.likelihood.chain import LARGEST, Chain, over_an_episode
 from tacit.likelihood.problem import Equalities, Fit, LikelihoodProblem
+from tacit.likelihood.protocol import LARGEST
+from tacit.likelihood.steps import StepsChain, over_an_episode
 from tacit.model.objective import coefficient_names
 
 # Ridge of the fit that a search begins from where it may matter.
@@ -135,9 +136,7 @@ class Bounds:
         return replace(known, start=place)
 
 
-def by_number(
-    space: ScaledFeatures, asked: object, what: str
-) -> dict[int, tuple[str, object]]:
+def by_number(space: ScaledFeatures, asked: object, what: str) -> dict[int, tuple[str, object]]:
     """Number of a coefficient -> its name, and what is said of it by name or number."""
     asked = asked or {}
     if not isinstance(asked, Mapping):
@@ -187,7 +186,7 @@ def name_coefficients(options: Options) -> bool:
 
 
 def maximum(
-    chain: Chain,
+    chain: StepsChain,
     options: Options,
     *,
     near: Fit | None = None,
@@ -217,14 +216,14 @@ def maximum(
 
 
 def _convex_start(
-    chain: Chain, discounted: np.ndarray, problem: LikelihoodProblem, max_steps: int
+    chain: StepsChain, discounted: np.ndarray, problem: LikelihoodProblem, max_steps: int
 ) -> tuple[np.ndarray | None, tuple | None]:
     """Where the convex problem of the same data ends, if that is a better start than 0.
 
     It is not where trajectories are so few or short that no policy collects what they do.
     """
     ridge = over_an_episode(chain.mdp, ROUGH)
-    matching = Chain.matching(chain.mdp, chain.space, discounted, ridge=ridge)
+    matching = StepsChain.matching(chain.mdp, chain.space, discounted, ridge=ridge)
     convex = problem.with_chains([matching])
     rough = convex.minimum(
         np.zeros(chain.space.size), tolerance=1e-6, max_steps=max_steps, stage="fit"

@@ -83,7 +83,7 @@ class Ties:
             leaders: one chain per block, whose units z has and whose size is one; None for the
                 first.
         """
-        blocks, count = spaces[0].blocks, 0
+        blocks = spaces[0].blocks
         kinds = [Tie.OWN] * len(blocks) if kinds is None else kinds
         leaders = [0] * len(blocks) if leaders is None else leaders
         rows = [np.zeros(len(space.scales), np.intp) for space in spaces]
@@ -118,13 +118,23 @@ class Ties:
             names=tuple(names),
         )
 
-    @property
-    def are_sizes(self) -> np.ndarray:
-        """[n] bool, the entries that multiply others."""
-        mask = np.zeros(len(self.names), bool)
-        for sizes in self.sizes:
-            mask[sizes[sizes != UNSIZED]] = True
-        return mask
+    @classmethod
+    def of_lengths(cls, spaces: Sequence[ScaledFeatures]) -> Ties:
+        """The ties of chains with one direction of all parameters, each at its own length.
+
+        The first chain's length is one; those of the others come last.
+        """
+        size, count = len(spaces[0].scales), len(spaces)
+        first = np.arange(size)
+        return cls(
+            rows=(first,) * count,
+            sizes=tuple(np.full(size, size + e - 1 if e else UNSIZED) for e in range(count)),
+            factors=tuple(space.scales / spaces[0].scales for space in spaces),
+            kinds=(Tie.DIRECTION,) * len(spaces[0].blocks),
+            leaders=(0,) * len(spaces[0].blocks),
+            blocks=tuple(space.blocks for space in spaces),
+            names=(*spaces[0].names, *(f"length (task {e})" for e in range(1, count))),
+        )
 
     def multiples(self, chain: int, z: np.ndarray) -> np.ndarray:
         """[D] by what the entries of z are multiplied in the chain's parameters."""
@@ -177,7 +187,7 @@ class Ties:
             leads = self.sizes[e] == UNSIZED  # and where blocks are not tied, every chain leads
             z[self.rows[e][leads]] = (x / self.factors[e])[leads]
         for e, x in enumerate(parameters):
-            for b, block in enumerate(self.blocks[e]):
+            for block in self.blocks[e]:
                 size = self.sizes[e][block][:1]
                 if len(size) and size[0] != UNSIZED:
                     ahead = self.factors[e][block] * z[self.rows[e][block]]

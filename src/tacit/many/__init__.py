@@ -16,13 +16,13 @@ from tacit.engine import cluster_is_told, cores, each, keep_compiled_code
 from tacit.engine.progress import Callback, Event
 from tacit.errors import InvalidModel
 from tacit.inference.tails import ONE_SIDED, TWO_SIDED, holm
-from tacit.search.algebra import largest_first
 from tacit.inverse.batch import Batch, recover_many
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
 from tacit.inverse.joint.tasks import Task
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery, RecoveryStatus
 from tacit.inverse.standardised import in_one_unit, unit_findings
+from tacit.search.algebra import largest_first
 
 # What is said of a price in units of the noise, where no reward is known.
 OVER_NOISE = " over the noise"

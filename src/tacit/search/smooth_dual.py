@@ -225,7 +225,7 @@ class DualProblem:
         if backend.arrays is not np and isinstance(values, np.ndarray):
             # With it the first evaluation is compiled like all others.
             self._begun = placed(backend, blank(dual, np.zeros(len(dual.target)), values))
-        self._starts = float(_mass(backend, self._dual.start))
+        self._starts = float(mass(backend, self._dual.start))
         self._target = np.abs(dual.target)
 
     def at(
@@ -254,7 +254,7 @@ class DualProblem:
 
 
 @compiled_in_double
-def _mass(backend: Backend, start: Array) -> Array:
+def mass(backend: Backend, start: Array) -> Array:
     """What all starts amount to."""
     return backend.arrays.abs(start).sum()
 

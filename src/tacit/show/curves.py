@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacit.search.algebra import largest_first
 from tacit.inverse.joint.recovery import JointRecovery
 from tacit.inverse.noisy.mixture import MixtureRecovery
 from tacit.inverse.recovery import Recovery
+from tacit.search.algebra import largest_first
 from tacit.show import Cells, Gallery, Paragraph, Picture, Section, anchor
 from tacit.show.canvas import (
     INK,

@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tacit.search.algebra import first_largest, largest_first
 from tacit.model.transitions import Layout
+from tacit.search.algebra import first_largest, largest_first
 from tacit.show import Block, Cells, Gallery, Picture, anchor
 from tacit.show.arrows import draw_key, draw_policy
 from tacit.show.canvas import (

@@ -9,13 +9,13 @@ import numpy as np
 
 from tacit import __version__
 from tacit.folders.runs import Run
-from tacit.search.algebra import largest_first
 from tacit.inverse.joint.recovery import JointRecovery
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.noisy.mixture import MixtureRecovery
 from tacit.inverse.recovery import Recovery
 from tacit.inverse.standardised import shown
 from tacit.model.transitions import Layout
+from tacit.search.algebra import largest_first
 from tacit.show import Document, Facts, Items, Section
 from tacit.show.appendix import (
     MOST_TRAJECTORIES,

@@ -20,8 +20,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tacit.errors import InvalidModel
-from tacit.search.algebra import largest_first
 from tacit.model.transitions import Layout
+from tacit.search.algebra import largest_first
 from tacit.show.arrows import draw_policy
 from tacit.show.canvas import (
     COLUMN,

@@ -11,11 +11,11 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.files.atomic import Page
-from tacit.search.algebra import largest_first
 from tacit.inverse.findings import Kind
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.standardised import shown
 from tacit.model.mdp import MDP
+from tacit.search.algebra import largest_first
 
 if TYPE_CHECKING:
     from tacit.folders.problem import Problem

@@ -14,18 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tacit.data.tally import Scatter
-from tacit.data.units import INDIVIDUALS
 from tacit.engine.backends import side_by_side
 from tacit.engine.kernels import SMALL
 from tacit.engine.kernels.systems import Factors, eliminate_lanes, flow_moments, substitute_lanes
 from tacit.errors import InvalidModel
-from tacit.search.algebra import at_least
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.trips import Journeys, paid
-from tacit.likelihood.rescue import RESCUE
 from tacit.inverse.noisy.evidence import Evidence
-from tacit.inverse.noisy.inference import CLUSTERS, STEPS
+from tacit.likelihood.rescue import RESCUE
 from tacit.model.mdp import MDP
 
 if TYPE_CHECKING:
@@ -73,27 +69,6 @@ def added(parts: Sequence[Sums], size: int) -> Sums:
     sums = (sum(column[1:], start=column[0]) for column in columns[:7])
     lists = (np.concatenate([one for one in c if one.size] or c[:1]) for c in columns[7:])
     return Sums(*sums, *lists)  # type: ignore
-
-
-def scatter_of(
-    journeys: Journeys, sums: Sums, size: int, *, robust: bool
-) -> tuple[Scatter, np.ndarray | None, str, int]:
-    """Sums of the units' squared scores, [D, D] the covariance of all, the units, individuals left.
-
-    Units are individuals where enough are named, else trips where they are many, else steps. The
-    covariance is None where it is the information: the model fits, and units are few.
-    """
-    named, unit, few, least = journeys.individuals, INDIVIDUALS, 0, 2 * size + 2
-    if named is None or (few := len(np.unique(named[sums.rows]))) < least:
-        named, unit, least = journeys.trips, "trips", least if robust else CLUSTERS * max(size, 1)
-    units, own = np.unique(named[sums.rows], return_inverse=True)
-    whole = np.stack([np.bincount(own, weights=score) for score in sums.scores.T])
-    many, clusters = len(units), Scatter(len(units), whole @ whole.T)
-    few = 0 if unit == INDIVIDUALS else few
-    if many < least:
-        return clusters, sums.scores.T @ sums.scores if robust else None, STEPS, few
-    scatter = clusters.products * (many / (many - 1.0))
-    return clusters, scatter if robust else at_least(sums.fisher, scatter), unit, few
 
 
 def method_findings(journeys: Journeys, evidence: Evidence, convex: bool) -> list[Finding]:

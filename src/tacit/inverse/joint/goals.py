@@ -10,13 +10,14 @@ pattern fills in, have a world of their own, in which nothing but the goal ends 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple, cast
 
 import numpy as np
 
 from tacit.engine import DIVERGED, LONGEST, STEADY
-from tacit.engine.backends import backend_of, side_by_side
+from tacit.engine.backends import side_by_side
 from tacit.errors import InvalidModel
 from tacit.forward.solution import visitation
 from tacit.inverse.joint.flows import (
@@ -29,17 +30,12 @@ from tacit.inverse.joint.flows import (
     products,
     slices,
 )
-from tacit.inverse.joint.stack import posed
 from tacit.inverse.joint.trips import Journeys, Trips, at_ends, between, paid, trimmed
-from tacit.likelihood.problem import Fit
-from tacit.likelihood.chain import LARGEST
-from tacit.inverse.noisy.inference import advantages
-from tacit.likelihood.chain import information
 from tacit.likelihood.start import by_number, number_of
-from tacit.likelihood.chain import Coordinates
+from tacit.likelihood.steps import StepsChain, information
 from tacit.model.features import Map
 from tacit.model.mdp import MDP, outside_policy
-from tacit.search.smooth_dual import VALUE_CARE, Dual, point_at
+from tacit.search.smooth_dual import VALUE_CARE
 
 # Bytes of worlds kept from one evaluation to the next.
 KEPT = 2**28
@@ -181,14 +177,21 @@ class Columns:
         ), slopes
 
 
-class Worlds:
-    """Trips of any kind, in logarithms, from the values found before: many goals, or each."""
+class Goals:
+    """Dynamics of trips: one factorisation for all goals or, where that will not do, logarithms.
+
+    Values in logarithms are sought from those found before: of many goals at once, or of each.
+    """
 
     def __init__(self, journeys: Journeys, tolerance: float) -> None:
-        self._journeys, self._tolerance = journeys, tolerance
+        self.journeys = self._journeys = journeys
+        self._tolerance = tolerance
+        plain = journeys.certain and journeys.discount == 1.0
+        self._network = Network(journeys) if plain else None
+        self._told: tuple[tuple[bytes, bytes], Sums] | None = None  # the last asked in detail
         moves = journeys.mdp.transitions.probabilities
         self._most = KEPT // max(1, 32 * moves.size)
-        self._kept: dict[int, tuple[MDP, Dual]] = {}
+        self._kept: dict[int, StepsChain] = {}
         self._seen: dict[int, Seen] = {}
         self._points: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
 
@@ -215,24 +218,18 @@ class Worlds:
             self._seen[i] = found
         return found
 
-    def posed(self, i: int) -> tuple[MDP, Dual]:
-        """The world of goal i, and its likelihood as a smooth dual."""
+    def alone(self, i: int) -> StepsChain:
+        """The likelihood of the trips to goal i in a world of their own, nothing linear in it."""
         if i in self._kept:
             return self._kept[i]
         j, seen = self._journeys, self.seen(i)
         initial = seen.origins / seen.origins.sum()
         world = MDP(j.mdp.transitions, initial, j.discount, available=seen.open)
-        far, scale = np.full(j.space.size, LARGEST), max(1.0, seen.visits.sum())
-        problem = posed(-far, far, np.full(len(far), scale), discount=j.discount)._replace(
-            start=seen.start,
-            base=np.zeros(seen.open.shape),
-            tables=at_ends(j.mdp, world, j.space.tables),
-            target=0.0 * far,
-            information=seen.visits,
-        )
+        space = replace(j.space, tables=at_ends(j.mdp, world, j.space.tables))
+        chain = StepsChain(world, space, np.zeros(seen.open.shape), seen.start, seen.visits)
         if len(self._kept) < self._most:
-            self._kept[i] = world, problem
-        return world, problem
+            self._kept[i] = chain
+        return chain
 
     def convex(self, i: int) -> bool:
         """Whether the likelihood of the trips to goal i is convex for certain."""
@@ -246,8 +243,30 @@ class Worlds:
         before, values, slopes = self._points[i]
         return values + (x - before) @ slopes
 
-    def evaluate(self, x: np.ndarray, chosen: np.ndarray, *, detailed: bool = False) -> Sums:
-        """The `Sums` at x [D] of the chosen goals."""
+    def evaluate(
+        self, x: np.ndarray, chosen: np.ndarray, *, detailed: bool = False, lean: bool = False
+    ) -> Sums:
+        """The `Sums` at x [D] of the chosen goals.
+
+        Where it is asked to be detailed, with the policy at every step; lean, without second
+        derivatives, where that is faster.
+        """
+        asked = x.tobytes(), chosen.tobytes()
+        if detailed and self._told is not None and self._told[0] == asked:
+            return self._told[1]
+        parts, rest = [], chosen
+        if self._network is not None:
+            known, rest = self._network.evaluate(x, chosen, detailed=detailed, lean=lean)
+            parts.append(known)
+        if len(rest) and np.isfinite(sum(part.loss for part in parts)):
+            parts.append(self._in_logarithms(x, rest, detailed=detailed))
+        whole = added(parts, len(x))
+        if detailed:
+            self._told = asked, whole
+        return whole
+
+    def _in_logarithms(self, x: np.ndarray, chosen: np.ndarray, *, detailed: bool) -> Sums:
+        """The `Sums` at x [D] of the chosen goals, none of them by the factorisation."""
         parts: list[Sums] = []
 
         def is_finite(found: list[tuple[list[Sums], np.ndarray]]) -> bool:
@@ -292,13 +311,13 @@ class Worlds:
         return [sums], goals[:0]
 
     def _goal(self, x: np.ndarray, i: int, detailed: bool) -> Sums:
-        j, (world, problem) = self._journeys, self.posed(i)
-        point = point_at(backend_of(world), problem, x, self._guess(x, i), self._tolerance)
+        j, chain = self._journeys, self.alone(i)
+        near = chain.blank(x)._replace(values=self._guess(x, i))
+        point = chain.at(x, near, self._tolerance)
         if not np.isfinite(point.loss):
             return nothing(len(x), np.inf)
         self._points[i] = x, np.asarray(point.values), np.asarray(point.table_values)
-        fitted = Fit(problem, point, 1, self._tolerance)
-        scores = advantages(world, Coordinates(problem.tables, *([None] * 3), names=None), fitted)  # type: ignore
+        scores, world = chain.scores(point), chain.mdp
         rows = np.arange(j.steps[i], j.steps[i + 1])
         # The world starts where the trips do.
         reached = visitation(world, outside_policy(world, point.policy))
@@ -307,10 +326,10 @@ class Worlds:
         if detailed:
             told = {"policy": point.policy[at], "advantages": scores[:, at].transpose(1, 2, 0)}
         return Sums(
-            loss=float(problem.start @ point.values),
+            loss=float(chain.start @ point.values),
             gradient=np.asarray(point.gradient),
             curvature=np.asarray(point.curvature),
-            fisher=information(scores, point.policy, problem.information),
+            fisher=information(scores, point.policy, chain.visits),
             spent=np.asarray(point.table_values @ origins),
             reaction=information(scores, point.policy, reached.sum(axis=1) * origins.sum()),
             flows=np.where(world.ends[:, None], 0.0, reached) * origins.sum(),
@@ -330,12 +349,7 @@ def planned(journeys: Journeys, x: np.ndarray) -> tuple[np.ndarray, float]:
         journeys: the trips, without steps.
         x: [D] the parameters.
     """
-    chosen, parts = np.arange(len(journeys.goals)), []
-    if journeys.certain and journeys.discount == 1.0:
-        known, chosen = Network(journeys).evaluate(x, chosen)
-        parts.append(known)
-    parts.append(Worlds(journeys, PLANNED).evaluate(x, chosen))
-    whole = added(parts, len(x))
+    whole = Goals(journeys, PLANNED).evaluate(x, np.arange(len(journeys.goals)))
     if np.isinf(whole.loss):
         return np.full(journeys.mdp.available.shape, np.nan), -np.inf
     return np.zeros(journeys.mdp.available.shape) + whole.flows, float(whole.loss)

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.forward.solution import visitation
 from tacit.inference.activity import Verdict
+from tacit.inference.tails import holm
 from tacit.inverse.assembly import recovery
-from tacit.inverse.diagnostics import Goodness, Identification
+from tacit.inverse.diagnostics import Goodness, Identification, untested
 from tacit.inverse.expectations import Spending, expectations_from_start
 from tacit.inverse.findings import (
     Finding,
@@ -23,20 +23,12 @@ from tacit.inverse.findings import (
     chance,
     feature_findings,
 )
-from tacit.inverse.joint.inference import (
-    Pooled,
-    agreement_findings,
-    numbers_of,
-    parameters_of,
-    pooled,
-    together,
-)
-from tacit.inverse.joint.stack import task_goodness
 from tacit.inverse.noisy.activity import level_findings, verdict_findings
-from tacit.inverse.noisy.estimate import estimate_of
-from tacit.likelihood.rescue import RESCUE
 from tacit.inverse.noisy.counted import dynamics_findings
-from tacit.inverse.noisy.intervals import Numbers
+from tacit.inverse.noisy.estimate import coefficients_of, estimate_of
+from tacit.inverse.noisy.evidence import Evidence, evidence_of
+from tacit.inverse.noisy.intervals import Numbers, numbers_of
+from tacit.inverse.noisy.likelihood import chain_goodness
 from tacit.inverse.parameters import Parameters
 from tacit.inverse.recovery import (
     History,
@@ -48,15 +40,18 @@ from tacit.inverse.recovery import (
 )
 from tacit.inverse.sets import never_incurred, unidentified
 from tacit.inverse.standardised import Standard, shown, standards_of
+from tacit.likelihood.problem import Fit
+from tacit.likelihood.rescue import RESCUE
 from tacit.model.features import values_off
-from tacit.model.mdp import outside_policy
-from tacit.model.objective import coefficient_names
 from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from tacit.inverse.joint.tasks import SharedLikelihood, Task, TaskFits
+
+# Level of the tests whether tasks agree on what they share.
+AGREEMENT_LEVEL = 0.01
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -209,66 +204,88 @@ class JointRecovery(Saved):
 def report(options: SharedLikelihood, tasks: Sequence[Task], found: TaskFits) -> JointRecovery:
     """The `JointRecovery` of these fits."""
     seen = [task.demonstrations for task in tasks]
-    told = pooled(found.stack, found.joint, seen)
-    every = range(len(tasks))
+    told = evidence_of(seen, found.joint, options.likelihood.max_steps)
     standards = standards_of([(task.mdp, task.features) for task in tasks])
     numbers = _numbers(found, told, seen)
     if not all(one.uniform for one in standards):
         scaled = _numbers(found, told, seen, [one.stacked for one in standards])
-        pairs = zip(scaled, found.stack.steps, strict=True)
-        known = [one.identification(steps.space, verdict=None) for one, steps in pairs]
+        pairs = zip(scaled, found.chains, strict=True)
+        known = [one.identification(chain.space, verdict=None) for one, chain in pairs]
         standards = [own.knowing(one) for own, one in zip(standards, known, strict=True)]
     likelihood = options.likelihood
-    level, seed = likelihood.level, likelihood.seed
-    fits = task_goodness(found.stack, found.alone, seen, level=level, seed=seed)
+    fits = _goodness(found.alone, seen, level=likelihood.level, seed=likelihood.seed)
     recoveries = [
-        _recovery(options, tasks[e], found, numbers[e], told, fits[e], standards[e], e)
-        for e in every
+        _recovery(options, task, found, numbers[e], told, fits[e], standards[e], e)
+        for e, task in enumerate(tasks)
     ]
     status, worst = worst_of(one.status for one in recoveries), _worst(fits)
     misfit = [
         Finding(f"Task {worst}: {said}", said.kind, **asdict(said.about))
         for said in fits[worst].findings()
     ] + _findings(found, told, tasks[0])
-    whole, own = found.joint.whole, tuple(one.reward_weights for one in recoveries)
-    losses = [found.alone.loss, found.joint.loss]
+    joint, own = found.joint, tuple(one.reward_weights for one in recoveries)
 
     def mean(name: str) -> float:
         return float(np.sqrt(np.mean([getattr(one.certificate, name) ** 2 for one in recoveries])))
 
+    leaders = joint.problem.ties.leaders
     return JointRecovery(
         recoveries=tuple(recoveries),
-        reward_weights=own[found.joint.link.leaders[0]] if options.share_reward else own,
+        reward_weights=own[leaders[0]] if options.share_reward else own,
         cost_weights=tuple(recoveries[e].cost_weights[k] for k, e in enumerate(_speakers(found))),
         status=status,
         certificate=RecoveryCertificate(
             feature_gap=mean("feature_gap"),
             sampling_noise=mean("sampling_noise"),
             truncation=mean("truncation"),
-            projected_gradient=whole.projected_gradient,
-            objective_gap=whole.objective_gap if status is RecoveryStatus.CONVERGED else np.nan,
+            projected_gradient=joint.projected_gradient,
+            objective_gap=joint.objective_gap if status is RecoveryStatus.CONVERGED else np.nan,
         ),
-        history=History({"loss": losses, "evaluations": [found.alone.whole.steps, whole.steps]}),
+        history=History(
+            {
+                "loss": [found.alone.loss, joint.loss],
+                "evaluations": [found.alone.steps, joint.steps],
+            }
+        ),
         identification=_shared(options, found, recoveries, misfit),
         estimator=repr(options),
         agreement=np.asarray(found.agreement, dtype=np.float64),
     )
 
 
+def _goodness(
+    alone: Fit, seen: Sequence[Demonstrations], *, level: float, seed: int
+) -> list[Goodness]:
+    """Whether the model fits each task, its p-value adjusted for all tasks by Holm's method.
+
+    Asked of every task's own fit: whether they share what they are told to is another test.
+    """
+    if not alone.converged:
+        return [untested("the search did not converge") for _ in seen]
+    tests = [
+        chain_goodness(own, alone, observed, level, seed, e)
+        for e, (own, observed) in enumerate(zip(alone.evidence(seen), seen, strict=True))
+    ]
+    tested = [one for one in tests if not one.absence]
+    adjusted = iter(holm([one.p_value for one in tested]).tolist())
+    told = [one if one.absence else replace(one, p_value=next(adjusted)) for one in tests]
+    return [replace(one, adequate=bool(one.absence) or one.p_value > one.level) for one in told]
+
+
 def _numbers(
     found: TaskFits,
-    told: Pooled,
+    told: Evidence,
     seen: Sequence[Demonstrations],
     units: Sequence[np.ndarray] | None = None,
 ) -> list[Numbers]:
     """The `Numbers` of every task, its features divided by its `units` [D]."""
     each = list(enumerate([None] * len(seen) if units is None else units))
-    numbers = [numbers_of(found.stack, found.joint, told, e, unit) for e, unit in each]
+    numbers = [numbers_of(told, e, unit=unit) for e, unit in each]
     if not any((one.gauge.multipliers == 0).any() for one in numbers):
         return numbers
     # How large a price may be that was not shown to be paid: ask the fit that has it.
-    wide = pooled(found.stack, found.alone, seen)
-    others = [numbers_of(found.stack, found.alone, wide, e, unit) for e, unit in each]
+    wide = evidence_of(seen, found.alone, 0)
+    others = [numbers_of(wide, e, unit=unit) for e, unit in each]
     return [_completed(one, other) for one, other in zip(numbers, others, strict=True)]
 
 
@@ -277,19 +294,16 @@ def _recovery(
     task: Task,
     found: TaskFits,
     numbers: Numbers,
-    told: Pooled,
+    told: Evidence,
     goodness: Goodness,
     standard: Standard,
     e: int,
 ) -> Recovery:
     """The task's own `Recovery`, its weights those of all tasks together."""
-    gauge, part = numbers.gauge, found.joint.parts[e]
-    visits = visitation(task.mdp, outside_policy(task.mdp, part.parts[0].policy))
-    names = coefficient_names(task.features.reward_names, task.features.cost_names)
-    steps, whole = found.stack.steps, found.joint.whole
-    space, dynamics = steps[e].space, told.dynamics[e] if told.dynamics else None
+    gauge, joint, own = numbers.gauge, found.joint, told.chains[e]
+    space, dynamics = own.chain.space, told.dynamics[e] if told.dynamics else None
     seen = expectations_from_start(task.mdp, task.features, task.demonstrations)
-    off = values_off(space, part.z, task.mdp.discount)
+    off = values_off(space, joint.x(e), task.mdp.discount)
     # An untested size has the p-value of its constraint.
     sizes = found.sizes[:, e]
     p_values = np.where(np.isnan(sizes), found.verdict.p_values, sizes)
@@ -297,21 +311,21 @@ def _recovery(
     findings = [*_idle_findings(found, gauge.multipliers, p_values), *level_findings(verdict)]
     findings += [] if dynamics is None else dynamics_findings(dynamics)
     estimate = replace(
-        estimate_of(task.mdp, task.features, part, gauge, visits, off=off),
-        converged=found.alone.whole.converged and whole.converged,
+        estimate_of(task.features, joint, gauge, own.reached, off=off, e=e),
+        converged=found.alone.converged and joint.converged,
         deterministic=bool(found.boundless[e]),
-        proven=found.joint.link.linear and all(one.convex for one in steps),
+        proven=joint.problem.proven,
         seen=seen,
-        certificate={"projected_gradient": whole.projected_gradient},
+        certificate={"projected_gradient": joint.projected_gradient},
         known=numbers.identification(space, verdict=verdict, dynamics=dynamics),
         standard=standard,
-        parameters=parameters_of(found.stack, found.joint, told, e, names),
+        parameters=coefficients_of(task.features, told, told.fitted, e),
         findings=findings,
         goodness=goodness,
         spending=Spending.of_data(task.features, seen),
-        **never_incurred(space, told.limits[found.joint.link.rows[e]]),
+        **never_incurred(space, told.own_limits(e)),
     )
-    called = f"{options!r}, task {e} of {len(steps)}"
+    called = f"{options!r}, task {e} of {len(found.chains)}"
     return recovery(called, task.mdp, task.features, task.demonstrations, estimate)
 
 
@@ -324,7 +338,7 @@ def _idle_findings(found: TaskFits, multipliers: np.ndarray, p_values: np.ndarra
             f"it restrains the expert ({chance(p_values[k])} if it does not)."
         )
         findings.append(Finding(said, Kind.INACTIVE, constraint=k, number=float(p_values[k])))
-    if len(found.stack.steps) > 1 and multipliers.any():
+    if len(found.chains) > 1 and multipliers.any():
         findings.append(Finding("Cost weights are those of all tasks together."))
     return findings
 
@@ -348,7 +362,7 @@ def _shared(
     findings: list[Finding],
 ) -> Identification:
     """What is known of the weights that the tasks share, as a task knows it that pays for it."""
-    speakers = (found.joint.link.leaders[0], *_speakers(found))
+    speakers = (found.joint.problem.ties.leaders[0], *_speakers(found))
     known = [recoveries[e].identification for e in speakers]
     ends = [one.cost_intervals[k] for k, one in enumerate(known[1:])]
     errors = [one.cost_standard_errors[k] for k, one in enumerate(known[1:])]
@@ -376,14 +390,14 @@ def _worst(fits: Sequence[Goodness]) -> int:
 def _speakers(found: TaskFits) -> list[int]:
     """[K] a task that each constraint restrains: the leader, if it does."""
     chosen = []
-    for kept, leader in zip(found.restrained, found.joint.link.leaders[1:], strict=True):
+    for kept, leader in zip(found.restrained, found.joint.problem.ties.leaders[1:], strict=True):
         chosen.append(leader if kept[leader] or not kept.any() else int(kept.argmax()))
     return chosen
 
 
-def _findings(found: TaskFits, told: Pooled, first: Task) -> list[Finding]:
+def _findings(found: TaskFits, told: Evidence, first: Task) -> list[Finding]:
     """What all tasks together say."""
-    names = found.joint.link.names
+    names = found.joint.problem.ties.names
     findings = [*_activity_findings(found), *agreement_findings(found.agreement)]
     for j in np.flatnonzero(np.isfinite(told.limits)):
         said = (
@@ -391,9 +405,9 @@ def _findings(found: TaskFits, told: Pooled, first: Task) -> list[Finding]:
             "there, so the demonstrations set a lower limit on its weight and no upper one."
         )
         findings.append(Finding(said, Kind.FORBIDDEN, feature=names[j]))
-    findings += blind_findings(names, told.errors.blind)
+    findings += blind_findings(names, told.found.blind)
     findings += feature_findings(first.features, first.mdp)
-    if not found.joint.link.linear:
+    if found.joint.problem.bilinear:
         said = (
             "Directions and sizes are fitted together, which is convex in each but not in both: "
             "the optimum is the best one found from the directions of the tasks."
@@ -407,7 +421,7 @@ def _findings(found: TaskFits, told: Pooled, first: Task) -> list[Finding]:
             "which the scale of the answer depends, and no intervals are given."
         )
         return [*findings, Finding(said, Kind.DETERMINISTIC)]
-    unit, count = "trajectories" if told.errors.clustered else "steps", len(found.stack.steps)
+    unit, count = told.found.unit, len(found.chains)
     said = f"Standard errors take the {unit} of all {count} tasks as independent units."
     return [*findings, Finding(said, Kind.ERRORS)]
 
@@ -415,7 +429,7 @@ def _findings(found: TaskFits, told: Pooled, first: Task) -> list[Finding]:
 def _activity_findings(found: TaskFits) -> list[Finding]:
     """Which constraints restrain the expert, and which tasks say nothing about them."""
     prices = np.array([one.max(initial=0.0) for one in found.restrained.astype(float)])
-    findings = verdict_findings(found.verdict, prices, converged=found.alone.whole.converged)
+    findings = verdict_findings(found.verdict, prices, converged=found.alone.converged)
     for k in np.flatnonzero(prices > 0):
         for e in np.flatnonzero(~found.restrained[k]):
             own = float(found.sizes[k, e])
@@ -424,4 +438,34 @@ def _activity_findings(found: TaskFits) -> list[Finding]:
                 f"expert there ({chance(own)} if it does not)."
             )
             findings.append(Finding(said, Kind.NOT_IDENTIFIED, constraint=int(k), number=own))
+    return findings
+
+
+def together(parts: Sequence[Parameters]) -> Parameters:
+    """The `Parameters` of several tasks that were fitted as one, task after task."""
+    return replace(
+        parts[0],
+        names=tuple(f"{name} (task {e})" for e, part in enumerate(parts) for name in part.names),
+        **{
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in ("estimates", "jacobian", "lower", "limits")
+        },
+    )
+
+
+def agreement_findings(p_values: np.ndarray) -> list[Finding]:
+    """Whether the tasks agree on the weights of the reward, then of each constraint [1 + K]."""
+    findings = []
+    for b, p in enumerate(p_values.tolist()):
+        if np.isnan(p):
+            continue
+        what, constraint = ("the reward", None) if b == 0 else (f"constraint {b - 1}", b - 1)
+        said = f"The tasks agree on the weights of {what} ({chance(p)} if they share them)."
+        kind = Kind.MISFIT if p < AGREEMENT_LEVEL else Kind.NOTE
+        if kind is Kind.MISFIT:
+            said = (
+                f"The tasks disagree on the weights of {what} ({chance(p)} if they shared them): "
+                "the shared weights are a compromise that fits none of them well."
+            )
+        findings.append(Finding(said, kind, constraint=constraint, number=float(p)))
     return findings

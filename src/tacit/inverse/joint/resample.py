@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from tacit.data.units import Units
+from tacit.data.units import Units, units_of
 from tacit.engine.progress import Callback
 from tacit.inference.boundary import rank_of
 from tacit.inference.gauge import Gauge
@@ -20,13 +20,13 @@ from tacit.inference.tails import TWO_SIDED, chi_square_tail
 from tacit.inverse.batch import Batch, tell
 from tacit.inverse.bootstrap import widened
 from tacit.inverse.findings import listed
-from tacit.inverse.joint.maximum import Found, Likelihoods
-from tacit.inverse.joint.stack import descend
+from tacit.inverse.joint.maximum import TripsChain, maximum_near, maximum_of_trips
 from tacit.inverse.joint.traveller import KNOWN, Choices, TripsRecovery
 from tacit.inverse.joint.trips import Trips
-from tacit.inverse.noisy.inference import units_of
+from tacit.inverse.noisy.em import one_direction
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.parameters import inverse_information
+from tacit.likelihood.problem import Fit
 from tacit.model.features import Map
 from tacit.model.transitions import Layout
 
@@ -56,14 +56,14 @@ def resampled_trips(
     seen, random = kept_trips(trips), np.random.default_rng(seed)
     units = units_of(seen.demonstrations)
     idle = [not np.isfinite(weights).all() for weights in recovery.cost_weights]
-    gauges, founds = [], []
+    gauges, fits = [], list[Fit]()
     for done in range(replicates):
         drawn = _selected(seen, units.drawn(random))
-        likelihoods, many = _likelihoods(drawn, options), drawn.demonstrations.episodes
-        found = likelihoods.near(recovery.parameters.estimates, idle)
-        spent, reaction = found.sums.spent / many, found.sums.reaction / many
-        gauges.append(Gauge.of(likelihoods.journeys.space, found.fitted.z, spent, reaction))
-        founds.append(found)
+        chain = _chain(drawn, options)
+        fitted = maximum_near(chain, options, recovery.parameters.estimates, idle)
+        own = fitted.evidence([drawn])[0]
+        gauges.append(Gauge.of(chain.space, fitted.z, own.spent, own.reaction))
+        fits.append(fitted)
         tell(callbacks, "bootstrap", replicates, done + 1)
     batch = Batch(
         reward_weights=np.stack([one.reward_weights for one in gauges]),
@@ -71,12 +71,12 @@ def resampled_trips(
         multipliers=np.stack([one.multipliers for one in gauges]),
         budgets=np.stack([one.budgets for one in gauges]),
         temperatures=np.array([one.temperature for one in gauges]),
-        losses=np.array([one.sums.loss for one in founds]),
-        projected_gradients=np.array([one.fitted.projected_gradient for one in founds]),
-        converged=np.array([one.fitted.converged for one in founds]),
+        losses=np.array([one.loss for one in fits]),
+        projected_gradients=np.array([one.projected_gradient for one in fits]),
+        converged=np.array([one.converged for one in fits]),
         deterministic=np.zeros(replicates, bool),
-        parameters=np.stack([one.fitted.z for one in founds]),
-        steps=np.array([one.fitted.steps for one in founds]),
+        parameters=np.stack([one.z for one in fits]),
+        steps=np.array([one.steps for one in fits]),
     )
     return widened(recovery, batch, units)
 
@@ -92,13 +92,13 @@ def _selected(trips: Trips, which: np.ndarray) -> Trips:
     return replace(trips, demonstrations=trips.demonstrations.select(which))
 
 
-def _likelihoods(trips: Trips, options: Likelihood) -> Likelihoods:
-    return Likelihoods(trips.journeys()[0], options)
+def _chain(trips: Trips, options: Likelihood) -> TripsChain:
+    return TripsChain.of(trips.journeys()[0], options.tolerance)
 
 
-def _coefficients(whole: Likelihoods, found: Found) -> np.ndarray:
+def _coefficients(fitted: Fit) -> np.ndarray:
     """[D] in the user's units."""
-    return found.fitted.z / whole.journeys.space.scales
+    return fitted.z / fitted.problem.chains[0].space.scales
 
 
 def random_sums(chosen: Choices, best: np.ndarray) -> np.ndarray:
@@ -135,21 +135,20 @@ def trips_apart(trips: Trips, member: np.ndarray, options: Likelihood, seed: int
         seed: of the dealing.
     """
     options.check_no_lapses("the test of groups", KNOWN)
-    whole = _likelihoods(trips, options)
-    pooled = whole.best()
-    theta, count = _coefficients(whole, pooled), int(member.max()) + 1
+    pooled = maximum_of_trips(_chain(trips, options), options)
+    theta, count = _coefficients(pooled), int(member.max()) + 1
 
-    def apart(member: np.ndarray) -> list[Found]:
+    def apart(member: np.ndarray) -> list[Fit]:
         groups = (_selected(trips, member == g) for g in range(count))
-        return [_likelihoods(own, options).near(theta) for own in groups]
+        return [maximum_near(_chain(own, options), options, theta) for own in groups]
 
-    def ratio_of(parts: list[Found]) -> float:
-        return max(0.0, 2.0 * (pooled.sums.loss - sum(one.sums.loss for one in parts)))
+    def ratio_of(parts: list[Fit]) -> float:
+        return max(0.0, 2.0 * (pooled.loss - sum(one.loss for one in parts)))
 
     parts = apart(member)
-    settled = pooled.fitted.problem.lower == pooled.fitted.problem.upper
-    bounded = not all((one.fitted.free | settled).all() for one in (pooled, *parts))
-    ranks = [rank_of(one.sums.fisher, one.fitted.free) for one in (pooled, *parts)]
+    fixed = ~pooled.problem.movable
+    bounded = not all((one.free | fixed).all() for one in (pooled, *parts))
+    ranks = [rank_of(one.parts[0].fisher, one.free) for one in (pooled, *parts)]
     units = units_of(trips.demonstrations).across(member)
 
     def dealt(number: int) -> tuple[list[float], str]:
@@ -176,12 +175,11 @@ def alternatives(
     """
     options.check_no_lapses("the diagnosis", KNOWN)
     seen = kept_trips(trips)
-    whole = _likelihoods(seen, options)
-    base = whole.best()
-    theta = _coefficients(whole, base)
+    base = maximum_of_trips(_chain(seen, options), options)
+    theta = _coefficients(base)
 
     def rows() -> Iterator[GivenUp]:
-        yield _lapses(whole, base)
+        yield _lapses(base)
         yield _discount(seen, options, base, theta)
         yield _mark(seen, options, base, theta, layout)
         if seen.demonstrations.groups is not None:
@@ -189,15 +187,41 @@ def alternatives(
             if len(names) > 1:
                 yield from _by_group(seen, options, base, names.tolist(), member.ravel())
 
-    return float(base.sums.loss), seen.demonstrations.steps, rows()
+    return base.loss, seen.demonstrations.steps, rows()
 
 
-def _lapses(whole: Likelihoods, base: Found) -> GivenUp:
-    j, size = whole.journeys, len(base.fitted.z)
+def descend(
+    loss: Callable[[np.ndarray], tuple[float, np.ndarray]],
+    start: np.ndarray,
+    units: np.ndarray,
+    bounds: tuple[np.ndarray, np.ndarray],
+) -> tuple[float, np.ndarray]:
+    """The smallest loss found within the bounds, and where; coordinates in units of their own."""
+    from scipy.optimize import minimize
+
+    best = [loss(start)[0], start]
+
+    def scaled(z: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slope = loss(z * units)
+        if not np.isfinite(value):  # no finite values there: far, and downhill nowhere
+            return abs(best[0]) * 10.0 + 1e6, np.zeros_like(z)
+        if value < best[0]:
+            best[:] = value, z * units
+        return value, slope * units
+
+    lower, upper = bounds
+    within = list(zip(lower / units, upper / units, strict=True))
+    minimize(scaled, start / units, jac=True, method="L-BFGS-B", bounds=within)
+    return float(best[0]), np.array(best[1])
+
+
+def _lapses(base: Fit) -> GivenUp:
+    chain, size = base.problem.chains[0], len(base.z)
+    j = chain.journeys
 
     def terms(z: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """[n] chances of the steps, and [n, D + 1] the derivatives of their logarithms."""
-        sums = whole.at(z[:-1], whole.all, detailed=True)
+        sums = chain.sums(z[:-1], detailed=True)
         if not np.isfinite(sums.loss):
             return None
         rows, share = sums.rows, z[-1]
@@ -213,15 +237,14 @@ def _lapses(whole: Likelihoods, base: Found) -> GivenUp:
             return np.inf, np.zeros(len(z))
         return -float(np.log(found[0]).sum()), -found[1].sum(axis=0)
 
-    problem = base.fitted.problem
-    curved = np.diagonal(base.sums.curvature)
+    problem, curved = base.problem, np.diagonal(base.curvature)
     units = np.r_[1.0 / np.sqrt(np.where(curved > 0, curved, 1.0)), 0.01]
     bounds = np.r_[problem.lower, 0.0], np.r_[problem.upper, 0.99]
-    least, z = descend(loss, np.r_[base.fitted.z, 0.02], units, bounds)
-    share, ratio = float(z[-1]), max(2.0 * (float(base.sums.loss) - least), 0.0)
+    least, z = descend(loss, np.r_[base.z, 0.02], units, bounds)
+    share, ratio = float(z[-1]), max(2.0 * (base.loss - least), 0.0)
     slopes = terms(z)
     assert slopes is not None
-    free = np.r_[base.fitted.free, True]
+    free = np.r_[base.free, True]
     spread = inverse_information(slopes[1].T @ slopes[1], free)[0][size, size] ** 0.5
     low, high = max(share - TWO_SIDED * spread, 0.0), min(share + TWO_SIDED * spread, 1.0)
     return (
@@ -235,26 +258,26 @@ def _lapses(whole: Likelihoods, base: Found) -> GivenUp:
     )
 
 
-def _discount(trips: Trips, options: Likelihood, base: Found, theta: np.ndarray) -> GivenUp:
+def _discount(trips: Trips, options: Likelihood, base: Fit, theta: np.ndarray) -> GivenUp:
     from scipy.optimize import OptimizeResult, minimize_scalar
 
-    own, top = cast("float", trips.discount), -float(base.sums.loss)
+    own, top = cast("float", trips.discount), -base.loss
     best = own
 
     def likely(discount: float) -> float:
-        whole = _likelihoods(replace(trips, discount=float(discount)), options)
-        return -float(whole.near(theta).sums.loss)
+        chain = _chain(replace(trips, discount=float(discount)), options)
+        return -maximum_near(chain, options, theta).loss
 
     for low, high in ((SHORTEST, own), (own, 1.0)):
         near = own + 0.02 * (low + high - 2.0 * own)  # a step from the own one: uphill, or not
-        if high - low < 1e-6 or not likely(near) > -float(base.sums.loss):
+        if high - low < 1e-6 or not likely(near) > -base.loss:
             continue
         found: OptimizeResult = minimize_scalar(  # type: ignore[assignment]
             lambda d: -likely(d), bounds=(low, high), method="bounded", options={"xatol": 1e-3}
         )
         if -float(found["fun"]) > top:
             top, best = -float(found["fun"]), float(found["x"])
-    ratio = 2.0 * (top + float(base.sums.loss))
+    ratio = 2.0 * (top + base.loss)
     border = 0.5 * chi_square_tail(1, ratio) if own == 1.0 and ratio > 0 else None
     return (
         f"the discount is {own:g}",
@@ -268,10 +291,10 @@ def _discount(trips: Trips, options: Likelihood, base: Found, theta: np.ndarray)
 
 
 def _mark(
-    trips: Trips, options: Likelihood, base: Found, theta: np.ndarray, layout: Layout
+    trips: Trips, options: Likelihood, base: Fit, theta: np.ndarray, layout: Layout
 ) -> GivenUp:
     """The state or action that is met far more, or less, often than expected, as a feature."""
-    counts, flows = trips.demonstrations.counts(trips.mdp), base.sums.flows
+    counts, flows = trips.demonstrations.counts(trips.mdp), base.parts[0].flows
     visits = [(counts.sum(axis=axis), flows.sum(axis=axis)) for axis in (1, 0)]
     off = np.concatenate([(n - f) / np.sqrt(f + 1.0) for n, f in visits])
     most, states = int(np.abs(off).argmax()), trips.mdp.states
@@ -282,16 +305,16 @@ def _mark(
         table[:, most - states] = np.sign(off[most])
         name = f"taking {layout.action_name(most - states)}"
     name = name if name not in trips.features.reward_names else f"{name} (mark)"
-    whole = _likelihoods(trips.with_features(Map(table, name)), options)
-    place = whole.journeys.space.blocks[0].stop - 1
-    found = whole.near(np.insert(theta, place, 0.0))
-    gain = max(float(base.sums.loss - found.sums.loss), 0.0)
-    size = float(_coefficients(whole, found)[place] * np.sign(off[most]))
+    chain = _chain(trips.with_features(Map(table, name)), options)
+    place = chain.space.blocks[0].stop - 1
+    fitted = maximum_near(chain, options, np.insert(theta, place, 0.0))
+    gain = max(base.loss - fitted.loss, 0.0)
+    size = float(_coefficients(fitted)[place] * np.sign(off[most]))
     return (
         "no feature is missing",
         "a feature more",
         1,
-        -float(base.sums.loss) + gain,
+        -base.loss + gain,
         min(1.0, len(off) * chi_square_tail(1, 2.0 * gain)) if gain > 0 else 1.0,  # the best of all
         f"a mark of {name} ({size:+.3g})",
         f"A feature that tells {name} from the rest would mend most: add one.",
@@ -299,37 +322,18 @@ def _mark(
 
 
 def _by_group(
-    trips: Trips, options: Likelihood, base: Found, names: list[str], member: np.ndarray
+    trips: Trips, options: Likelihood, base: Fit, names: list[str], member: np.ndarray
 ) -> Iterator[GivenUp]:
-    each = [_likelihoods(_selected(trips, member == g), options) for g in range(len(names))]
-    own, problem = trips.journeys()[0].space.scales, base.fitted.problem
-    ratios = [one.journeys.space.scales / own for one in each]
-    size = len(own)
-
-    def loss(z: np.ndarray) -> tuple[float, np.ndarray]:
-        value, slope, x = 0.0, np.zeros(len(z)), z[:size]
-        for g, (one, ratio) in enumerate(zip(each, ratios, strict=True)):
-            factor = np.exp(z[size + g - 1]) if g else 1.0
-            sums = one.at(factor * ratio * x, one.all)
-            if not np.isfinite(sums.loss):
-                return np.inf, slope
-            value += float(sums.loss)
-            slope[:size] += factor * ratio * sums.gradient
-            if g:
-                slope[size + g - 1] = factor * (ratio * x) @ sums.gradient
-        return value, slope
-
-    curved = np.diagonal(base.sums.curvature)
-    units = np.r_[1.0 / np.sqrt(np.where(curved > 0, curved, 1.0)), np.full(len(names) - 1, 0.1)]
-    far = np.full(len(names) - 1, FARTHEST)
-    start = np.r_[base.fitted.z, 0.0 * units[size:]]
-    least, z = descend(loss, start, units, (np.r_[problem.lower, -far], np.r_[problem.upper, far]))
-    told = [f"{n} {t:.3g}" for n, t in zip(names, np.exp(-np.r_[0.0, z[size:]]), strict=True)]
+    each = [_chain(_selected(trips, member == g), options) for g in range(len(names))]
+    ratio = each[0].space.scales / base.problem.chains[0].space.scales
+    shared = one_direction(each, base.problem, ratio * base.z)
+    lengths = np.r_[1.0, shared.z[len(base.z) :]]
+    told = [f"{n} {1.0 / length:.3g}" for n, length in zip(names, lengths, strict=True)]
     yield (
         "all groups have one noise",
         "a noise by group",
         len(names) - 1,
-        -least,
+        -shared.loss,
         None,
         f"noise, that of {names[0]} being 1: {listed(told, 6)}",
         "Recover the groups apart: --by group.",
@@ -339,7 +343,7 @@ def _by_group(
         "all groups want and refuse the same",
         "coefficients by group",
         int(found.degrees),
-        -float(base.sums.loss) + 0.5 * found.ratio,
+        -base.loss + 0.5 * found.ratio,
         chi_square_tail(found.degrees, found.ratio) if found.degrees > 0 else 1.0,
         f"{len(names)} groups, each with coefficients of its own",
         "Recover the groups apart: --by group; --groups says in what they differ.",

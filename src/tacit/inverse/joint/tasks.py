@@ -15,24 +15,24 @@ from scipy.linalg import block_diag
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel, NotConverged
-from tacit.inference.activity import BoundedFit, ScoreLaw, Verdict, active_constraints
-from tacit.inference.boundary import ratio_p_value
-from tacit.search.algebra import largest_first
+from tacit.inference.activity import ScoreLaw, Verdict
+from tacit.inference.boundary import Directions, ratio_p_value
 from tacit.inverse.expectations import check_task
-from tacit.inverse.joint import Link, Tie, link
-from tacit.inverse.joint.counted import sources, tasks_noise
-from tacit.inverse.joint.inference import AGREEMENT_LEVEL, directions
-from tacit.inverse.joint.recovery import JointRecovery, report
-from tacit.inverse.joint.stack import Stack, StackFit
-from tacit.inverse.noisy.activity import bounded
-from tacit.likelihood.rescue import rescued
-from tacit.likelihood.rescue import VISIBLE
+from tacit.inverse.joint.recovery import AGREEMENT_LEVEL, JointRecovery, report
+from tacit.inverse.noisy.activity import Restraint, without_idle_constraints
+from tacit.inverse.noisy.counted import dynamics_noise
+from tacit.inverse.noisy.evidence import score_law
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.likelihood.chain import Coordinates, Chain, coordinates
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import RecoveryStatus
+from tacit.likelihood.problem import Fit, LikelihoodProblem
+from tacit.likelihood.rescue import VISIBLE, rescued
+from tacit.likelihood.start import Bounds, maximum
+from tacit.likelihood.steps import Coordinates, StepsChain, coordinates, information
+from tacit.likelihood.ties import UNSIZED, Tie, Ties
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
+from tacit.search.algebra import largest_first
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +123,8 @@ def _check(tasks: tuple[Task, ...], options: SharedLikelihood) -> None:
 
 # Tasks whose own direction is tried as a start, the clearest first.
 STARTS = 3
+# A task's size, relative to the task that speaks most clearly.
+LARGEST_SIZE = 1e3
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -130,7 +132,6 @@ class TaskFits:
     """What was fitted, and what the tests between the fits say.
 
     Attributes:
-        stack: the likelihoods.
         alone: every task by itself, with every constraint.
         joint: all together, without the constraints that were not shown to be active.
         boundless: [E] bool, the tasks whose likelihood has no maximum, so that a ridge was taken.
@@ -140,38 +141,56 @@ class TaskFits:
         agreement: [1 + K] p-values of "the tasks share this direction"; NaN where not tested.
     """
 
-    stack: Stack
-    alone: StackFit
-    joint: StackFit
+    alone: Fit
+    joint: Fit
     boundless: np.ndarray
     restrained: np.ndarray
     verdict: Verdict
     sizes: np.ndarray
     agreement: np.ndarray
 
+    @property
+    def chains(self) -> tuple[StepsChain, ...]:
+        """The likelihoods, task by task."""
+        return self.joint.problem.chains
+
 
 def search(options: SharedLikelihood, tasks: Sequence[Task]) -> TaskFits:
     """The fits and tests of these tasks."""
     likelihood = options.likelihood
     likelihood.check()
-    steps = tuple(
-        Chain.of(task.mdp, coordinates(task.mdp, task.features), task.demonstrations)
+    chains = [
+        StepsChain.of(task.mdp, coordinates(task.mdp, task.features), task.demonstrations)
         for task in tasks
-    )
-    tried = [rescued(s.mdp, s.fit(likelihood), VISIBLE, likelihood.max_steps) for s in steps]
+    ]
+    tried = [rescued(maximum(chain, likelihood), VISIBLE, likelihood.max_steps) for chain in chains]
     own = [fitted for fitted, _ in tried]
-    stack = Stack(
-        steps, tuple(fit.problem for fit in own), likelihood.tolerance, likelihood.max_steps
-    )
-    spaces = [one.space for one in steps]
-    apart = [Tie.OWN] * len(spaces[0].blocks)
-    shape = link(spaces, apart, [0] * len(apart), free_reward=likelihood.free_reward)
-    points = [fit.point for fit in own]
-    alone = stack.fit(shape, shape.start([point.x for point in points]), points)
+    shape = shaped(likelihood, [fit.problem.chains[0] for fit in own])
+    z = np.concatenate([fit.z for fit in own])
     # The search of every task has been made: this one only puts them side by side.
-    taken = max(fit.steps for fit in own)
-    alone = replace(alone, whole=replace(alone.whole, steps=taken))
-    return _together(options, stack, alone, np.array([boundless for _, boundless in tried]))
+    order = np.concatenate(shape.ties.rows)
+    place = np.zeros(len(z))
+    place[order] = z
+    steps = max(fit.steps for fit in own)
+    alone = Fit.of(shape, place, [fit.parts[0] for fit in own], steps, likelihood.tolerance)
+    seen = [task.demonstrations for task in tasks]
+    return _together(options, alone, seen, np.array([boundless for _, boundless in tried]))
+
+
+def shaped(
+    options: Likelihood,
+    chains: Sequence[StepsChain],
+    kinds: Sequence[Tie] | None = None,
+    leaders: Sequence[int] | None = None,
+) -> LikelihoodProblem:
+    """The likelihood of these chains with such ties, within the bounds that the options ask for."""
+    ties = Ties.of([chain.space for chain in chains], kinds, leaders)
+    lower, upper = np.zeros(len(ties.names)), np.full(len(ties.names), LARGEST_SIZE)
+    for e, chain in enumerate(chains):
+        known = Bounds.of(chain.space, options)
+        rows, leads = ties.rows[e], ties.sizes[e] == UNSIZED
+        lower[rows[leads]], upper[rows[leads]] = known.lower[leads], known.upper[leads]
+    return LikelihoodProblem(chains=tuple(chains), ties=ties, lower=lower, upper=upper)
 
 
 def ties_of(options: SharedLikelihood, space: Coordinates) -> list[Tie]:
@@ -183,48 +202,58 @@ def ties_of(options: SharedLikelihood, space: Coordinates) -> list[Tie]:
 
 
 def _together(
-    options: SharedLikelihood, stack: Stack, alone: StackFit, boundless: np.ndarray
+    options: SharedLikelihood, alone: Fit, seen: Sequence[Demonstrations], boundless: np.ndarray
 ) -> TaskFits:
     """The joint fit from the tasks alone, less what the tests drop, and the tests of the ties."""
-    likelihood, spaces = options.likelihood, [steps.space for steps in stack.steps]
-    every, constraints = range(len(spaces)), range(spaces[0].constraints)
-    ties, clarity = ties_of(options, spaces[0]), _clarity(stack, alone)
+    likelihood, chains = options.likelihood, alone.problem.chains
+    space, every = chains[0].space, range(len(chains))
+    kinds, clarity = ties_of(options, space), _clarity(alone)
     leaders = clarity.argmax(axis=1).tolist()
-    anywhere = [Restraint(k, tuple(every)) for k in constraints]
-    idle, verdict = _judged(stack, alone, anywhere, likelihood, alike=True)
+    rules = {
+        "level": likelihood.level,
+        "steps": sum(float(chain.counts.sum()) for chain in chains),
+        "max_steps": likelihood.max_steps,
+        "seed": likelihood.seed,
+        "scattered": any(chain.mdp.evidence is not None for chain in chains),
+    }
+
+    def law_of(less: Fit) -> ScoreLaw:
+        return score_law(less, seen, size=int(less.free.sum()), seed=likelihood.seed)
+
+    anywhere = [Restraint(k, tuple(every)) for k in range(space.constraints)]
+    _, idle, verdict = without_idle_constraints(alone, anywhere, law_of, **rules)
     restrained = np.ones((len(anywhere), len(every)), bool)
-    restrained[[one.constraint for one in idle]] = False
+    restrained[list(idle)] = False
 
-    def shaped(ties: Sequence[Tie]) -> Link:
-        shape = link(spaces, ties, leaders, free_reward=likelihood.free_reward)
-        for k in constraints:
+    def tied(kinds: Sequence[Tie]) -> LikelihoodProblem:
+        problem = shaped(likelihood, chains, kinds, leaders)
+        for k in range(space.constraints):
             without = np.flatnonzero(~restrained[k]).tolist()
-            shape = shape.without(1 + k, without) if without else shape
-        return shape
+            problem = problem.without(1 + k, without) if without else problem
+        return problem
 
-    joint = _best(stack, alone, shaped(ties), largest_first(clarity.sum(axis=0)).tolist()[:STARTS])
+    order = largest_first(clarity.sum(axis=0)).tolist()[:STARTS]
+    joint = _best(alone, tied(kinds), order, likelihood.max_steps)
     steered = [
         Restraint(k, (e,))
-        for k in constraints
+        for k in range(space.constraints)
         for e in every
-        if joint.link.steering(1 + k, e).any()
+        if joint.problem.steering(1 + k, e).any()
     ]
-    idle, of_sizes = _judged(stack, joint, steered, likelihood, alike=False)
+    _, idle, of_sizes = without_idle_constraints(joint, steered, law_of, **rules, alike=False)
     sizes = np.full(restrained.shape, np.nan)
-    for one, p_value in zip(steered, of_sizes.p_values.tolist(), strict=True):
-        sizes[one.constraint, one.tasks] = p_value
-        restrained[one.constraint, one.tasks] = one not in idle
+    for number, (one, p_value) in enumerate(zip(steered, of_sizes.p_values, strict=True)):
+        sizes[one.constraint, one.chains] = p_value
+        restrained[one.constraint, one.chains] = number not in idle
     if idle:
-        shape = shaped(ties)
-        joint = stack.fit(shape, np.clip(joint.z, shape.lower, shape.upper), joint.points)
-    agreement = np.full(len(ties), np.nan)
-    for b, tie in enumerate(ties):
-        sharing = len(spaces) if b == 0 else int(restrained[b - 1].sum())
+        joint = joint.refit(tied(kinds), max_steps=likelihood.max_steps).completed
+    agreement = np.full(len(kinds), np.nan)
+    for b, tie in enumerate(kinds):
+        sharing = len(chains) if b == 0 else int(restrained[b - 1].sum())
         if tie is not Tie.OWN and sharing > 1:
-            apart = [Tie.OWN if other == b else own for other, own in enumerate(ties)]
-            agreement[b] = _p_agreement(stack, joint, shaped(apart), likelihood.seed)
+            apart = [Tie.OWN if other == b else own for other, own in enumerate(kinds)]
+            agreement[b] = _p_agreement(joint, tied(apart), seen, likelihood)
     return TaskFits(
-        stack=stack,
         alone=alone,
         joint=joint,
         boundless=boundless,
@@ -235,89 +264,61 @@ def _together(
     )
 
 
-@dataclass(frozen=True)
-class Restraint:
-    """A constraint, and the tasks in which it may or may not restrain the expert."""
-
-    constraint: int
-    tasks: tuple[int, ...]
-
-
-def _judged(
-    stack: Stack,
-    full: StackFit,
-    asked: Sequence[Restraint],
-    options: Likelihood,
-    *,
-    alike: bool,
-) -> tuple[list[Restraint], Verdict]:
-    """What is not needed of the restraints `asked`, and the verdict on all of them.
-
-    `alike` says that these are the constraints themselves: then it is asked how many are needed.
-    """
-    if not full.whole.converged or not asked:  # a search cut short has shown nothing
-        return [], Verdict.of(np.ones(len(asked)))
-
-    def law_of(less: StackFit) -> ScoreLaw:
-        here = directions(less.link, less.z)
-        fisher = here.information(stack.information(less))
-        noise = tasks_noise(stack, less, bread=fisher, free=here.free, seed=options.seed)
-        return ScoreLaw(fisher) if noise is None else ScoreLaw(fisher, noise[0].total(fisher))
-
-    def restricted(members: tuple[int, ...]) -> BoundedFit[tuple[int, ...]]:
-        shape = full.link
-        for number in members:
-            shape = shape.without(1 + asked[number].constraint, asked[number].tasks)
-        less = stack.fit(shape, np.clip(full.z, shape.lower, shape.upper), full.points)
-        return bounded(members, less.whole, lambda: law_of(less))
-
-    idle, verdict = active_constraints(
-        bounded(tuple[int, ...](), full.whole),
-        len(asked),
-        restricted,
-        level=options.level,
-        steps=sum(float(one.counts.sum()) for one in stack.steps),
-        seed=options.seed,
-        groups=() if alike else (range(len(asked)),),
-        scattered=bool(sources([one.mdp for one in stack.steps])),
-    )
-    return [asked[number] for number in idle], verdict
-
-
-def _clarity(stack: Stack, alone: StackFit) -> np.ndarray:
+def _clarity(alone: Fit) -> np.ndarray:
     """[1 + K, E] how many squared standard errors each block of each task is away from 0."""
-    found = np.zeros((len(alone.link.ties), len(alone.parts)))
-    for e, (part, fisher) in enumerate(zip(alone.parts, stack.information(alone), strict=True)):
-        for b, block in enumerate(alone.link.blocks[e]):
-            others = part.free.copy()
+    ties = alone.problem.ties
+    found = np.zeros((len(ties.kinds), len(alone.parts)))
+    for e, fisher in enumerate(own_information(alone)):
+        free, own = alone.free[ties.rows[e]], alone.x(e)
+        for b, block in enumerate(ties.blocks[e]):
+            others = free.copy()
             others[block] = False
             inverse, _ = inverse_information(fisher, others)
             x = np.zeros(len(fisher))
-            x[block] = part.z[block]
+            x[block] = own[block]
             found[b, e] = x @ (fisher - fisher @ inverse @ fisher) @ x
     return found
 
 
-def _best(stack: Stack, alone: StackFit, shape: Link, order: Sequence[int]) -> StackFit:
+def _best(alone: Fit, problem: LikelihoodProblem, order: Sequence[int], max_steps: int) -> Fit:
     """The best joint fit from several starts: the leaders' directions, then each task's own."""
-    own = [point.x for point in alone.points]
-    starts = [shape.start(own)]
-    if not shape.linear:
-        starts += [shape.start(shape.pointing(own, e)) for e in order]
-    fits = [stack.fit(shape, z, alone.points) for z in starts]
-    return min(fits, key=lambda fitted: fitted.loss)
+    own, ties = [alone.x(e) for e in range(len(alone.parts))], problem.ties
+    starts = [ties.start(own)]
+    if problem.bilinear:
+        starts += [ties.start(ties.pointing(own, e)) for e in order]
+    rules = {"tolerance": alone.tolerance, "max_steps": max_steps}
+    fits = [problem.minimum(z, alone.parts, **rules) for z in starts]
+    return min(fits, key=lambda fitted: fitted.loss).completed
 
 
-def _p_agreement(stack: Stack, narrow: StackFit, wide: Link, seed: int) -> float:
+def _p_agreement(
+    narrow: Fit, wide: LikelihoodProblem, seen: Sequence[Demonstrations], options: Likelihood
+) -> float:
     """The p-value of the ties that `wide` does without."""
-    z = wide.start([point.x for point in narrow.points])
-    loose = stack.fit(wide, z, narrow.points)
-    ratio, fishers = 2.0 * (narrow.loss - loose.loss), stack.information(narrow)
-    before, after = directions(wide, z), directions(narrow.link, narrow.z)
+    z = wide.start(wide.ties.start([narrow.x(e) for e in range(len(narrow.parts))]))
+    rules = {"tolerance": narrow.tolerance, "max_steps": options.max_steps}
+    loose = wide.minimum(z, narrow.parts, **rules)
+    ratio, fishers = 2.0 * (narrow.loss - loose.loss), own_information(narrow)
+    before, after = directions(wide, z), directions(narrow.problem, narrow.z)
     bread, scatter = after.information(fishers), None
-    made = tasks_noise(stack, narrow, bread=bread, free=after.free, seed=seed)
+    about = {"bread": bread, "free": after.free, "seed": options.seed}
+    made = dynamics_noise(narrow, narrow.evidence(seen), **about)
     if made is not None:
-        noise, own = made
-        scatter = noise.attenuation**2 * (block_diag(*fishers) + own)
-    about = {"levels": AGREEMENT_LEVEL, "seed": seed, "scatter": scatter}
+        scatter = made.noise.attenuation**2 * (block_diag(*fishers) + made.own)
+    about = {"levels": AGREEMENT_LEVEL, "seed": options.seed, "scatter": scatter}
     return ratio_p_value(ratio, fishers, before, after, **about)
+
+
+def own_information(fitted: Fit) -> list[np.ndarray]:
+    """One [D, D] per chain: the information of its steps about its own parameters."""
+    pairs = zip(fitted.problem.chains, fitted.parts, strict=True)
+    return [information(c.scores(part), part.policy, c.visits) for c, part in pairs]
+
+
+def directions(problem: LikelihoodProblem, z: np.ndarray) -> Directions:
+    """Where the joint parameters may move from z [n]."""
+    return Directions(
+        [problem.ties.jacobian(e, z) for e in range(len(problem.chains))],
+        (z > problem.lower) & (z < problem.upper),
+        problem.movable & (z <= problem.lower),
+    )

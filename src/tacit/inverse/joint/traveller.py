@@ -23,22 +23,23 @@ from tacit.inverse.assembly import Estimate, objective_of, recovery
 from tacit.inverse.diagnostics import Goodness, goodness_of, untested
 from tacit.inverse.findings import Finding, Kind, feature_findings, more_data_findings
 from tacit.inverse.joint.flows import method_findings
-from tacit.inverse.joint.maximum import Likelihoods, evidence_of
+from tacit.inverse.joint.maximum import TripsChain, maximum_of_trips
 from tacit.inverse.joint.trips import Journeys, Trips, at_ends, goal_world, network_ending, trimmed
-from tacit.inverse.noisy.estimate import coefficients_of
+from tacit.inverse.noisy.activity import Restraint, without_idle_constraints
 from tacit.inverse.noisy.counted import uncounted_findings
-from tacit.inverse.noisy.evidence import parameter_findings
+from tacit.inverse.noisy.estimate import coefficients_of
+from tacit.inverse.noisy.evidence import evidence_of, parameter_findings, score_law
 from tacit.inverse.noisy.inference import Chosen, delta_method
-from tacit.likelihood.start import Bounds
+from tacit.inverse.noisy.known import bound_findings
 from tacit.inverse.noisy.likelihood import (
     Likelihood,
     constraint_findings,
     numbers_of,
 )
-from tacit.likelihood.chain import Chain
 from tacit.inverse.recovery import Recovery, delivered
 from tacit.inverse.sets import never_incurred
 from tacit.inverse.standardised import standard_of
+from tacit.likelihood.start import Bounds
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 from tacit.model.transitions import read_only
@@ -72,9 +73,9 @@ class Choices:
     flows: np.ndarray
 
     @classmethod
-    def of(cls, likelihoods: Likelihoods, x: np.ndarray) -> Choices:
+    def of(cls, chain: TripsChain, x: np.ndarray) -> Choices:
         """The choices of the trips, with the policies at x [D]."""
-        j, sums = likelihoods.journeys, likelihoods.at(x, likelihoods.all, detailed=True)
+        j, sums = chain.journeys, chain.sums(x, detailed=True)
         if not np.isfinite(sums.loss):
             raise InvalidModel(
                 "trips to these goals have no finite value at these coefficients: walking in "
@@ -176,7 +177,7 @@ class TripsRecovery(Recovery):
         """The `Choices` of these trips, or of others in the same network, as recovered here."""
         found, _ = self.trips(demonstrations).journeys()
         x = self.parameters.estimates * found.space.scales
-        return Choices.of(Likelihoods(found, Likelihood(free_reward=True)), x)
+        return Choices.of(TripsChain.of(found, Likelihood().tolerance), x)
 
     def solve(self, goal: int) -> Solution:
         """The `Solution` of trips to this goal, from where the demonstrated ones to it began.
@@ -235,53 +236,61 @@ def recover_trips(
 
 
 def _report(
-    options: Likelihood, trips: Trips, found: Journeys, findings: list[Finding]
+    options: Likelihood, trips: Trips, journeys: Journeys, findings: list[Finding]
 ) -> TripsRecovery:
     """The `TripsRecovery` of these trips, which says these `findings`, too."""
-    likelihoods, features, space = Likelihoods(found, options), trips.features, found.space
-    full = likelihoods.best()
-    wide = evidence_of(likelihoods, full)
-    chosen = Choices.of(likelihoods, wide.fitted.z)
-    goodness = untested("the search did not converge")
+    chain, features = TripsChain.of(journeys, options.tolerance), trips.features
+    space, seen = chain.space, [trips.demonstrations]
+    full = maximum_of_trips(chain, options)
+    asked = partial(evidence_of, seen, full, options.max_steps, counted=False)
+    wide = asked()
+    chosen, goodness = Choices.of(chain, wide.fitted.z), untested("the search did not converge")
     if wide.fitted.converged:
-        many = trips.demonstrations.episodes
-        names = [space.names[j] for j in np.flatnonzero(wide.fitted.free)]
-        goodness = chosen.goodness(wide.fitted.free, options, trips=many, names=names)
-    if not goodness.adequate:
-        wide = evidence_of(likelihoods, full, robust=True)
+        free, many = wide.fitted.free, trips.demonstrations.episodes
+        names = [space.names[j] for j in np.flatnonzero(free)]
+        goodness = chosen.goodness(free, options, trips=many, names=names)
+    robust = not goodness.adequate
+    if robust:
+        wide = asked(robust=True)
+    about = {"size": int(full.free.sum()), "robust": robust, "counted": False}
     # Errors and intervals are those of the fit with every constraint: what is left out was chosen
     # by the same data.
-    kept, verdict = likelihoods.active(full, robust=wide.robust)
+    kept, _, verdict = without_idle_constraints(
+        full,
+        [Restraint(k, (0,)) for k in range(space.constraints)],
+        lambda less: score_law(less, seen, **about),
+        level=options.level,
+        steps=chain.steps,
+        max_steps=options.max_steps,
+        seed=options.seed,
+        scattered=robust,
+    )
     evidence = wide
     if kept is not full:
-        evidence = evidence_of(likelihoods, kept, robust=wide.robust)
-        chosen = Choices.of(likelihoods, evidence.fitted.z)
-    fitted, gauge, convex = evidence.fitted, evidence.gauge, likelihoods.convex
+        evidence = evidence_of(seen, kept, options.max_steps, robust=robust, counted=False)
+        chosen = Choices.of(chain, evidence.fitted.z)
+    fitted, gauge, convex = evidence.fitted, evidence.gauge(), chain.convex
     counts = np.zeros(trips.mdp.available.shape)
-    np.add.at(counts, (found.states, found.actions), 1.0)
-    # As the steps of one world, of which nobody asks for values.
-    nowhere, target = np.zeros(trips.mdp.states), found.targets.sum(axis=0)
-    steps = Chain(trips.mdp, space, counts, nowhere, target=target, discounted=None)
-    selected = Chosen.of(verdict.p_values, gauge.multipliers, options.level)
-    numbers = numbers_of(steps, wide, chosen=selected).reported(gauge)
+    np.add.at(counts, (journeys.states, journeys.actions), 1.0)
+    reported = Chosen.of(verdict.p_values, gauge.multipliers, options.level)
+    numbers = numbers_of(wide, chosen=reported).reported(gauge)
     standard, scaled = standard_of(trips.mdp, features), numbers
     if not standard.uniform:
         unit = standard.stacked
-        told = numbers_of(steps, wide, chosen=selected, unit=unit)
-        scaled = told.reported(evidence.in_units(space, unit))
+        scaled = numbers_of(wide, chosen=reported, unit=unit).reported(evidence.gauge(unit=unit))
         standard = standard.knowing(scaled.identification(space, verdict=verdict))
     weights, clustered = scaled.ends[: space.size], wide.found.clustered
-    findings += constraint_findings(evidence, verdict, selected)
     bounds = Bounds.of(space, options)
-    findings += bounds.findings(space, fitted.z, evidence.free)
-    findings += parameter_findings(steps, evidence)
-    findings += feature_findings(features, network_ending(trips.mdp, found.goals))
-    findings += method_findings(found, wide, convex)
+    findings += constraint_findings(evidence, verdict, reported)
+    findings += bound_findings(bounds, space, fitted.z, evidence.free)
+    findings += parameter_findings(evidence)
+    findings += feature_findings(features, network_ending(trips.mdp, journeys.goals))
+    findings += method_findings(journeys, wide, convex)
     findings += uncounted_findings(trips.mdp, "those of trips count the steps alone")
     findings += more_data_findings(list(space.names), weights, trips.demonstrations, clustered)
     known = (wide.found.covariance, wide.found.blind, numbers.ends)
     answer = None if wide.absence else delta_method(space, fitted.z, gauge, *known)
-    loss = fitted.loss - 0.5 * float(fitted.problem.ridge @ fitted.z**2)
+    loss = fitted.loss - 0.5 * fitted.problem.chains[0].ridge * float(fitted.z @ fitted.z)
     estimate = Estimate(
         objective=objective_of(features, gauge),
         solution=None,
@@ -300,22 +309,22 @@ def _report(
             "objective_gap": fitted.objective_gap if convex else np.nan,
         },
         known=numbers.identification(
-            space, verdict=verdict if full.fitted.converged else None, answer=answer
+            space, verdict=verdict if full.converged else None, answer=answer
         ),
         standard=standard,
-        parameters=coefficients_of(steps, features, wide, fitted, bounds.given),
+        parameters=coefficients_of(features, wide, fitted, given=bounds.given),
         goodness=goodness,
         counts=counts,
         log_likelihood=-loss,
-        null_log_likelihood=-float(np.log(found.choices.sum(axis=1)).sum()),
+        null_log_likelihood=-float(np.log(journeys.choices.sum(axis=1)).sum()),
     )
     travelled = partial(
         TripsRecovery,
         network=trips.mdp,
         features=features,
-        discount=found.discount,
-        origins=found.origins,
-        destinations=np.repeat(found.goals, np.diff(found.begins)),
+        discount=journeys.discount,
+        origins=journeys.origins,
+        destinations=np.repeat(journeys.goals, np.diff(journeys.begins)),
         flows=chosen.flows,
         unended=trips.unended,
     )

@@ -17,7 +17,7 @@ from tacit.data.tally import impossible_rows
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
-from tacit.likelihood.chain import Coordinates, coordinates
+from tacit.likelihood.steps import Coordinates, coordinates
 from tacit.model.features import Map
 from tacit.model.mdp import MDP, checked_discount
 from tacit.model.objective import Features

@@ -15,7 +15,7 @@ from tacit.inverse.findings import Finding, Kind
 from tacit.model.mdp import MDP
 
 if TYPE_CHECKING:
-    from tacit.likelihood.chain import Chain
+    from tacit.likelihood.steps import StepsChain
 
 # So many reward weights at 0 add up their noise in the unit of prices, which is worth a sentence.
 MANY = 4
@@ -104,7 +104,7 @@ def check_plain(options: object, what: str, known: tuple[str, ...] = ()) -> None
             raise InvalidModel(f"{what} must be without {name}: leave it out; got {given!r}")
 
 
-def weight_findings(steps: Chain) -> list[Finding]:
+def weight_findings(steps: StepsChain) -> list[Finding]:
     """What sampling weights do to an answer, whether it has a maximum or not."""
     worth = float(steps.counts.sum()) / steps.design
     said = (

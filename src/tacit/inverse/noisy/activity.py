@@ -83,7 +83,7 @@ def without_idle_constraints(
 
 
 def priced(problem: LikelihoodProblem, asked: Sequence[Restraint]) -> tuple[int, ...]:
-    """The numbers of the restraints that bounds alone make: their price is above 0 by what is known."""
+    """The numbers of the restraints whose price is above 0 by what is known beforehand."""
     above = problem.lower > 0
     return tuple(
         number

@@ -23,16 +23,15 @@ from tacit.engine.kernels.systems import bounded_step, conjugate_gradients, inve
 from tacit.engine.progress import pursue
 from tacit.errors import InvalidModel
 from tacit.inverse.noisy import table_scores
-from tacit.likelihood.start import NOWHERE
+from tacit.likelihood.protocol import LARGEST
 from tacit.likelihood.rescue import FAR
-from tacit.likelihood.chain import LARGEST, over_an_episode
-from tacit.likelihood.chain import information
-from tacit.likelihood.start import Bounds
+from tacit.likelihood.start import NOWHERE, Bounds
+from tacit.likelihood.steps import information, over_an_episode
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
 from tacit.search.minimise import REST
 from tacit.search.operators import Matrices
-from tacit.search.smooth_dual import VALUE_CARE, Dual, Point
+from tacit.search.smooth_dual import VALUE_CARE
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -105,13 +104,26 @@ class Loss:
         """Size of a gradient entry that counts as one: most that a feature of range 1 collects."""
         return float(over_an_episode(self.mdp, max(float(np.abs(self.start).sum()), 1e-300)))
 
-    @cached_property
-    def dual(self) -> Dual:
-        """The same as a `Dual`, without tables and penalty: bounds and scales."""
-        ones, table = np.ones(self.design.size), np.zeros(self.design.shape)
-        target, scale = self.design.pull_back(self.seen), self.scale * ones
-        ends = (self.lower, self.upper, 0.0 * ones, ones, scale, self.visits)
-        return Dual(self.start, self.mdp.discount, 1.0, table, table[None][:0], target, *ends)
+    @property
+    def space(self) -> Design:
+        """The features, scaled."""
+        return self.design
+
+    @property
+    def counts(self) -> np.ndarray:
+        """[S, A] what was seen."""
+        return self.seen
+
+    squares = None
+    lost = None
+
+    def scores(self, place: Place) -> np.ndarray:
+        """[D, S, A] the score of one step."""
+        return table_scores(self.mdp, self.design.rows(slice(0, self.mdp.states)), place.policy)
+
+    def unsettled(self, place: Place) -> bool:
+        """Whether the values of a place are not those of a policy."""
+        return bool(place.residual > 1e-8 * (1.0 + float(np.abs(place.values).max())))
 
     def pulled(self, x: np.ndarray) -> np.ndarray:
         """[D] penalty times x."""
@@ -161,11 +173,6 @@ class Place(NamedTuple):
     policy: np.ndarray  # [S, A]
     visits: np.ndarray  # [S] discounted visits from the start
     residual: float  # Bellman residual left
-
-    def point(self, curvature: np.ndarray) -> Point:
-        """The same as a `Point` with this curvature; of the values no derivatives are known."""
-        none = np.zeros((0, len(self.values)))
-        return Point(*self[:3], curvature, self.values, none, *self[4:])
 
 
 class Descent(NamedTuple):

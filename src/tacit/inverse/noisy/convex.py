@@ -35,20 +35,29 @@ from tacit.inverse.findings import (
     blind_findings,
     feature_findings,
 )
-from tacit.inverse.noisy.boltzmann import fit, loss_of
-from tacit.inverse.noisy.estimate import estimate_of
-from tacit.likelihood.rescue import RESCUE, rescued
-from tacit.likelihood.problem import Fit
-from tacit.likelihood.chain import over_an_episode
 from tacit.inverse.noisy.counted import policy_noise
-from tacit.inverse.noisy.inference import advantages, described, fitted_scores, informed
-from tacit.likelihood.chain import information
-from tacit.inverse.noisy.known import border_findings, check_temperature, norm_findings, within_norm
-from tacit.likelihood.chain import Coordinates, coordinates
+from tacit.inverse.noisy.estimate import estimate_of
+from tacit.inverse.noisy.inference import described, fitted_scores
+from tacit.inverse.noisy.known import (
+    border_findings,
+    check_temperature,
+    given_temperature_findings,
+)
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import Recovery, delivered, warned
 from tacit.inverse.sets import unidentified
 from tacit.inverse.standardised import standard_of
+from tacit.likelihood.problem import Fit, LikelihoodProblem
+from tacit.likelihood.protocol import LARGEST
+from tacit.likelihood.rescue import RESCUE, rescued
+from tacit.likelihood.start import NOWHERE, within_temperature
+from tacit.likelihood.steps import (
+    Coordinates,
+    StepsChain,
+    coordinates,
+    information,
+    over_an_episode,
+)
 from tacit.model.features import sums_as_given, values_off
 from tacit.model.mdp import MDP, outside_visitation
 from tacit.model.objective import Features
@@ -108,27 +117,28 @@ class Convex:
                 f"got {seen.visitation.shape}"
             )
         fitted, ending = self._fitted(mdp, space, seen)
-        point = fitted.point
-        visits = np.maximum(point.visits, 0.0)
-        scores = advantages(mdp, space, fitted)
-        reaction = information(scores, point.policy, visits)
+        chain, part = fitted.problem.chains[0], fitted.parts[0]
+        visits = np.maximum(part.visits, 0.0)
+        scores = chain.scores(part)
+        reaction = information(scores, part.policy, visits)
+        known = fitted.problem.equalities
         goodness = untested("there are no demonstrations, only expectations")
         if demonstrations is not None:
-            rows, chain = CountedRows.of(mdp), (point.policy, point.values)
+            rows = CountedRows.of(mdp)
             choices = FittedChoices(
                 counts=counts_of(mdp, demonstrations),
-                policy=point.policy,
+                policy=part.policy,
                 scores=fitted_scores(fitted, scores),
                 choices=mdp.available.sum(axis=1),
-                doubt=None if rows is None else policy_noise(rows, *chain),
-                names=[] if fitted.norm else [space.names[j] for j in np.flatnonzero(fitted.free)],
+                doubt=None if rows is None else policy_noise(rows, part.policy, part.values),
+                names=[] if known else [space.names[j] for j in np.flatnonzero(fitted.free)],
             )
             goodness = goodness_of(demonstrations, choices, level=LEVEL)
-        visitation = outside_visitation(mdp, visits[:, None] * point.policy)
-        gauge = Gauge.of(space, point.x, sums_as_given(space, visitation), reaction)
-        _, blind = inverse_information(informed(fitted, reaction), fitted.free)
-        off = values_off(space, point.x, mdp.discount)
-        estimate = estimate_of(mdp, features, fitted, gauge, visitation, off=off)
+        visitation = outside_visitation(mdp, visits[:, None] * part.policy)
+        gauge = Gauge.of(space, fitted.z, sums_as_given(space, visitation), reaction)
+        _, blind = inverse_information(fitted.informed(reaction), fitted.free)
+        off = values_off(space, fitted.z, mdp.discount)
+        estimate = estimate_of(features, fitted, gauge, visitation, off=off)
         found = replace(
             estimate,
             unattainable=ending is Kind.UNATTAINABLE,
@@ -136,46 +146,43 @@ class Convex:
             seen=seen,
             certificate={**estimate.certificate, "objective_gap": fitted.objective_gap},
             findings=(
-                *border_findings(mdp, fitted),
+                *border_findings(fitted),
                 *_ending_findings(mdp, ending),
                 *feature_findings(features, mdp),
                 *blind_findings(space.names, blind),
-                *norm_findings(fitted),
+                *given_temperature_findings(fitted),
                 *_need_findings(gauge),
             ),
             goodness=goodness,
             spending=Spending.of_data(features, seen),
         )
         matched = recovery(described(self), mdp, features, demonstrations, found)
-        if fitted.norm is not None:  # a number less was fitted
-            known = replace(matched.parameters, conditions=1)
-            matched = replace(matched, parameters=known)
+        if known is not None:  # a number less was fitted
+            parameters = replace(matched.parameters, conditions=1)
+            matched = replace(matched, parameters=parameters)
         return delivered(warned(matched), throw)
 
     def _fitted(self, mdp: MDP, space: Coordinates, seen: Expectations) -> tuple[Fit, Kind | None]:
         """The fit, and the kind of finding that it needs a ridge for, if it needs one."""
-        plain = fit(
-            mdp,
-            space,
-            mdp.initial,
-            space.pull_back(seen.visitation),
-            lower=space.lower(free_reward=self.free_reward),
-            tolerance=self.tolerance,
-            max_steps=self.max_steps,
-            ridge=self.ridge,
+        chain = StepsChain.matching(mdp, space, seen.visitation, ridge=self.ridge)
+        bounds = space.lower(free_reward=self.free_reward), np.full(space.size, LARGEST)
+        plain = LikelihoodProblem.of(chain, *bounds).minimum(
+            np.zeros(space.size), tolerance=self.tolerance, max_steps=self.max_steps, stage="fit"
         )
+        if mdp.discount == 1.0 and np.isinf(plain.loss):
+            raise InvalidModel(NOWHERE)
         if self.temperature is not None:
-            plain = within_norm(space, mdp, plain, self)
+            plain = within_temperature(plain, self.temperature, self.max_steps)
         # A scaled feature is missed by at most 1 / (1 - discount), so the parameters stay below
         # 1000. At discount 1 the length of a walk to an end is the scale.
         ridge = over_an_episode(mdp, RESCUE)
-        fitted, boundless = rescued(mdp, plain, VISIBLE, self.max_steps, ridge=ridge)
+        fitted, boundless = rescued(plain, VISIBLE, self.max_steps, ridge=ridge)
         if not boundless or not fitted.converged:
             return fitted, None
         # A policy that collects what was seen would keep the loss above its entropy, which is
         # never below 0, at every parameter. Rounding is relative to the terms that cancel.
-        terms = float(np.abs(plain.z) @ np.abs(plain.problem.target))
-        unattainable = loss_of(mdp, plain, plain.z) < -1e-9 * (1.0 + terms)
+        terms = float(np.abs(plain.z) @ np.abs(chain.target))
+        unattainable = plain.lagrangian(plain.z) < -1e-9 * (1.0 + terms)
         return fitted, Kind.UNATTAINABLE if unattainable else Kind.DETERMINISTIC
 
 

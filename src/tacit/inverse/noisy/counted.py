@@ -19,8 +19,9 @@ from tacit.inverse.diagnostics import CountedDynamics
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.inference import Errors
 from tacit.inverse.parameters import inverse_information
-from tacit.likelihood.chain import Coordinates
 from tacit.likelihood.problem import Fit
+from tacit.likelihood.protocol import ChainEvidence
+from tacit.likelihood.steps import Coordinates
 from tacit.model.features import Design
 from tacit.model.mdp import MDP
 from tacit.search.operators import Matrices
@@ -144,11 +145,11 @@ def _alike(one: MDP, other: MDP) -> bool:
 
 def dynamics_noise(
     fitted: Fit,
+    evidence: Sequence[ChainEvidence],
     *,
-    scores: Sequence[np.ndarray],
     bread: np.ndarray,
     free: np.ndarray,
-    reached: Sequence[np.ndarray] | None = None,
+    sums: bool = False,
     seed: int = 0,
 ) -> ChainsNoise | None:
     """What counted dynamics do to a fit; None where none were counted.
@@ -158,29 +159,30 @@ def dynamics_noise(
 
     Args:
         fitted: the fit.
-        scores: one [D, S, A] per chain, of one step.
+        evidence: one per chain, what was seen says at the fit.
         bread: [n, n] information, or curvature, of all steps.
         free: [n] bool, the joint parameters that move.
-        reached: one [S] per chain, discounted visits from the start; None where no sums are asked.
+        sums: whether discounted sums from the start are asked about, too.
         seed: of the drawn worlds.
     """
     problem, z = fitted.problem, fitted.z
     chains, counted = problem.chains, sources([chain.mdp for chain in problem.chains])
     if not counted:
         return None
-    edges = np.cumsum([0, *(len(own) for own in scores)])
-    many, sums = int(edges[-1]), reached is not None
+    edges = np.cumsum([0, *(len(own.inner) for own in evidence)])
+    many = int(edges[-1])
     joint = np.zeros(((1 + sums) * many,) * 2)
     for rows, numbers in counted:
         parts, places = [], []
         for e in numbers:
-            about, part = chain_of(fitted.parts[e], scores[e]), fitted.parts[e]
+            about, part = chain_of(fitted.parts[e], evidence[e].scores), fitted.parts[e]
             own = np.arange(edges[e], edges[e + 1])
             visits, mdp = np.asarray(part.visits), chains[e].mdp
             parts.append(chain_slopes(mdp, **about, visits=visits, counts=chains[e].counts))
             places.append(own)
-            if reached is not None:
-                parts.append(chain_slopes(mdp, **about, visits=reached[e]))
+            if sums:
+                reached = evidence[e].reached.sum(axis=1)
+                parts.append(chain_slopes(mdp, **about, visits=reached))
                 places.append(own + many)
 
         def slopes(part: slice, rows: CountedRows = rows, parts: list = parts) -> np.ndarray:
@@ -188,7 +190,7 @@ def dynamics_noise(
 
         at = np.concatenate(places)
         joint[np.ix_(at, at)] += rows.covariance(slopes)
-    inner = np.concatenate([problem.ties.jacobian(e, z) for e in range(len(chains))])
+    inner = np.concatenate([own.inner for own in evidence])
     whole = np.zeros((len(joint), len(z) + sums * many))
     whole[:many, : len(z)] = inner
     whole[many:, len(z) :] = np.eye(sums * many)
@@ -198,9 +200,7 @@ def dynamics_noise(
         for (_, numbers), world in zip(counted, worlds, strict=True):
             for e in numbers:
                 own = chains[e].mdp
-                there = MDP(
-                    world.transitions, own.initial, own.discount, available=own.available
-                )
+                there = MDP(world.transitions, own.initial, own.discount, available=own.available)
                 moved[e] = chains[e].elsewhere(there)
         elsewhere = problem.with_chains(moved)
 

@@ -11,21 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.engine.backends import backend_of
-from tacit.search.algebra import covariance_root, weighted_products
-from tacit.likelihood.problem import Fit
-from tacit.inverse.noisy.inference import advantages
-from tacit.likelihood.chain import information
-from tacit.likelihood.start import Label, Range
-from tacit.likelihood.chain import Coordinates, Chain
 from tacit.inverse.parameters import inverse_information
+from tacit.likelihood.problem import Fit, LikelihoodProblem
+from tacit.likelihood.start import Label, Range, maximum
+from tacit.likelihood.steps import Coordinates, StepsChain, information
+from tacit.likelihood.ties import Ties
 from tacit.model.mdp import MDP
-from tacit.search.smooth_dual import Point, point_at
+from tacit.search.algebra import covariance_root, weighted_products
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -40,8 +37,8 @@ LLOYD = 30
 WIDEST = 7.0
 # Redrawn actions behind the test of trajectories, and most steps for which it is made.
 DRAWS, LARGEST = 199, 500_000
-# Loss of parameters without a finite value, in nats.
-FORBIDDING = 1e15
+# Projected gradient of fits with one direction: far finer than a likelihood ratio needs.
+LIKENED = 1e-7
 
 
 @dataclass(frozen=True)
@@ -74,7 +71,7 @@ class Units:
 
     table: csr_matrix
     repeats: np.ndarray
-    whole: Chain
+    whole: StepsChain
     cells: bool = False
 
     @classmethod
@@ -86,10 +83,12 @@ class Units:
         shape = (seen.episodes, mdp.states * mdp.actions)
         table = csr_matrix((np.ones(seen.steps), index, seen.offsets), shape=shape)
         table.sum_duplicates()
-        return cls(table=table, repeats=np.ones(seen.episodes), whole=Chain.of(mdp, space, seen))
+        return cls(
+            table=table, repeats=np.ones(seen.episodes), whole=StepsChain.of(mdp, space, seen)
+        )
 
     @classmethod
-    def steps(cls, whole: Chain) -> Units:
+    def steps(cls, whole: StepsChain) -> Units:
         """Single steps: a unit for every pair of state and action, as often as it was seen."""
         from scipy.sparse import csr_matrix, eye_array
 
@@ -99,7 +98,7 @@ class Units:
     def __len__(self) -> int:
         return len(self.repeats)
 
-    def parts(self, membership: np.ndarray) -> list[Chain]:
+    def parts(self, membership: np.ndarray) -> list[StepsChain]:
         """The likelihood of each kind, every unit weighted by its chances [U, T]."""
         counts = np.asarray(self.table.T @ (self.repeats[:, None] * membership)).T
         return [self.whole.reweighted(c.reshape(self.whole.counts.shape)) for c in counts]
@@ -173,7 +172,7 @@ def single_kind(units: Units, pooled: Fit) -> Kinds:
     )
 
 
-def random_policy(steps: Chain) -> np.ndarray:
+def random_policy(steps: StepsChain) -> np.ndarray:
     """[S, A] every available action as likely."""
     choices = steps.mdp.choices
     return choices / choices.sum(axis=1, keepdims=True)
@@ -230,7 +229,7 @@ def climb(
             fits = scaled_fits(parts, options, fits)
         else:
             pairs = zip(parts, fits, tops, strict=True)
-            fits = tuple(part.fit(options, near=near, upper=top) for part, near, top in pairs)
+            fits = tuple(maximum(part, options, near=near, upper=top) for part, near, top in pairs)
         chances, likely = expectation(units, (*fits, *idle), shares)
         likely -= _penalty(fits)
         gain = likely - trace[-1] if trace else np.inf
@@ -263,7 +262,7 @@ def _shares(sizes: np.ndarray, experts: int) -> np.ndarray:
 
 def _penalty(fits: Sequence[Fit]) -> float:
     """What the ridges of these fits take off the log-likelihood."""
-    return sum(0.5 * float(one.problem.ridge @ one.z**2) for one in fits)
+    return sum(0.5 * one.problem.chains[0].ridge * float(one.z @ one.z) for one in fits)
 
 
 def observed_information(units: Units, kinds: Kinds) -> tuple[np.ndarray, np.ndarray]:
@@ -272,7 +271,7 @@ def observed_information(units: Units, kinds: Kinds) -> tuple[np.ndarray, np.nda
     By Louis (1982): the information of the complete data less the covariance, given what was seen,
     of its scores. Of single steps it is the expected one: what they might have been is known.
     """
-    mdp, space, experts = units.whole.mdp, units.whole.space, kinds.experts
+    space, experts = units.whole.space, kinds.experts
     many, first = len(kinds.fits), len(experts) * space.size
     repeats = units.expected(kinds) if units.cells else units.repeats
     parts = replace(units, repeats=repeats).parts(kinds.membership)
@@ -282,10 +281,10 @@ def observed_information(units: Units, kinds: Kinds) -> tuple[np.ndarray, np.nda
     scores = np.zeros((many, len(units), len(complete)))
     scores[:, :, first:] = (np.eye(many) - kinds.shares)[:, None, :-1]
     for k, one in enumerate(experts):
-        own, table = slice(k * space.size, (k + 1) * space.size), advantages(mdp, space, one)
+        own, table = slice(k * space.size, (k + 1) * space.size), parts[k].scores(one.parts[0])
         scores[k, :, own] = units.sums(table)
         complete[own, own] = information(table, one.parts[0].policy, parts[k].visits)
-        complete[own, own] += np.diag(one.problem.ridge)
+        complete[own, own] += one.problem.chains[0].ridge * np.eye(space.size)
     chances = kinds.membership.T
     scores -= (chances[:, :, None] * scores).sum(axis=0)
     for apart, chance in zip(scores, chances, strict=True):
@@ -300,7 +299,7 @@ def lost_information(units: Units, kinds: Kinds) -> tuple[list[np.ndarray], np.n
     Of the observed information the part is lost that the other kinds and the shares could imitate.
     The errors are the standard errors of the shares.
     """
-    mdp, space = units.whole.mdp, units.whole.space
+    space = units.whole.space
     full, free = observed_information(units, kinds)
     size, last = space.size, slice(len(kinds.experts) * space.size, None)
     lost = []
@@ -308,8 +307,9 @@ def lost_information(units: Units, kinds: Kinds) -> tuple[list[np.ndarray], np.n
         zip(kinds.experts, units.parts(kinds.membership), strict=False)
     ):
         own = slice(k * size, (k + 1) * size)
-        scores = advantages(mdp, space, one)
-        complete = information(scores, one.parts[0].policy, part.visits) + np.diag(one.problem.ridge)
+        scores = part.scores(one.parts[0])
+        complete = information(scores, one.parts[0].policy, part.visits)
+        complete += one.problem.chains[0].ridge * np.eye(size)
         others = free.copy()
         others[own] = False
         inverse, _ = inverse_information(full, others)
@@ -384,8 +384,8 @@ def search(
 
 def trajectory_directions(units: Units, pooled: Fit) -> np.ndarray:
     """[E, n] scores of the trajectories in the fit of all, in units of their chance variation."""
-    mdp, space = units.whole.mdp, units.whole.space
-    scores = advantages(mdp, space, pooled)
+    space = units.whole.space
+    scores = units.whole.scores(pooled.parts[0])
     fisher = information(scores, pooled.parts[0].policy, units.whole.visits)
     covariance, _ = inverse_information(fisher, np.ones(space.size, bool))
     lengths = np.asarray(units.table.sum(axis=1)).reshape(-1, 1)
@@ -413,64 +413,49 @@ def k_means(rng: np.random.Generator, points: np.ndarray, groups: int) -> np.nda
     return member
 
 
-def scaled_fits(parts: Sequence[Chain], options: Search, near: Sequence[Fit]) -> tuple[Fit, ...]:
+def scaled_fits(
+    parts: Sequence[StepsChain], options: Search, near: Sequence[Fit]
+) -> tuple[Fit, ...]:
     """Fits with one direction of the parameters, each part at its own length, from fits nearby."""
-    brief = replace(options, max_steps=1)
-    problems = [part.fit(brief, near=one) for part, one in zip(parts, near, strict=True)]
     sizes = np.array([np.abs(one.z).sum() for one in near])
     lengths = sizes / sizes[0] if sizes.min() > 0 else np.ones(len(sizes))
-    x = near[0].z
-    _, points = fit_direction(parts[0].mdp, problems, x, np.log(lengths[1:]), steps=4)
-    return tuple(replace(one, point=point) for one, point in zip(problems, points, strict=True))
+    whole = one_direction(parts, near[0].problem, near[0].z, lengths[1:], max_steps=4)
+    pairs = zip(
+        near, whole.problem.chains, whole.parts, whole.problem.parameters(whole.z), strict=True
+    )
+    return tuple(
+        Fit.of(one.problem.with_chains([chain]), x, [part], whole.steps, one.tolerance)
+        for one, chain, part, x in pairs
+    )
 
 
-def fit_direction(
-    mdp: MDP,
-    fits: Sequence[Fit],
+def one_direction(
+    chains: Sequence[Any],
+    like: LikelihoodProblem,
     x: np.ndarray,
     lengths: np.ndarray | None = None,
     *,
-    steps: int = 200,
-) -> tuple[float, list[Point]]:
-    """Least loss of all with one direction of the parameters, each at its own length, and points.
+    max_steps: int = 200,
+) -> Fit:
+    """The fit of chains with one direction of the parameters, each at its own length.
 
     Args:
-        mdp: the model.
-        fits: of the parts, for their problems and values.
-        x: [D] parameters of the first part, to begin from.
-        lengths: [G - 1] logarithms of the others' lengths, to begin from; 0 by default.
-        steps: most iterations.
+        chains: of one space.
+        like: a problem with the bounds of the first chain.
+        x: [D] parameters of the first chain, to begin from.
+        lengths: [G - 1] the others' lengths, to begin from; 1 by default.
+        max_steps: most evaluations.
     """
-    from scipy.optimize import minimize
-
-    size, backend = len(x), backend_of(mdp)
-    values = [one.parts[0].values for one in fits]
-    points = [one.point for one in fits]
-
-    def loss(z: np.ndarray) -> tuple[float, np.ndarray]:
-        total, slope = 0.0, np.zeros(len(z))
-        for g, one in enumerate(fits):
-            scale = float(np.exp(z[size + g - 1])) if g else 1.0
-            point = point_at(backend, one.problem, scale * z[:size], values[g], one.tolerance)
-            if not np.isfinite(point.loss):  # discount 1: no finite value, so never the way
-                return FORBIDDING, np.zeros(len(z))
-            points[g], values[g] = point, point.values
-            total += float(point.loss)
-            slope[:size] += scale * point.gradient
-            if g:
-                slope[size + g - 1] = scale * float(z[:size] @ point.gradient)
-        return total, slope
-
-    problem = fits[0].problem
-    limits = list(zip(problem.lower, problem.upper, strict=True))
-    limits += [(-WIDEST, WIDEST)] * (len(fits) - 1)
-    start = np.zeros(len(fits) - 1) if lengths is None else np.clip(lengths, -WIDEST, WIDEST)
-    begin = np.concatenate([x, start])
-    # In nats: far finer than a likelihood ratio needs.
-    options = {"ftol": 1e-10, "gtol": 1e-4, "maxiter": steps}
-    found = minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=limits, options=options)
-    total, _ = loss(found.x)
-    return total, points
+    ties, others = Ties.of_lengths([chain.space for chain in chains]), len(chains) - 1
+    least, most = (np.full(others, np.exp(end)) for end in (-WIDEST, WIDEST))
+    problem = LikelihoodProblem(
+        chains=tuple(chains),
+        ties=ties,
+        lower=np.concatenate([like.lower, least]),
+        upper=np.concatenate([like.upper, most]),
+    )
+    start = np.concatenate([x, np.ones(others) if lengths is None else lengths])
+    return problem.minimum(start, tolerance=LIKENED, max_steps=max_steps)
 
 
 def trajectory_p_value(units: Units, base: Fit, *, seed: int = 0) -> float:
@@ -483,7 +468,7 @@ def trajectory_p_value(units: Units, base: Fit, *, seed: int = 0) -> float:
     if whole.counts.sum() > LARGEST:
         return np.nan
     policy, actions = np.asarray(base.parts[0].policy), whole.mdp.actions
-    scores = advantages(whole.mdp, whole.space, base)[base.free]
+    scores = whole.scores(base.parts[0])[base.free]
     fisher = information(scores, policy, whole.visits)
     inverse, _ = inverse_information(fisher, np.ones(len(scores), bool))
     own = units.table.tocoo()

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from tacit.data.observed import Observed
-from tacit.forward.solution import visitation
 from tacit.inference.activity import ScoreLaw
 from tacit.inference.gauge import Gauge
 from tacit.inference.limits import lower_limits
@@ -30,80 +29,18 @@ from tacit.inverse.noisy.counted import (
 from tacit.inverse.noisy.inference import Errors, errors, score_scatter, undecided
 from tacit.inverse.noisy.known import border_findings
 from tacit.inverse.parameters import inverse_information
-from tacit.likelihood.chain import LARGEST, Chain, Coordinates, curvature, information
 from tacit.likelihood.problem import Fit
+from tacit.likelihood.protocol import LARGEST, ChainEvidence
 from tacit.likelihood.rescue import RESCUE, VISIBLE, rescued
 from tacit.likelihood.start import silent
-from tacit.model.features import sums_as_given
-from tacit.model.mdp import outside_policy
+from tacit.likelihood.steps import Coordinates, StepsChain
 from tacit.model.objective import Features
-from tacit.search.smooth_dual import Point
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ChainEvidence:
-    """One chain at a fit: its scores, and what its expert collects.
-
-    Attributes:
-        chain: what was seen.
-        part: of the fit.
-        inner: [D, n] derivative of its parameters in the joint ones.
-        scores: [D, S, A] of one step, in its own parameters.
-        reached: [S, A] discounted visitation of its policy.
-        spent: [D] expected discounted sums of the scaled, signed features.
-        reaction: [D, D] derivative of these in its parameters.
-    """
-
-    chain: Chain
-    part: Point
-    inner: np.ndarray
-    scores: np.ndarray
-    reached: np.ndarray
-    spent: np.ndarray
-    reaction: np.ndarray
-
-    @classmethod
-    def of(cls, fitted: Fit, e: int) -> ChainEvidence:
-        """Chain e at a fit."""
-        chain, part = fitted.problem.chains[e], fitted.parts[e]
-        scores = chain.scores(part)
-        reached = visitation(chain.mdp, outside_policy(chain.mdp, part.policy))
-        return cls(
-            chain=chain,
-            part=part,
-            inner=fitted.problem.ties.jacobian(e, fitted.z),
-            scores=scores,
-            reached=reached,
-            spent=sums_as_given(chain.space, reached),
-            reaction=information(scores, part.policy, reached.sum(axis=1)),
-        )
-
-    @cached_property
-    def joint_scores(self) -> np.ndarray:
-        """[n, S, A] the scores of one step in the joint parameters."""
-        return in_joint(self.scores, self.inner)
-
-    @cached_property
-    def fisher(self) -> np.ndarray:
-        """[D, D] information of the steps about its own parameters."""
-        found = information(self.scores, self.part.policy, self.chain.visits)
-        return found if self.chain.lost is None else found - self.chain.lost
-
-
-def in_joint(scores: np.ndarray, inner: np.ndarray) -> np.ndarray:
-    """[n, ...] scores [D, ...] in the joint parameters, of which these have the derivative [D, n].
-
-    Those of a chain that is alone are themselves.
-    """
-    if inner.shape[0] == inner.shape[1] and np.array_equal(inner, np.eye(len(inner))):
-        return scores
-    return np.tensordot(inner.T, scores, 1)
-
-
-def pooled(parts: Sequence[np.ndarray], inner: Sequence[np.ndarray]) -> np.ndarray:
+def pooled(parts: Sequence[np.ndarray], chains: Sequence[ChainEvidence]) -> np.ndarray:
     """[n, n] matrices [D, D] of single chains as one of the joint parameters."""
-    pairs = zip(parts, inner, strict=True)
-    return np.sum([own.T @ part @ own for part, own in pairs], axis=0)
+    pairs = zip(parts, chains, strict=True)
+    return np.sum([one.inner.T @ part @ one.inner for part, one in pairs], axis=0)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -142,9 +79,9 @@ class Evidence:
 
     def own_limits(self, e: int) -> np.ndarray:
         """[D] the limits of a chain's own costs."""
-        ties, space = self.fitted.problem.ties, self.chains[e].chain.space
+        ties, chain = self.fitted.problem.ties, self.chains[e].chain
         limits = self.limits[ties.rows[e]] * ties.multiples(e, self.fitted.z)
-        return np.where(space.signs < 0, limits, np.nan)
+        return np.where((chain.space.signs < 0) | chain.endless_rewards, limits, np.nan)
 
     def gauge(self, e: int = 0, unit: np.ndarray | None = None) -> Gauge:
         """A chain's parameters in the gauge, of features that are divided by `unit` [D]."""
@@ -183,7 +120,9 @@ class Evidence:
         law = inner @ self.found.covariance @ inner.T
         return budget_stretch(space, gauge, inner @ self.inverse, law, noise)
 
-    def spending(self, features: Features, seen: Expectations | None, e: int = 0) -> Spending | None:
+    def spending(
+        self, features: Features, seen: Expectations | None, e: int = 0
+    ) -> Spending | None:
         """What the fitted demonstrator spends and how it prices that; `seen` is its data's own.
 
         A price times what it is charged for is linear in the parameters but for what they do to
@@ -223,11 +162,12 @@ def scaled_by(space: Coordinates, unit: np.ndarray) -> Coordinates:
 
 
 def evidence_of(
-    seen: Sequence[Observed],
+    seen: Sequence[Any],
     kept: Fit,
     max_steps: int,
     *,
     robust: bool = False,
+    counted: bool = True,
     seed: int = 0,
 ) -> Evidence:
     """The `Evidence` of a fit, made finite by a ridge where it is not.
@@ -237,6 +177,7 @@ def evidence_of(
         kept: the fit.
         max_steps: most evaluations of the loss, where a ridge is needed.
         robust: whether the model does not fit.
+        counted: whether errors allow for dynamics that were counted.
         seed: of worlds that are drawn from what is known of them.
     """
     fitted, boundless = rescued(kept, VISIBLE, max_steps)
@@ -244,33 +185,25 @@ def evidence_of(
     # An expert without noise forbids everything it does not do: nothing in particular is forbidden.
     limits = np.full(len(fitted.z), np.nan) if boundless else _limits(fitted)
     shut = np.isfinite(limits)
-    chains = tuple(ChainEvidence.of(fitted, e) for e in range(len(fitted.parts)))
-    inner = [one.inner for one in chains]
-    fisher = pooled([one.fisher for one in chains], inner)
-    if robust:
-        fisher = pooled([curvature(one.chain, one.part, one.scores) for one in chains], inner)
+    chains = fitted.evidence(seen)
+    fisher = pooled([one.curvature if robust else one.fisher for one in chains], chains)
     sure = fitted.informed(fisher)
     free = undecided(fitted, sure, fitted.free & ~shut) & ~shut
-    squares = [c.counts if c.squares is None else c.squares for c in fitted.problem.chains]
-    scores = [one.joint_scores for one in chains]
-    found = errors(sure, free, scores, seen, squares if robust else None, floor=fisher)
+    found = errors(sure, free, chains, robust=robust, floor=fisher)
     noise, dynamics = None, tuple[CountedDynamics | None, ...]()
-    if fitted.converged and not boundless:
-        asked = {"scores": [one.scores for one in chains], "bread": sure, "free": free}
-        reached = [one.reached.sum(axis=1) for one in chains]
-        made = dynamics_noise(fitted, **asked, reached=reached, seed=seed)
+    if counted and fitted.converged and not boundless:
+        made = dynamics_noise(fitted, chains, bread=sure, free=free, sums=True, seed=seed)
         if made is not None:
             noise, plain = made.noise, found
             found = noise.on(plain, fisher, inverse_information(sure, free)[0])
             dynamics = made.summaries(fitted, plain, found)
-    pairs = zip(scores, squares, strict=True)
     return Evidence(
         asked=kept,
         fitted=fitted,
         chains=chains,
         found=found,
         fisher=fisher,
-        outer=np.sum([information(one, own, np.ones(len(own))) for one, own in pairs], axis=0),
+        outer=np.sum([one.outer for one in chains], axis=0),
         free=free,
         limits=limits,
         boundless=boundless,
@@ -281,7 +214,13 @@ def evidence_of(
 
 
 def score_law(
-    fitted: Fit, seen: Sequence[Observed], *, size: int, robust: bool = False, seed: int = 0
+    fitted: Fit,
+    seen: Sequence[Any],
+    *,
+    size: int,
+    robust: bool = False,
+    counted: bool = True,
+    seed: int = 0,
 ) -> ScoreLaw:
     """The law of the scores at a fit.
 
@@ -290,20 +229,17 @@ def score_law(
         seen: one per chain, what was seen.
         size: free parameters of the fit that it is compared with.
         robust: whether the model does not fit.
+        counted: whether it allows for dynamics that were counted.
         seed: of worlds that are drawn from what is known of them.
     """
-    chains, ties = fitted.problem.chains, fitted.problem.ties
-    scores = [chain.scores(part) for chain, part in zip(chains, fitted.parts, strict=True)]
-    inner = [ties.jacobian(e, fitted.z) for e in range(len(chains))]
-    each = list(zip(chains, fitted.parts, scores, strict=True))
-    bread = scatter = pooled([information(s, p.policy, c.visits) for c, p, s in each], inner)
+    chains = fitted.evidence(seen)
+    bread = scatter = pooled([one.fisher for one in chains], chains)
     if robust:
-        bread = pooled([curvature(*one) for one in each], inner)
-        joint = [in_joint(own, move) for own, move in zip(scores, inner, strict=True)]
-        squares = [chain.counts if chain.squares is None else chain.squares for chain in chains]
-        scatter = score_scatter(joint, squares, size, seen)[1]
-    bread = fitted.informed(bread)
-    made = dynamics_noise(fitted, scores=scores, bread=bread, free=fitted.free, seed=seed)
+        bread = pooled([one.curvature for one in chains], chains)
+        scatter = score_scatter(chains, size)[1]
+    bread, made = fitted.informed(bread), None
+    if counted:
+        made = dynamics_noise(fitted, chains, bread=bread, free=fitted.free, seed=seed)
     if made is None:
         return ScoreLaw(bread, scatter if robust else None)
     return ScoreLaw(bread, made.noise.total(scatter), scatter)
@@ -312,9 +248,10 @@ def score_law(
 def _limits(fitted: Fit) -> np.ndarray:
     """[n] limits of forbidden costs, as `lower_limits`; sampling weights have a `design` effect."""
     problem, z = fitted.problem, fitted.z
-    costs = np.zeros(len(z), bool)
+    asked, endless = np.zeros(len(z), bool), np.isneginf(problem.lower)
     for rows, chain in zip(problem.ties.rows, problem.chains, strict=True):
-        costs[rows[chain.space.signs < 0]] = True
+        asked[rows[chain.space.signs < 0]] = True
+        asked[rows] |= chain.endless_rewards & endless[rows]
 
     def refitted_loss(j: int, value: float) -> float:
         less = fitted.held(np.arange(len(z)) == j, value)
@@ -323,7 +260,7 @@ def _limits(fitted: Fit) -> np.ndarray:
     return lower_limits(
         z,
         np.diagonal(fitted.curvature),
-        costs & (z > 0) & problem.movable & (problem.upper >= LARGEST),
+        asked & problem.movable & np.where(z > 0, problem.upper >= LARGEST, endless),
         loss=fitted.lagrangian,
         refitted_loss=refitted_loss,
         largest=LARGEST,
@@ -331,30 +268,31 @@ def _limits(fitted: Fit) -> np.ndarray:
     )
 
 
-def parameter_findings(steps: Chain, evidence: Evidence) -> list[Finding]:
+def parameter_findings(evidence: Evidence) -> list[Finding]:
     """Costs without an upper limit, and what the demonstrations say nothing about."""
-    names, limits, findings = steps.space.names, evidence.own_limits(0), []
-    for j in np.flatnonzero(np.isfinite(limits)):
+    chain, limits, findings = evidence.chains[0].chain, evidence.own_limits(0), []
+    space = chain.space
+    names = space.names
+    for j in np.flatnonzero(np.isfinite(limits) & (space.signs < 0)):
         said = f"{names[j]} has no upper limit: its cost was never incurred."
         if limits[j] > 0:
             said = (
                 f"{names[j]} is forbidden: its cost was never incurred although the reward pulls "
                 "there, so the demonstrations set a lower limit on its weight and no upper one."
             )
-        if steps.at_starts[j]:
+        if chain.at_starts[j]:
             said = f"{names[j]} has no upper limit: its cost was incurred only without a choice."
-        low = float(limits[j] / steps.space.scales[j])
-        kind = Kind.NOT_IDENTIFIED if steps.at_starts[j] else Kind.FORBIDDEN
+        low = float(limits[j] / space.scales[j])
+        kind = Kind.NOT_IDENTIFIED if chain.at_starts[j] else Kind.FORBIDDEN
         findings.append(Finding(said, kind, feature=names[j], number=low))
-    mute = silent(evidence.fisher, float(steps.visits.sum())) & ~evidence.fitted.free
-    mute &= steps.space.tables.any(axis=(1, 2))  # constants are among the findings on features
-    alone = np.eye(steps.space.size)[mute]
+    mute = silent(evidence.fisher, chain.steps) & ~evidence.fitted.free
+    mute &= space.tables.any(axis=(1, 2))  # constants are among the findings on features
     return findings + blind_findings(
-        steps.space.names, np.concatenate([alone, evidence.found.blind])
+        names, np.concatenate([np.eye(space.size)[mute], evidence.found.blind])
     )
 
 
-def method_findings(steps: Chain, evidence: Evidence) -> list[Finding]:
+def method_findings(steps: StepsChain, evidence: Evidence) -> list[Finding]:
     """What the optimum and the error bars rest on."""
     findings = [] if steps.squares is None else weight_findings(steps)
     if not steps.convex:

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.data.demonstrations import Demonstrations
-from tacit.data.observed import Observed, PartitionedDemonstrations
 from tacit.data.tally import Scatter
-from tacit.data.units import EPISODES, INDIVIDUALS, Units
+from tacit.data.units import EPISODES, GROUPS, INDIVIDUALS
 from tacit.inference.gauge import Gauge
 from tacit.inference.tails import ONE_SIDED, TWO_SIDED, normal_quantile, normal_tail
 from tacit.inverse.noisy import DeltaMethod
@@ -26,9 +24,10 @@ from tacit.inverse.parameters import (
     MOVED,
     inverse_information,
 )
-from tacit.likelihood.chain import Coordinates, information
 from tacit.likelihood.problem import Fit
+from tacit.likelihood.protocol import ChainEvidence
 from tacit.likelihood.start import SILENT
+from tacit.likelihood.steps import Coordinates
 from tacit.model.features import Design
 from tacit.search.algebra import at_least
 
@@ -101,10 +100,9 @@ class Errors:
 def errors(
     bread: np.ndarray,
     free: np.ndarray,
-    scores: Sequence[np.ndarray],
-    seen: Sequence[Observed],
-    counts: Sequence[np.ndarray] | None = None,
+    chains: Sequence[ChainEvidence],
     *,
+    robust: bool = False,
     floor: np.ndarray | None = None,
 ) -> Errors:
     """The `Errors` of the free parameters, clustered by trajectory where those are many.
@@ -112,95 +110,65 @@ def errors(
     Args:
         bread: [n, n] information of all steps; curvature of the loss where the model does not fit.
         free: [n] bool, the parameters that no bound holds.
-        scores: one [n, S, A] per chain.
-        seen: one per chain, the steps.
-        counts: one [S, A] per chain, how often each action was taken, where the model does not fit:
-            the errors are then those of its best approximation.
+        chains: what was seen, at the fit.
+        robust: whether the model does not fit: errors are then those of its best approximation.
         floor: [n, n] what scores scatter at least; None for the bread.
     """
     floor = bread if floor is None else floor
     inverse, blind = inverse_information(bread, free)
-    size, who = int(free.sum()), [getattr(one, "individuals", None) for one in seen]
-    if counts is not None:
-        found, scatter, unit = score_scatter(scores, counts, size, seen)
+    size = int(free.sum())
+    if robust:
+        clusters, scatter, unit = score_scatter(chains, size)
         scatter = at_least(floor, scatter)  # where nothing was seen, nothing scatters
     else:
         least = CLUSTERS * max(size, 1)
-        found, unit = clusters_of(scores, seen, least, size)
-        if found is None or (found.episodes < least and unit != INDIVIDUALS):
+        clusters, unit = clusters_of(chains, least, size)
+        if clusters is None or (clusters.episodes < least and unit != INDIVIDUALS):
             scatter, unit = None, STEPS
         else:
-            scatter = at_least(floor, found.products * (found.episodes / (found.episodes - 1.0)))
-    named = {name for one in who if one is not None for name in one.tolist()}
+            many = clusters.episodes
+            scatter = at_least(floor, clusters.products * (many / (many - 1.0)))
+    named = set[object]().union(*(one.individuals for one in chains))
     law = inverse if scatter is None else inverse @ scatter @ inverse
-    about = {"clusters": found, "unit": unit, "few": 0 if unit == INDIVIDUALS else len(named)}
-    return Errors(law, blind, scatter is not None and found is not None, scatter, **about)
+    about = {"clusters": clusters, "unit": unit, "few": 0 if unit == INDIVIDUALS else len(named)}
+    return Errors(law, blind, scatter is not None and clusters is not None, scatter, **about)
 
 
 def clusters_of(
-    scores: Sequence[np.ndarray], seen: Sequence[Observed], least: int, size: int
+    chains: Sequence[ChainEvidence], least: int, size: int
 ) -> tuple[Scatter | None, str]:
     """Sums of squared scores of the units, None where only steps are known; and what these are.
 
     Individuals that are too few for so many parameters are none: errors must not be smaller than
     if nobody had named them. Units are those of one chain: who is named in several counts apart.
     """
-    loose = all(one.episodes == one.steps for one in seen)
-    in_memory = [one for one in seen if isinstance(one, Demonstrations)]
-    if len(in_memory) < len(seen):  # nothing else says who was seen
-        files = [one for one in seen if isinstance(one, PartitionedDemonstrations)]
-        if loose or len(files) < len(seen):
-            return None, STEPS if loose else EPISODES
-        return _added([one.scatter(own) for one, own in zip(files, scores, strict=True)]), EPISODES
-    units = [units_of(one, np.inf if loose else least) for one in in_memory]
-    called, pairs = {one.called for one in units}, list(zip(scores, in_memory, strict=True))
-    few = called == {INDIVIDUALS} and sum(map(len, units)) < 2 * size + 2
-    if called == {EPISODES} or len(called) > 1 or few:
-        if loose:
-            return None, STEPS
-        return _added([Scatter.of(*pair) for pair in pairs]), EPISODES
-    numbers = zip(pairs, units, strict=True)
-    return _added([Scatter.of(*pair, own.number) for pair, own in numbers]), units[0].called
-
-
-def _added(parts: Sequence[Scatter]) -> Scatter:
-    """The scatter of the units of all chains."""
-    total = parts[0]
-    for one in parts[1:]:
-        total = total + one
-    return total
-
-
-def units_of(demonstrations: Demonstrations, least: float = np.inf) -> Units:
-    """Individuals where they are named; else groups, where there are `least`; else trajectories.
-
-    Groups name who was seen: a mouse, a site.
-    """
-    who, called = demonstrations.individuals, INDIVIDUALS
-    groups = demonstrations.groups
-    if who is None and groups is not None and len(set(groups.tolist())) >= max(least, 2):
-        who, called = groups, "groups"
-    if who is None:
-        return Units(np.arange(demonstrations.episodes), EPISODES)
-    return Units(np.unique(who, return_inverse=True)[1], called)
+    loose = all(one.loose for one in chains)
+    units = [one.units(np.inf if loose else least) for one in chains]
+    known = [one for one in units if one is not None]
+    if len(known) < len(units):  # only sums are known
+        return None, STEPS if loose else EPISODES
+    called = {one.called for one in known}
+    few = called == {INDIVIDUALS} and sum(map(len, known)) < 2 * size + 2
+    if few or len(called) > 1:
+        known, called = [one.episodes for one in chains], {chains[0].episodes.called}
+    if loose and not called & {INDIVIDUALS, GROUPS}:
+        return None, STEPS
+    parts = [one.scatter(own) for one, own in zip(chains, known, strict=True)]
+    return sum(parts[1:], start=parts[0]), called.pop()
 
 
 def score_scatter(
-    scores: Sequence[np.ndarray],
-    counts: Sequence[np.ndarray],
-    size: int,
-    seen: Sequence[Observed],
+    chains: Sequence[ChainEvidence], size: int
 ) -> tuple[Scatter | None, np.ndarray, str]:
     """Sums of the units' squared scores, None where steps must do; [n, n] their scatter; the unit.
 
     Individuals or trajectories are the units where there are enough for so many parameters.
     """
-    found, unit = clusters_of(scores, seen, 2 * size + 2, size)
-    if found is None or found.episodes < 2 * size + 2:
-        pairs = zip(scores, counts, strict=True)
-        each = [information(one, own, np.ones(len(own))) for one, own in pairs]
-        return None, np.sum(each, axis=0), STEPS
-    return found, found.products * (found.episodes / (found.episodes - 1.0)), unit
+    clusters, unit = clusters_of(chains, 2 * size + 2, size)
+    if clusters is None or clusters.episodes < 2 * size + 2:
+        return None, np.sum([one.outer for one in chains], axis=0), STEPS
+    many = clusters.episodes
+    return clusters, clusters.products * (many / (many - 1.0)), unit
 
 
 def undecided(fitted: Fit, fisher: np.ndarray, free: np.ndarray) -> np.ndarray:

@@ -18,14 +18,14 @@ from tacit.inference.activity import Verdict
 from tacit.inference.gauge import Gauge
 from tacit.inference.intervals import Landscape, ends_of, landscape
 from tacit.inverse.diagnostics import Answer, CountedDynamics, Identification
-from tacit.inverse.findings import Finding
 from tacit.inverse.expectations import pull_back
+from tacit.inverse.findings import Finding
 from tacit.inverse.noisy.evidence import Evidence, scaled_by
 from tacit.inverse.noisy.inference import Chosen, Errors, row_errors
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.sets import Ends
-from tacit.likelihood.chain import Coordinates
 from tacit.likelihood.start import silent
+from tacit.likelihood.steps import Coordinates
 from tacit.likelihood.ties import UNSIZED
 from tacit.model.features import Design
 from tacit.model.objective import Features
@@ -149,8 +149,8 @@ class OwnFit:
         problem, ties, found = fitted.problem, fitted.problem.ties, evidence.found
         about = {
             "limits": evidence.own_limits(e),
-            "steps": float(own.chain.visits.sum()),
-            "discount": own.chain.mdp.discount,
+            "steps": own.chain.steps,
+            "discount": own.chain.discount,
         }
         if len(evidence.chains) == 1:
             return cls(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tacit.inverse.noisy.evidence import Evidence
     from tacit.inverse.noisy.intervals import OwnFit
     from tacit.inverse.noisy.likelihood import Likelihood
-    from tacit.likelihood.chain import Coordinates
+    from tacit.likelihood.steps import Coordinates
     from tacit.model.features import Design
 
 # A step of this size or less (scaled features), beyond which no value is finite, ends at a border.

@@ -16,10 +16,8 @@ import numpy as np
 from tacit.inference.counted_rows import CountedRows
 from tacit.inference.goodness import FittedChoices
 from tacit.inference.tails import TWO_SIDED, chi_square_tail
-from tacit.search.algebra import root_between
 from tacit.inverse.diagnostics import Goodness, goodness_of, untested
 from tacit.inverse.findings import Finding, Kind, chance
-from tacit.likelihood.problem import Fit
 from tacit.inverse.noisy.counted import policy_noise
 from tacit.inverse.noisy.em import (
     MOST,
@@ -32,10 +30,12 @@ from tacit.inverse.noisy.em import (
     random_policy,
 )
 from tacit.inverse.noisy.evidence import evidence_of
-from tacit.inverse.noisy.inference import advantages
-from tacit.likelihood.chain import Chain
 from tacit.inverse.noisy.types import constraint_tests
 from tacit.inverse.sets import Lapses
+from tacit.likelihood.problem import Fit
+from tacit.likelihood.start import maximum
+from tacit.likelihood.steps import StepsChain
+from tacit.search.algebra import root_between
 
 if TYPE_CHECKING:
     from tacit.data.observed import Observed
@@ -52,7 +52,7 @@ HIGHEST = 0.995
 
 
 def with_lapses(
-    steps: Chain,
+    steps: StepsChain,
     options: Search,
     near: Fit,
     share: float,
@@ -79,12 +79,12 @@ def with_lapses(
     return climb(units, options, begin, rounds=ROUNDS, tolerance=tolerance)
 
 
-def meant(steps: Chain, found: Kinds) -> np.ndarray:
+def meant(steps: StepsChain, found: Kinds) -> np.ndarray:
     """[S, A] chance that a step was no lapse."""
     return found.membership[:, 0].reshape(steps.counts.shape)
 
 
-def share_interval(steps: Chain, options: Search, found: Kinds) -> tuple[float, float]:
+def share_interval(steps: StepsChain, options: Search, found: Kinds) -> tuple[float, float]:
     """95 % likelihood interval of the share of lapses, everything else refitted."""
 
     def likely(share: float) -> float:
@@ -117,14 +117,14 @@ def likelihood_interval(
     return ends[0], ends[1]
 
 
-def steps_at(whole: Chain, discount: float) -> Chain:
+def steps_at(whole: StepsChain, discount: float) -> StepsChain:
     """The likelihood of the same steps in the world with another discount."""
     world = replace(whole.mdp, discount=float(discount))
-    return Chain.counted(world, whole.space, whole.counts)
+    return StepsChain.counted(world, whole.space, whole.counts)
 
 
 def best_discount(
-    whole: Chain, likely: Callable[[Chain], float], top: float, care: float = 1e-3
+    whole: StepsChain, likely: Callable[[StepsChain], float], top: float, care: float = 1e-3
 ) -> tuple[float, float]:
     """The likeliest discount, to `care`, and the log-likelihood there: `top` at the present one.
 
@@ -146,25 +146,25 @@ def best_discount(
 
 
 def fitted_discount(
-    whole: Chain, options: Search, base: Fit
+    whole: StepsChain, options: Search, base: Fit
 ) -> tuple[float, tuple[float, float], float]:
     """The likeliest discount, its 95 % likelihood interval, and the log-likelihood there."""
 
-    def likely(steps: Chain) -> float:
-        return -float(steps.fit(options, near=base).loss)
+    def likely(steps: StepsChain) -> float:
+        return -maximum(steps, options, near=base).loss
 
     best, top = best_discount(whole, likely, -base.loss)
     ends = likelihood_interval(lambda d: likely(steps_at(whole, d)), best, top, 0.0, HIGHEST)
     return best, ends, top
 
 
-def observed_scores(steps: Chain, found: Kinds) -> tuple[np.ndarray, np.ndarray]:
+def observed_scores(steps: StepsChain, found: Kinds) -> tuple[np.ndarray, np.ndarray]:
     """[D + 1, S, A] scores of the observed steps, that of the share last, and [S, A] the policy."""
     fitted, share, uniform = found.experts[0], found.shares[-1], random_policy(steps)
     policy = np.asarray(fitted.parts[0].policy)
     mixed = np.maximum((1.0 - share) * policy + share * uniform, 1e-300)
     of_share = np.where(steps.mdp.choices, (uniform - policy) / mixed, 0.0)
-    scores = advantages(steps.mdp, steps.space, fitted) * meant(steps, found)
+    scores = steps.scores(fitted.parts[0]) * meant(steps, found)
     return np.concatenate([scores, of_share[None]]), mixed
 
 
@@ -172,7 +172,7 @@ def estimate_with_lapses(
     options: Likelihood,
     features: Features,
     demonstrations: Observed,
-    steps: Chain,
+    steps: StepsChain,
     estimate_of_steps: Callable[..., Estimate],
 ) -> Estimate:
     """The estimate of the likeliest parameters of a demonstrator with lapses.
@@ -181,7 +181,7 @@ def estimate_with_lapses(
     """
     how = Search(options.free_reward, options.tolerance)
     long = replace(how, max_steps=options.max_steps)
-    plain = steps.fit(long)
+    plain = maximum(steps, long)
     given = options.lapses is not True
     begin, units = float(options.lapses) if given else 0.1, Units.steps(steps)
     full = with_lapses(steps, how, plain, begin, given=given)
@@ -195,15 +195,14 @@ def estimate_with_lapses(
     )
     assert steps.tally is not None  # these are demonstrations
     fits = [
-        weighted.fit(long, near=one, upper=one.problem.upper)
+        maximum(weighted, long, near=one, upper=one.problem.upper)
         for one in (*full.experts, *kept.experts)
     ]
     found = estimate_of_steps(
         options,
         features,
         steps.tally,
-        weighted,
-        wide=evidence_of(steps.tally, weighted, fits[0], options.max_steps),
+        wide=evidence_of([steps.tally], fits[0], options.max_steps, counted=False),
         kept=fits[1],
         verdict=verdict,
         goodness=_goodness(options, demonstrations, steps, full),
@@ -221,13 +220,15 @@ def estimate_with_lapses(
     )
 
 
-def _goodness(options: Likelihood, demonstrations: Observed, steps: Chain, full: Kinds) -> Goodness:
+def _goodness(
+    options: Likelihood, demonstrations: Observed, steps: StepsChain, full: Kinds
+) -> Goodness:
     """Whether the model with its lapses fits what was seen."""
     if not full.converged:
         return untested("the search did not converge")
     scores, mixed = observed_scores(steps, full)
     free = np.append(full.experts[0].free, not full.given)
-    rows, moved, point = CountedRows.of(steps.mdp), None, full.experts[0].point
+    rows, moved, point = CountedRows.of(steps.mdp), None, full.experts[0].parts[0]
     if rows is not None:  # lapses do not depend on the dynamics
         chosen = full.shares[0] * point.policy / np.maximum(mixed, 1e-300)
         moved = np.log1p(chosen * np.expm1(policy_noise(rows, point.policy, point.values)))
@@ -246,7 +247,7 @@ def _goodness(options: Likelihood, demonstrations: Observed, steps: Chain, full:
     return goodness_of(demonstrations, choices, level=options.level, seed=options.seed)
 
 
-def _lapses(steps: Chain, how: Search, kept: Kinds, plain: Fit) -> Lapses:
+def _lapses(steps: StepsChain, how: Search, kept: Kinds, plain: Fit) -> Lapses:
     share = float(kept.shares[-1])
     if kept.given:
         return Lapses(share, (share, share), np.nan)

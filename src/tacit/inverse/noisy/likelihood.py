@@ -32,10 +32,9 @@ from tacit.inverse.findings import (
 )
 from tacit.inverse.noisy import MANY, check_plain
 from tacit.inverse.noisy.activity import Restraint, verdict_findings, without_idle_constraints
-from tacit.inverse.noisy.estimate import coefficients_of, estimate_of
 from tacit.inverse.noisy.counted import policy_noise
+from tacit.inverse.noisy.estimate import coefficients_of, estimate_of
 from tacit.inverse.noisy.evidence import (
-    ChainEvidence,
     Evidence,
     evidence_of,
     method_findings,
@@ -57,8 +56,8 @@ from tacit.inverse.noisy.verdicts import check_sparse, select
 from tacit.inverse.recovery import Recovery, delivered, warned
 from tacit.inverse.sets import NeverIncurred, never_incurred
 from tacit.inverse.standardised import standard_of
-from tacit.likelihood.chain import Chain, are_many, coordinates
 from tacit.likelihood.problem import Fit
+from tacit.likelihood.protocol import ChainEvidence
 from tacit.likelihood.rescue import VISIBLE, rescued
 from tacit.likelihood.start import (
     Bounds,
@@ -68,6 +67,7 @@ from tacit.likelihood.start import (
     name_coefficients,
     within_temperature,
 )
+from tacit.likelihood.steps import StepsChain, are_many, coordinates
 from tacit.model.features import Ridge, Smooth, Sparse, values_off
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -93,7 +93,8 @@ def estimate_of_steps(
     mdp, space, weigh = chain.mdp, chain.space, chain.squares is not None
     evidence = wide
     if kept is not wide.asked:  # its errors are those of the fit with all
-        evidence = evidence_of([demonstrations], kept, options.max_steps, robust=wide.robust)
+        about = {"robust": wide.robust, "counted": False}
+        evidence = evidence_of([demonstrations], kept, options.max_steps, **about)
     fitted, gauge, own = evidence.fitted, evidence.gauge(), evidence.chains[0]
     chosen = Chosen.of(verdict.p_values, gauge.multipliers, options.level)
     numbers = numbers_of(wide, features=features, chosen=chosen).reported(gauge)
@@ -111,7 +112,7 @@ def estimate_of_steps(
     findings = (
         *constraint_findings(evidence, verdict, chosen, misfit=not weigh),
         *([] if bounds is None else bound_findings(bounds, space, fitted.z, evidence.free)),
-        *parameter_findings(chain, evidence),
+        *parameter_findings(evidence),
         *feature_findings(features, mdp),
         *method_findings(chain, wide),
         *temperature_findings(wide, OwnFit.of(wide), unknown),
@@ -158,7 +159,7 @@ def _goodness(options: Likelihood, demonstrations: Observed, evidence: Evidence)
         weigh = "its tests need counts, and the steps have sampling weights"
         return untested(weigh if fitted.converged else "the search did not converge")
     found = chain_goodness(evidence.chains[0], fitted, demonstrations, options.level, options.seed)
-    known = fitted.problem.equalities is not None or found.settled is not None
+    known = fitted.problem.equalities is not None or fitted.problem.chains[0].mdp.evidence
     if not isinstance(demonstrations, Demonstrations) or known:
         return found
     return replace(found, study=PowerStudy(options, fitted, demonstrations))
@@ -293,7 +294,7 @@ def maximise(
 
     `first` is the coefficient of the first feature, where it is known beforehand.
     """
-    chain = Chain.of(mdp, coordinates(mdp, features), demonstrations)
+    chain = StepsChain.of(mdp, coordinates(mdp, features), demonstrations)
     if options.lapses is not False:
         found = estimate_with_lapses(options, features, demonstrations, chain, estimate_of_steps)
         return recovery(described(options), mdp, features, demonstrations, found)

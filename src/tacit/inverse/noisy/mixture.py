@@ -17,20 +17,18 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
-from tacit.data.tally import Tally
+from tacit.data.tally import Tally, random_loss
 from tacit.engine.progress import unwatched
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inference.activity import Verdict
 from tacit.inverse.assembly import recovery
 from tacit.inverse.diagnostics import Identification, untested
 from tacit.inverse.expectations import check_task
-from tacit.data.tally import random_loss
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.counted import uncounted_findings
 from tacit.inverse.noisy.em import Kinds, Search, Units, climb, lost_information, search
 from tacit.inverse.noisy.evidence import evidence_of
 from tacit.inverse.noisy.likelihood import Likelihood, estimate_of_steps
-from tacit.likelihood.chain import Chain, coordinates
 from tacit.inverse.noisy.types import (
     COMPARED,
     constraint_tests,
@@ -51,6 +49,9 @@ from tacit.inverse.recovery import (
 )
 from tacit.inverse.sets import unidentified
 from tacit.inverse.standardised import shown
+from tacit.likelihood.problem import Fit
+from tacit.likelihood.start import maximum
+from tacit.likelihood.steps import StepsChain, coordinates
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.model.transitions import read_only
@@ -217,7 +218,7 @@ class Mixture:
     def _search(self, units: Units) -> tuple[np.ndarray, np.ndarray, Kinds]:
         """[M] numbers of types tried, [M] their BIC, and the types of the smallest, at rest."""
         options = Search(self.free_reward)
-        pooled = units.whole.fit(replace(options, max_steps=300))
+        pooled = maximum(units.whole, replace(options, max_steps=300))
         most = min(self.most, len(units))
         numbers = sorted({1, self.types}) if self.types else list(range(1, most + 1))
         enough = max(COMPARED, self.tolerance)
@@ -271,7 +272,9 @@ def _report(
             for k in range(many)
         ]
     slopes = [
-        part.fit(replace(how, max_steps=1), near=one, upper=one.problem.upper).projected_gradient
+        maximum(
+            part, replace(how, max_steps=1), near=one, upper=one.problem.upper
+        ).projected_gradient
         for part, one in zip(units.parts(kept.membership), kept.experts, strict=True)
     ]
     gaps = [one.certificate.feature_gap for one in recoveries]
@@ -314,7 +317,7 @@ def _type_recovery(
     demonstrations: Demonstrations,
     kept: Kinds,
     full: Kinds,
-    parts: Sequence[Chain],
+    parts: Sequence[StepsChain],
     verdicts: Sequence[Verdict],
     k: int,
 ) -> Recovery:
@@ -325,13 +328,17 @@ def _type_recovery(
     nobody = replace(demonstrations, partial=np.ones(demonstrations.episodes, bool))
     tally = Tally.of(mdp, demonstrations.select(own) if own.any() else nobody)
     steps = replace(parts[k], tally=tally)
+
+    def about(expert: Fit) -> Fit:
+        return replace(expert, problem=expert.problem.with_chains([steps]))
+
+    wide = about(full.experts[k])
     found = estimate_of_steps(
         inner,
         features,
         tally,
-        steps,
-        wide=evidence_of(tally, steps, full.experts[k], inner.max_steps),
-        kept=kept.experts[k],
+        wide=evidence_of([tally], wide, inner.max_steps, counted=False),
+        kept=wide if kept is full else about(kept.experts[k]),
         verdict=verdicts[k],
         goodness=untested("which trajectories are of this type is not known for certain"),
     )

@@ -14,7 +14,7 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
-from tacit.data.tally import tally_of
+from tacit.data.tally import random_loss, tally_of
 from tacit.errors import InvalidModel
 from tacit.forward.solution import visitation
 from tacit.inference.activity import Verdict
@@ -22,21 +22,21 @@ from tacit.inference.gauge import Gauge
 from tacit.inverse.assembly import Estimate, recovery
 from tacit.inverse.diagnostics import Goodness
 from tacit.inverse.expectations import action_log_likelihoods, expectations_from_start, pull_back
-from tacit.data.tally import random_loss
 from tacit.inverse.findings import Finding, Kind, guarantee_findings, listed
 from tacit.inverse.noisy.activity import verdict_findings
 from tacit.inverse.noisy.adjoint import Loss, Place, begin, curvature, descend
-from tacit.inverse.noisy.estimate import estimate_of
-from tacit.likelihood.rescue import RESCUE
-from tacit.likelihood.problem import Fit
 from tacit.inverse.noisy.counted import dynamics_findings
+from tacit.inverse.noisy.estimate import estimate_of
 from tacit.inverse.noisy.inference import described
 from tacit.inverse.noisy.intervals import Numbers
-from tacit.likelihood.start import Bounds
+from tacit.inverse.noisy.known import bound_findings
 from tacit.inverse.noisy.posterior import Ended, Posterior, coefficients, minimised
 from tacit.inverse.noisy.verdicts import goodness_of_many, many_without_idle_constraints
 from tacit.inverse.recovery import Recovery
 from tacit.inverse.standardised import standard_of
+from tacit.likelihood.problem import Fit
+from tacit.likelihood.rescue import RESCUE
+from tacit.likelihood.start import Bounds
 from tacit.model.ends import uniform_policy
 from tacit.model.features import Design, Ridge, Smooth, Sparse, sums_as_given, values_off
 from tacit.model.mdp import MDP, outside_policy
@@ -201,7 +201,7 @@ def _estimate(
     bounds = Bounds.of(design, options)
     findings = (
         *told,
-        *bounds.findings(design, place.x),
+        *bound_findings(bounds, design, place.x),
         *_prior_findings(options.prior, choice),
         *_silent_findings(loss, known),
         *_method_findings(ended, fitted, known, convex=convex),
@@ -209,7 +209,7 @@ def _estimate(
     )
     ends, spread = (nothing, nothing[:, 0]) if known is None else (known.ends, known.spread)
     off = values_off(design, place.x, mdp.discount)
-    estimate = estimate_of(mdp, features, fitted, gauge, reached, off=off)
+    estimate = estimate_of(features, fitted, gauge, reached, off=off)
     return replace(
         estimate,
         deterministic=ended.boundless,

@@ -18,9 +18,6 @@ from tacit.inference.tails import ONE_SIDED, TWO_SIDED
 from tacit.inverse.diagnostics import CountedDynamics
 from tacit.inverse.noisy import DeltaMethod, adjoint, table_scores
 from tacit.inverse.noisy.adjoint import Descent, Information, Loss, Place, begin, descend, runs_away
-from tacit.inverse.noisy.estimate import bounds_of
-from tacit.likelihood.rescue import RESCUE
-from tacit.likelihood.problem import Fit
 from tacit.inverse.noisy.counted import (
     ROUGHLY,
     DynamicsNoise,
@@ -29,11 +26,14 @@ from tacit.inverse.noisy.counted import (
     noise_around,
     shifted_by,
 )
+from tacit.inverse.noisy.estimate import bounds_of
 from tacit.inverse.noisy.inference import Errors, delta_method, row_errors, undecided
-from tacit.likelihood.chain import information
 from tacit.inverse.noisy.intervals import Numbers
 from tacit.inverse.parameters import BLIND, Parameters, inverse_information
 from tacit.inverse.sets import unmeasured
+from tacit.likelihood.problem import Fit, LikelihoodProblem
+from tacit.likelihood.rescue import RESCUE
+from tacit.likelihood.steps import information
 from tacit.model.features import Design, sums_as_given
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, coefficient_names
@@ -53,9 +53,20 @@ class Ended(NamedTuple):
     boundless: bool  # whether the best parameters are infinite, so that a ridge was taken
 
     def fit(self, tolerance: float) -> Fit:
-        """It as a `Fit`, without tables and curvature: what decides whether it converged."""
-        point = self.descent.place.point(np.zeros((0, 0)))
-        return Fit(self.loss.dual, point, self.descent.steps, tolerance)
+        """It as a `Fit`, without its curvature: what decides whether it converged."""
+        loss, place = self.loss, self.descent.place
+        return Fit(
+            problem=LikelihoodProblem.of(loss, loss.lower, loss.upper),
+            z=place.x,
+            loss=place.loss,
+            gradient=place.gradient,
+            curvature=np.zeros((0, 0)),
+            scale=np.full(len(place.x), loss.scale),
+            parts=(place,),
+            steps=self.descent.steps,
+            tolerance=tolerance,
+            pulls=np.zeros(0),
+        )
 
 
 def minimised(loss: Loss, options: Likelihood, near: Place | None = None) -> Ended:
@@ -308,7 +319,7 @@ def coefficients(
     """
     names = coefficient_names(features.reward_names, features.cost_names)
     estimates = fitted.z / design.scales
-    lower, upper = bounds_of(fitted, design.scales, given)
+    lower, upper = bounds_of(fitted.lower, fitted.upper, design.scales, given)
     if known is None or design.size > TABLED or not len(known.precision):
         absence = "no table of standard errors is kept for so many coefficients: ask for directions"
         if known is None:

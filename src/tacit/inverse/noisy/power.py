@@ -21,11 +21,11 @@ from tacit.engine.backends import backend_of
 from tacit.inference.goodness import FittedChoices, fit_tests
 from tacit.inverse.diagnostics import Power, judged
 from tacit.inverse.findings import LEVEL
-from tacit.likelihood.problem import Fit
-from tacit.inverse.noisy.inference import advantages, fitted_scores
-from tacit.likelihood.chain import information
-from tacit.likelihood.chain import Chain
+from tacit.inverse.noisy.inference import fitted_scores
 from tacit.inverse.parameters import inverse_information
+from tacit.likelihood.problem import Fit
+from tacit.likelihood.start import maximum
+from tacit.likelihood.steps import StepsChain, information
 from tacit.model.mdp import MDP
 from tacit.search.smooth_dual import point_at, restricted
 
@@ -48,13 +48,11 @@ class PowerStudy:
     """What the tests of a fit would have noticed; computed when it is asked for.
 
     Attributes:
-        steps: what was seen, as a likelihood.
         options: of the fit.
         fitted: the fit.
         demonstrations: what was seen.
     """
 
-    steps: Chain
     options: Likelihood
     fitted: Fit
     demonstrations: Demonstrations
@@ -86,16 +84,19 @@ class PowerStudy:
 
     def _drawn_parameters(self, random: np.random.Generator) -> list[np.ndarray]:
         """Parameters that may be the true ones, within their bounds."""
-        problem, point = self.fitted.problem, self.fitted.point
-        scores = advantages(self.steps.mdp, self.steps.space, self.fitted)
-        fisher = information(scores, point.policy, self.steps.visits)
+        problem, part = self.fitted.problem, self.fitted.parts[0]
+        fisher = information(self._chain.scores(part), part.policy, self._chain.visits)
         spread, _ = inverse_information(fisher, self.fitted.free)
-        drawn = random.multivariate_normal(point.x, spread, FITS, method="eigh")
+        drawn = random.multivariate_normal(self.fitted.z, spread, FITS, method="eigh")
         return list(np.clip(drawn, problem.lower, problem.upper))
+
+    @property
+    def _chain(self) -> StepsChain:
+        return self.fitted.problem.chains[0]
 
     def _others(self, x: np.ndarray) -> Iterator[tuple[str, Kinds]]:
         """The other demonstrators near these parameters, each with its name."""
-        steps, mdp = self.steps, self.steps.mdp
+        mdp = self._chain.mdp
         own = self._policy(mdp, x)
         if mdp.discount > MYOPIC:
             near = MDP(mdp.transitions, mdp.initial, MYOPIC, available=mdp.available)
@@ -103,7 +104,7 @@ class PowerStudy:
         even = mdp.available / np.maximum(mdp.available.sum(axis=1, keepdims=True), 1)
         mixed = (1.0 - RANDOM) * own + RANDOM * even
         yield f"one that takes {100 * RANDOM:g} % of its steps at random", [mixed]
-        reward = steps.space.blocks[0]
+        reward = self._chain.space.blocks[0]
         if reward.stop - reward.start > 1:
             turned = x.copy()  # of features scaled to a range of one: in no unit
             turned[reward] = np.roll(turned[reward], 1)
@@ -116,14 +117,14 @@ class PowerStudy:
     def _policy(self, mdp: MDP, x: np.ndarray) -> np.ndarray:
         """[S, A] the policy of these parameters in a model."""
         nothing = np.zeros(len(x), bool)
-        alone = restricted(self.fitted.problem, x, nothing)._replace(discount=mdp.discount)
+        alone = restricted(self._chain.dual, x, nothing)._replace(discount=mdp.discount)
         values, tolerance = self.fitted.parts[0].values, self.fitted.tolerance
         policy = np.asarray(point_at(backend_of(mdp), alone, x[:0], values, tolerance).policy)
         return policy / np.maximum(policy.sum(axis=1, keepdims=True), 1e-300)
 
     def _chance(self, kinds: Kinds, draws: int, random: np.random.Generator) -> float:
         """The share of data sets of this demonstrator in which the tests notice it."""
-        mdp, level = self.steps.mdp, self.options.level if self.options.level < 1.0 else LEVEL
+        mdp, level = self._chain.mdp, self.options.level if self.options.level < 1.0 else LEVEL
         many, shape = self.demonstrations.episodes, (mdp.states, mdp.actions)
         drawn = similar_walks(mdp, kinds, self.demonstrations, draws, random)
         pairs, ends = drawn.pairs(mdp.actions), drawn.offsets[::many]
@@ -132,12 +133,12 @@ class PowerStudy:
             np.bincount(pairs[begin:end], minlength=cells).reshape(shape).astype(float)
             for begin, end in pairwise(ends)
         ]
-        whole = Chain.counted(mdp, self.steps.space, np.mean(counts, axis=0))
-        best = whole.fit(self.options, near=self.fitted)
+        whole = self._chain.reweighted(np.mean(counts, axis=0))
+        best = maximum(whole, self.options, near=self.fitted)
         choices = FittedChoices(
             counts=counts[0],
             policy=best.parts[0].policy,
-            scores=fitted_scores(best, advantages(mdp, self.steps.space, best)),
+            scores=fitted_scores(best, whole.scores(best.parts[0])),
             choices=mdp.available.sum(axis=1),
         )
         noticed = 0

@@ -15,23 +15,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacit.engine import Side
-from tacit.engine.backends import Array, compiled_in_double
+from tacit.engine.backends import Array, compiled_in_double, fetched
 from tacit.engine.backends.sharded import Sharded
 from tacit.errors import InvalidModel, NotConverged
 from tacit.inference.gauge import Gauge
 from tacit.inverse.noisy import check_plain
-from tacit.likelihood.rescue import FAR, RESCUE, is_boundless
-from tacit.likelihood.problem import Fit
-from tacit.likelihood.chain import LARGEST
 from tacit.inverse.noisy.convex import VISIBLE, Convex
-from tacit.likelihood.rescue import VISIBLE as VISIBLE_STEPS
 from tacit.inverse.noisy.inference import inverse_information, row_errors
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.likelihood.chain import Coordinates
 from tacit.inverse.recovery import RecoveryStatus, status_of
+from tacit.likelihood.problem import Fit, LikelihoodProblem
+from tacit.likelihood.protocol import LARGEST, Beginning
+from tacit.likelihood.rescue import RESCUE, rescued
+from tacit.likelihood.rescue import VISIBLE as VISIBLE_STEPS
+from tacit.likelihood.steps import Coordinates
 from tacit.model.objective import Features
 from tacit.model.sharded import Rows, ShardedMDP
-from tacit.search.smooth_dual import Dual, Point, loss_at, minimum
+from tacit.search.smooth_dual import Dual, Point, loss_at, loss_error, mass, point_there
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -101,25 +101,38 @@ def recover_sharded(
     if not data.total > 0:
         raise InvalidModel("seen must hold some steps; all its entries are 0")
     likely = isinstance(chosen, Likelihood)
-    ones = np.ones(space.size)
     start, weight = (data.start, float(data.size)) if likely else (mdp.initial, 1.0)
-    problem = Dual(
+    ones = np.ones(space.size)
+    dual = Dual(
         start=start,
         discount=mdp.discount,
         temperature=1.0,
         base=mdp.zeros(actions=True),
         tables=space.tables,
         target=data.target,
-        lower=space.lower(free_reward=chosen.free_reward),
-        upper=LARGEST * ones,
-        ridge=np.zeros(space.size) if likely else chosen.ridge * ones,
+        lower=-np.inf * ones,
+        upper=np.inf * ones,
+        ridge=0.0 * ones,
         unit=ones,
         scale=weight / (1.0 - mdp.discount) * ones,
         information=data.visits if likely else mdp.zeros(),
     )
-    fitted, facts = _fitted(mdp, problem, chosen)
-    status = status_of(**facts, proven=data.convex or not likely)
-    found = explained(mdp.backend, fitted.problem, fitted.point, mdp.initial, data.visits)
+    chain = ShardedChain(mdp, space, dual, 0.0 if likely else chosen.ridge)
+    bounds = space.lower(free_reward=chosen.free_reward), np.full(space.size, LARGEST)
+    rules = {"tolerance": chosen.tolerance, "max_steps": chosen.max_steps}
+    plain = LikelihoodProblem.of(chain, *bounds).minimum(np.zeros(space.size), **rules)
+    visible = VISIBLE_STEPS if likely else VISIBLE
+    ridge = RESCUE if likely else RESCUE / (1.0 - mdp.discount)
+    fitted, boundless = rescued(plain, visible, chosen.max_steps, ridge=ridge)
+    terms = float(np.abs(plain.z) @ np.abs(data.target))
+    unattainable = boundless and not likely and plain.lagrangian(plain.z) < -1e-9 * (1.0 + terms)
+    status = status_of(
+        converged=fitted.converged,
+        unattainable=unattainable,
+        deterministic=boundless and not unattainable,
+        proven=bool(data.convex) or not likely,
+    )
+    found = explained(mdp.backend, chain.dual, fitted.parts[0], mdp.initial, data.visits)
     recovery = _recovery(space, fitted, found, status, likely=likely)
     if throw and recovery.status is RecoveryStatus.NOT_CONVERGED:
         raise NotConverged(
@@ -129,46 +142,86 @@ def recover_sharded(
     return recovery
 
 
-def _fitted(
-    mdp: ShardedMDP, problem: Dual, chosen: Likelihood | Convex
-) -> tuple[Fit, dict[str, bool]]:
-    """The minimum, and facts for `status_of`; by the rules of `rescued`, with its ridge."""
+@dataclass(frozen=True, eq=False)
+class ShardedChain:
+    """A smooth dual of which no process holds the whole, as a problem asks for it.
 
-    def sought(problem: Dual, x: Array, values: Array) -> Fit:
-        point, steps = minimum(mdp.backend, problem, x, values, chosen.tolerance, chosen.max_steps)
-        return Fit(problem, point, int(steps), chosen.tolerance)
+    Attributes:
+        mdp: the model.
+        space: its coordinates, split.
+        bare: the dual without bounds and ridge.
+        ridge: pull of the parameters towards 0.
+    """
 
-    def converged(fit: Fit) -> bool:
-        solved = values_hold(mdp.backend, fit.parts[0].values, fit.parts[0].residual)
-        return fit.projected_gradient <= fit.tolerance and bool(solved)
+    mdp: ShardedMDP
+    space: Coordinates
+    bare: Dual
+    ridge: float
 
-    def loss(x: np.ndarray) -> float:
-        bare = problem._replace(ridge=0.0 * x)
-        return float(loss_at(mdp.backend, bare, x, plain.parts[0].values, chosen.tolerance))
+    exact = False
+    large = False
+    convex = True
+    inputs = ()
 
-    plain = sought(problem, np.zeros(len(problem.target)), mdp.zeros())
-    point, x, likely = plain.point, plain.z, isinstance(chosen, Likelihood)
-    furthest = np.abs(x).max(initial=0.0)
-    visible = VISIBLE_STEPS if likely else VISIBLE
-    bounds, bent = {"lower": problem.lower, "upper": problem.upper}, np.asarray(point.curvature)
-    flat = is_boundless(loss, x, **bounds, curvature=bent, threshold=visible)
-    if problem.ridge.any() or not (flat if converged(plain) else furthest > FAR):
-        return plain, {"converged": converged(plain)}
-    ridge = RESCUE if likely else RESCUE / (1.0 - mdp.discount)
-    fitted = sought(problem._replace(ridge=np.full(len(x), ridge)), x, plain.parts[0].values)
-    terms = float(np.abs(x) @ np.abs(problem.target))
-    unattainable = not likely and loss(x) < -1e-9 * (1.0 + terms)
-    return fitted, {
-        "converged": converged(fitted),
-        "unattainable": unattainable,
-        "deterministic": not unattainable,
-    }
+    @property
+    def dual(self) -> Dual:
+        """With its ridge."""
+        return self.bare._replace(ridge=np.full(self.space.size, self.ridge))
+
+    @property
+    def scale(self) -> np.ndarray:
+        """[D] size of a gradient entry that counts as one."""
+        return self.bare.scale
+
+    def view(self, x: np.ndarray, moving: np.ndarray | None) -> ShardedChain:
+        """Itself: all of it is on its devices."""
+        return self
+
+    def begun(self, near: Point) -> Point:
+        """A point nearby."""
+        return near
+
+    def at(self, x: np.ndarray, near: Point, precision: float, *, lean: bool = False) -> Point:
+        """The loss at x [D] and its derivatives; tables stay split."""
+        known = None if near.table_values is None else near
+        return point_there(self.mdp.backend, self.dual, x, near.values, precision, near=known)
+
+    def ended(self, point: Point) -> Point:
+        """The point, its small parts in NumPy arrays."""
+        return fetched(self.mdp.backend, point)
+
+    def loss_at(self, x: np.ndarray, near: Point, precision: float) -> float:
+        """The loss at x [D] without its ridge."""
+        return float(loss_at(self.mdp.backend, self.bare, x, near.values, precision))
+
+    def error(self, point: Point, x: np.ndarray, precision: float) -> float:
+        """By what rounding and rough solves may mistake the loss."""
+        loss = np.asarray(point.loss, float)[None]
+        starts = float(mass(self.mdp.backend, self.bare.start))
+        rough = np.array([precision * starts])
+        return float(loss_error(loss, x[None], np.abs(self.bare.target), rough)[0])
+
+    def unsettled(self, point: Point) -> bool:
+        """Whether the values are not those of a policy."""
+        return not bool(values_hold(self.mdp.backend, point.values, point.residual))
+
+    def blank(self, x: np.ndarray) -> Point:
+        """A point of which nothing is known."""
+        nothing = np.zeros((len(x), len(x)))
+        values = self.mdp.zeros()
+        return Point(x, np.inf, 0.0 * x, nothing, values, None, None, None, np.inf)
+
+    def beginning(
+        self, x: np.ndarray, near: Point | None, problem: LikelihoodProblem, precision: float
+    ) -> Beginning:
+        """At x [D]: with a discount values are finite everywhere."""
+        return Beginning(x, self.blank(x) if near is None else near, False)
 
 
 def _recovery(
     space: Coordinates, fitted: Fit, found: Explained, status: RecoveryStatus, *, likely: bool
 ) -> ShardedRecovery:
-    point = fitted.point
+    point = fitted.parts[0]
     gauge = Gauge.of(space, point.x, found.spent, found.reaction)
     errors = np.full(len(gauge.jacobian), np.nan)
     # Curvature says nothing about a maximum that is not there or was not reached.

@@ -24,12 +24,11 @@ from tacit.inference.activity import (
 from tacit.inference.tails import TWO_SIDED
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy import table_scores
-from tacit.likelihood.problem import Fit
 from tacit.inverse.noisy.em import Kinds, Search, Units, climb, observed_information
-from tacit.inverse.noisy.inference import advantages
-from tacit.likelihood.chain import information
-from tacit.likelihood.chain import Chain, coordinates, of_constraints, priced
 from tacit.inverse.parameters import inverse_information
+from tacit.likelihood.problem import Fit
+from tacit.likelihood.start import maximum
+from tacit.likelihood.steps import StepsChain, coordinates, information, of_constraints, priced
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.model.transitions import Layout
@@ -51,7 +50,7 @@ def degrees(units: Units, kinds: Kinds) -> int:
     """How many numbers were fitted: coefficients off their bounds that show, and free shares."""
     total, parts = kinds.degrees, units.parts(kinds.membership)
     for one, part in zip(kinds.experts, parts, strict=False):
-        scores = advantages(part.mdp, part.space, one)
+        scores = part.scores(one.parts[0])
         fisher = information(scores, one.parts[0].policy, part.visits)
         _, blind = inverse_information(fisher, one.free)
         total += int(one.free.sum()) - len(blind)
@@ -204,7 +203,7 @@ def type_findings(
     return [*findings, Finding(said, Kind.LOCAL_OPTIMUM, number=starts)]
 
 
-def best_mark(steps: Chain, fitted: Fit, known: Sequence[int] = ()) -> tuple[int, float, int]:
+def best_mark(steps: StepsChain, fitted: Fit, known: Sequence[int] = ()) -> tuple[int, float, int]:
     """The mark that would explain most beside a fit, its squared score, and how many there are.
 
     A mark is a feature that is 1 in one state, number 0 to S - 1, or for one action, from S on. The
@@ -221,7 +220,7 @@ def best_mark(steps: Chain, fitted: Fit, known: Sequence[int] = ()) -> tuple[int
     gains[:, np.arange(actions), states + np.arange(actions)] = 1.0
     gains[mdp.ends, :, states:] = 0.0
     scores = table_scores(mdp, gains.reshape(states * actions, -1), policy)
-    own = advantages(mdp, steps.space, fitted)[fitted.free]
+    own = steps.scores(fitted.parts[0])[fitted.free]
     both = information(np.concatenate([scores, own]), policy, steps.visits)
     many = len(scores)
     inverse, _ = inverse_information(both[many:, many:], np.ones(len(own), bool))
@@ -254,7 +253,9 @@ class Marks(NamedTuple):
     p_value: float = 1.0
 
 
-def missing_marks(steps: Chain, base: Fit, features: Features, options: Search, most: int) -> Marks:
+def missing_marks(
+    steps: StepsChain, base: Fit, features: Features, options: Search, most: int
+) -> Marks:
     """The marks that explain most beside a fit, one by one while Schwarz's criterion falls.
 
     Choosing one of many is paid for: in the p-value by their number, in the criterion of all after
@@ -270,7 +271,7 @@ def missing_marks(steps: Chain, base: Fit, features: Features, options: Search, 
             break
         marks = (*found.marks, at)
         wider, how = marked(steps, features, options, marks)
-        more, space = wider.fit(how), wider.space
+        more, space = maximum(wider, how), wider.space
         gained = max(2.0 * float(fitted.loss - more.loss), 0.0)
         if found.marks and not gained > price + 2.0 * np.log(many):
             break
@@ -287,8 +288,8 @@ def missing_marks(steps: Chain, base: Fit, features: Features, options: Search, 
 
 
 def marked(
-    steps: Chain, features: Features, options: Search, marks: Sequence[int]
-) -> tuple[Chain, Search]:
+    steps: StepsChain, features: Features, options: Search, marks: Sequence[int]
+) -> tuple[StepsChain, Search]:
     """The likelihood with these marks among the features, and options that leave their signs free.
 
     `features` are those without the marks.
@@ -296,7 +297,7 @@ def marked(
     space = coordinates(steps.mdp, with_marks(steps.mdp, features, marks))
     first = len(features.reward_names)
     either = {first + n: (None, None) for n in range(len(marks))}
-    wider = Chain.counted(steps.mdp, space, steps.counts)
+    wider = StepsChain.counted(steps.mdp, space, steps.counts)
     return wider, replace(options, bounds={**options.bounds, **either})
 
 

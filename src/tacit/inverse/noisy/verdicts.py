@@ -27,13 +27,12 @@ from tacit.inference.goodness import FittedChoices
 from tacit.inverse.diagnostics import Goodness, goodness_of, untested
 from tacit.inverse.findings import NAMED, Finding, Kind, listed
 from tacit.inverse.noisy.adjoint import can_write_out
-from tacit.inverse.noisy.boltzmann import refit
-from tacit.likelihood.problem import Fit
 from tacit.inverse.noisy.counted import policy_noise
 from tacit.inverse.noisy.inference import score_scatter
 from tacit.inverse.noisy.posterior import Ended, inverse_precision, many_noise, written_law
-from tacit.likelihood.chain import Chain, bent, of_constraints, priced
 from tacit.inverse.parameters import inverse_information
+from tacit.likelihood.problem import Fit
+from tacit.likelihood.steps import StepsEvidence, bent, of_constraints, priced
 from tacit.model.features import Sparse
 
 if TYPE_CHECKING:
@@ -78,7 +77,8 @@ def many_without_idle_constraints(
         bread = scatter = fisher
         if robust:
             bread = bent(scores, place.policy, place.visits, loss.visits)
-            scatter = score_scatter(scores, loss.seen, int(free.sum()), demonstrations)[1]
+            steps = StepsEvidence(loss, place, np.eye(len(place.x)), demonstrations)  # type: ignore
+            scatter = score_scatter([steps], int(free.sum()))[1]
         inverse = inverse_information(bread, free)[0]
         noise = many_noise(less, free, bread, inverse, seed=options.seed)
         if noise is None:
@@ -161,10 +161,11 @@ class Selected:
     criterion: float
     every: float
 
-    def finding(self, steps: Chain, prior: Sparse) -> Finding:
+    def finding(self, prior: Sparse) -> Finding:
         """What was done, in words."""
         kept = np.flatnonzero(self.fitted.z != 0.0)
-        names = [steps.space.names[j] for j in kept]
+        space = self.fitted.problem.chains[0].space
+        names = [space.names[j] for j in kept]
         how = (
             f"of {self.tried} sets of features along the L1 path they have the least BIC, "
             f"{self.criterion:.6g} against {self.every:.6g} of all"
@@ -173,7 +174,7 @@ class Selected:
         )
         said = (
             f"A sparse prior of strength {self.strength:.3g} leaves {len(names)} of "
-            f"{steps.space.size} features a weight ({listed(names, NAMED) if names else 'none'}): "
+            f"{space.size} features a weight ({listed(names, NAMED) if names else 'none'}): "
             f"{how}. They were estimated again without it. All intervals and tests are of the fit "
             "with every feature, so that they hold whatever was left out."
         )
@@ -189,28 +190,28 @@ def check_sparse(options: Likelihood, features: Features, many: bool) -> None:
         )
 
 
-def select(steps: Chain, kept: Fit, prior: Sparse, max_steps: int) -> Selected:
+def select(kept: Fit, prior: Sparse, max_steps: int) -> Selected:
     """The features that the prior keeps among those of a fit; none of its constraints is lost.
 
     Args:
-        steps: what was seen.
         kept: the fit with all features that are asked about, not penalised.
         prior: with a strength, or None to choose by BIC.
         max_steps: most evaluations of the loss, each fit.
     """
-    price = float(np.log(max(steps.counts.sum(), 2.0)))
+    chain = kept.problem.chains[0]
+    price = float(np.log(max(chain.counts.sum(), 2.0)))
 
     def criterion(one: Fit) -> float:
         return 2.0 * one.loss + price * float(one.free.sum())
 
     every = criterion(kept)
     best = Selected(fitted=kept, strength=0.0, tried=1, criterion=every, every=every)
-    moving = kept.problem.upper > kept.problem.lower
-    blocks = [block for block in steps.space.blocks if (kept.z[block] != 0.0).any()]
+    moving = kept.problem.movable
+    blocks = [block for block in chain.space.blocks if (kept.z[block] != 0.0).any()]
     strengths = [prior.strength] if prior.strength is not None else _strengths(kept, moving)
     tried, near = {_key(kept.z != 0.0)}, kept
     for strength in strengths:
-        near = penalised(steps, near, kept, float(strength), max_steps)
+        near = penalised(near, kept, float(strength), max_steps)
         chosen = (near.z != 0.0) | ~moving
         if not all((near.z[block] != 0.0).any() for block in blocks):
             if prior.strength is not None:
@@ -223,16 +224,14 @@ def select(steps: Chain, kept: Fit, prior: Sparse, max_steps: int) -> Selected:
             continue
         tried.add(_key(chosen))
         # What is left out is at 0, which is within the bounds of all that can be.
-        lower = np.where(chosen, kept.problem.lower, 0.0)
-        upper = np.where(chosen, kept.problem.upper, 0.0)
-        less = refit(steps.mdp, kept, max_steps=max_steps, lower=lower, upper=upper)
+        less = kept.refit(kept.problem.fixing(~chosen, 0.0), max_steps=max_steps).completed
         here = criterion(less) if less.converged else np.inf
         if here < best.criterion or prior.strength is not None:
             best = replace(best, fitted=less, strength=float(strength), criterion=here)
     return replace(best, tried=len(tried))
 
 
-def penalised(steps: Chain, near: Fit, kept: Fit, strength: float, max_steps: int) -> Fit:
+def penalised(near: Fit, kept: Fit, strength: float, max_steps: int) -> Fit:
     """The minimum of the loss of `kept` plus strength * sum of |x|, sought from a fit nearby."""
     problem = kept.problem
     moving = (problem.upper > problem.lower) & (problem.lower <= 0) & (problem.upper >= 0)
@@ -241,14 +240,13 @@ def penalised(steps: Chain, near: Fit, kept: Fit, strength: float, max_steps: in
     signs = np.where(either, np.where(near.z < 0, -1.0, 1.0), signs)
     for _ in range(FLIPS):
         pull = np.where(moving, strength * signs, 0.0)
-        near = refit(
-            steps.mdp,
-            near,
-            max_steps=max_steps,
-            target=problem.target - pull,
+        within = replace(
+            problem,
+            tilt=pull,
             lower=np.where(either & (signs > 0), 0.0, problem.lower),
             upper=np.where(either & (signs < 0), 0.0, problem.upper),
         )
+        near = near.refit(within, max_steps=max_steps)
         # At 0 the loss may fall on the other side by more than the penalty rises there.
         slope = near.gradient - pull
         turned = either & (near.z == 0.0) & (signs * slope > strength * (1.0 + 1e-6))

@@ -15,7 +15,6 @@ import numpy as np
 from tacit.forward.occupancy_lp import Matrix
 from tacit.forward.policies import Column, Unbounded, best_column
 from tacit.forward.solution import visitation
-from tacit.search.algebra import largest_first
 from tacit.inverse.findings import Finding, Kind, listed
 from tacit.inverse.optimal import (
     Columns,
@@ -32,6 +31,7 @@ from tacit.inverse.optimal.program import Program, least, total
 from tacit.inverse.parameters import CONFIDENCE
 from tacit.model.ends import led_to_an_end
 from tacit.model.mdp import outside_policy
+from tacit.search.algebra import largest_first
 
 # Slack below this, amounts summing to one, is called a tie: ten times the broken inequalities.
 TIE = 1e-8

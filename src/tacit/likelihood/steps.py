@@ -18,14 +18,18 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from tacit.data.observed import Observed
-from tacit.data.tally import Tally, squares_of, tally_of
+from tacit.data.demonstrations import Demonstrations
+from tacit.data.observed import Observed, PartitionedDemonstrations
+from tacit.data.tally import Scatter, Tally, squares_of, tally_of
+from tacit.data.units import EPISODES, Units, units_of
 from tacit.engine.backends import Host, backend_of, fetched, placed, tables_fit
 from tacit.forward.soft_dual import finite_start
-from tacit.search.algebra import square_roots, weighted_products
-from tacit.model.features import Design, middles
-from tacit.model.mdp import MDP
+from tacit.forward.solution import visitation
+from tacit.likelihood.protocol import Beginning
+from tacit.model.features import Design, middles, sums_as_given
+from tacit.model.mdp import MDP, outside_policy
 from tacit.model.objective import Features
+from tacit.search.algebra import square_roots, weighted_products
 from tacit.search.smooth_dual import (
     INERT,
     Dual,
@@ -44,9 +48,6 @@ if TYPE_CHECKING:
 
 Amount = TypeVar("Amount", float, np.ndarray)
 
-# Scaled features have range one. Far beyond any plausible parameter, even where one extreme entry
-# makes the range of a feature and all others differ by a thousandth of it.
-LARGEST = 1e5
 # More parameters than this have no curvature [D, D] made of D solves on every step.
 MANY_FEATURES = 200
 # Share of the information below which the loss is too flat to divide by.
@@ -54,7 +55,7 @@ BENT = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class Chain:
+class StepsChain:
     """Steps in one world as the coefficients of a smooth loss, start . V_soft(x) - x . target.
 
     Attributes:
@@ -88,7 +89,7 @@ class Chain:
     squares: np.ndarray | None = None
 
     @classmethod
-    def of(cls, mdp: MDP, space: Coordinates, demonstrations: Observed) -> Chain:
+    def of(cls, mdp: MDP, space: Coordinates, demonstrations: Observed) -> StepsChain:
         """The likelihood of these demonstrations."""
         tally, visits = tally_of(mdp, demonstrations), None
         if tally.trajectories:
@@ -99,7 +100,7 @@ class Chain:
         return replace(plain, discounted=visits, tally=tally, squares=squares)
 
     @classmethod
-    def counted(cls, mdp: MDP, space: Coordinates, counts: np.ndarray) -> Chain:
+    def counted(cls, mdp: MDP, space: Coordinates, counts: np.ndarray) -> StepsChain:
         """The likelihood of steps of which only the counts [S, A] are known."""
         visits = counts.sum(axis=1)
         return cls(mdp, space, counts, visits - mdp.discount * mdp.inflow(counts), visits)
@@ -107,15 +108,15 @@ class Chain:
     @classmethod
     def matching(
         cls, mdp: MDP, space: Coordinates, visitation: np.ndarray, *, ridge: float = 0.0
-    ) -> Chain:
-        """The dual of maximum entropy that collects what a visitation [S, A] from the start does."""
+    ) -> StepsChain:
+        """The maximum-entropy dual of collecting what a visitation [S, A] does."""
         return cls(mdp, space, visitation, mdp.initial, np.zeros(mdp.states), ridge=ridge)
 
-    def reweighted(self, counts: np.ndarray) -> Chain:
+    def reweighted(self, counts: np.ndarray) -> StepsChain:
         """The likelihood of some of the steps, or of a share of each, given as counts [S, A]."""
         return self.counted(self.mdp, self.space, counts)
 
-    def elsewhere(self, mdp: MDP) -> Chain:
+    def elsewhere(self, mdp: MDP) -> StepsChain:
         """The likelihood of the same steps in another world."""
         return replace(self.counted(mdp, self.space, self.counts), ridge=self.ridge)
 
@@ -132,6 +133,21 @@ class Chain:
         return begun & (self.target != 0.0)
 
     @property
+    def steps(self) -> float:
+        """How many steps there are."""
+        return float(self.visits.sum())
+
+    @property
+    def discount(self) -> float:
+        """Of the world."""
+        return self.mdp.discount
+
+    @property
+    def endless_rewards(self) -> bool:
+        """Whether rewards of free sign may have one-sided limits, as forbidden costs do."""
+        return False
+
+    @property
     def convex(self) -> bool:
         """Whether the loss is convex for certain, so that its optimum is global."""
         within = self.start[~self.mdp.ends]  # the value of an end is linear
@@ -142,9 +158,9 @@ class Chain:
         """[D] sums of the features over all steps."""
         return self.space.pull_back(self.counts)
 
-    @cached_property
+    @property
     def scale(self) -> np.ndarray:
-        """[D] size of a gradient entry that counts as one: most that a feature of range 1 collects."""
+        """[D] size of a gradient entry that counts as one: what a feature collects at most."""
         amount = over_an_episode(self.mdp, max(float(np.abs(self.start).sum()), 1e-300))
         return np.full(self.space.size, amount)
 
@@ -177,12 +193,12 @@ class Chain:
         """Whether derivatives in parameters that cannot move are worth leaving out."""
         return isinstance(backend_of(self.mdp), Host)
 
-    def view(self, x: np.ndarray, moving: np.ndarray | None = None) -> View:
+    def view(self, x: np.ndarray, moving: np.ndarray | None = None) -> StepsView:
         """The chain as a search asks for it, that begins at x [D].
 
         Derivatives in parameters that do not move, [D] bool, are left out; None moves all.
         """
-        return View(self, x, None if moving is None or moving.all() else moving)
+        return StepsView(self, x, None if moving is None or moving.all() else moving)
 
     def at(self, x: np.ndarray, near: Point, precision: float) -> Point:
         """The loss at x [D] with all derivatives, sought from a point nearby."""
@@ -218,15 +234,19 @@ class Chain:
         near: Point | None,
         problem: LikelihoodProblem,
         precision: float,
-    ) -> tuple[np.ndarray, Point] | None:
+    ) -> Beginning | None:
         """As the protocol says; at discount 1 values are finite for some x alone."""
         if self.mdp.discount < 1.0:
-            return x, self.blank(x) if near is None else near
+            return Beginning(x, self.blank(x) if near is None else near, False)
         known, dual = problem.equalities, self.dual
         dual = dual._replace(lower=problem.lower, upper=problem.upper)
         ties = None if known is None else known.matrix
         begun = finite_start(self.mdp, dual, x, precision, ties=ties)
-        return None if begun is None else (begun[0], blank(self.dual, *begun))
+        return None if begun is None else Beginning(begun[0], blank(self.dual, *begun), False)
+
+    def evidence(self, point: Point, inner: np.ndarray, seen: Observed) -> StepsEvidence:
+        """What was seen says at a point, its parameters having this derivative [D, n]."""
+        return StepsEvidence(self, point, inner, seen)
 
     def scores(self, point: Point) -> np.ndarray:
         """[D, S, A] the score of one step: its features and all that follow, less the average."""
@@ -242,10 +262,104 @@ class Chain:
         return result
 
 
-class View:
+@dataclass(frozen=True, eq=False)
+class StepsEvidence:
+    """What the steps of a chain say at a fit.
+
+    Attributes:
+        chain: the chain.
+        part: of the fit.
+        inner: [D, n] derivative of its parameters in the joint ones.
+        seen: the demonstrations.
+    """
+
+    chain: StepsChain
+    part: Point
+    inner: np.ndarray
+    seen: Observed
+
+    @cached_property
+    def scores(self) -> np.ndarray:
+        """[D, S, A] of one step, in the chain's own parameters."""
+        return self.chain.scores(self.part)
+
+    @cached_property
+    def fisher(self) -> np.ndarray:
+        """[D, D] information of the steps."""
+        found = information(self.scores, self.part.policy, self.chain.visits)
+        return found if self.chain.lost is None else found - self.chain.lost
+
+    @cached_property
+    def curvature(self) -> np.ndarray:
+        """[D, D] of the loss; the information of the steps where that is no minimum.
+
+        Both agree where the model is right. Elsewhere the loss bends by the visits that the fitted
+        policy makes of the start b, not by those that were seen.
+        """
+        return bent(self.scores, self.part.policy, self.part.visits, self.chain.visits)
+
+    @cached_property
+    def outer(self) -> np.ndarray:
+        """[n, n] sum over all steps of score times score, in the joint parameters."""
+        squares = self.chain.counts if self.chain.squares is None else self.chain.squares
+        own = information(self.scores, squares, np.ones(len(squares)))
+        return self.inner.T @ own @ self.inner
+
+    @cached_property
+    def reached(self) -> np.ndarray:
+        """[S, A] discounted visitation of the fitted policy."""
+        return visitation(self.chain.mdp, outside_policy(self.chain.mdp, self.part.policy))
+
+    @cached_property
+    def spent(self) -> np.ndarray:
+        """[D] expected discounted sums of the scaled, signed features."""
+        return sums_as_given(self.chain.space, self.reached)
+
+    @cached_property
+    def reaction(self) -> np.ndarray:
+        """[D, D] derivative of what is spent."""
+        return information(self.scores, self.part.policy, self.reached.sum(axis=1))
+
+    @property
+    def loose(self) -> bool:
+        """Whether every step is an episode by itself."""
+        return self.seen.episodes == self.seen.steps
+
+    @property
+    def individuals(self) -> set[object]:
+        """Who is named."""
+        named = getattr(self.seen, "individuals", None)
+        return set() if named is None else set(named.tolist())
+
+    @property
+    def episodes(self) -> Units:
+        """Every episode by itself."""
+        return Units(np.arange(self.seen.episodes), EPISODES)
+
+    def units(self, least: float) -> Units | None:
+        """Individuals, groups where there are `least`, or episodes; None where only sums are known.
+
+        Nothing but demonstrations in memory says who was seen.
+        """
+        if isinstance(self.seen, Demonstrations):
+            return units_of(self.seen, least)
+        return self.episodes if isinstance(self.seen, PartitionedDemonstrations) else None
+
+    def scatter(self, units: Units) -> Scatter:
+        """Squares of the units' scores, in the joint parameters."""
+        if isinstance(self.seen, Demonstrations):
+            alone = units.called == EPISODES
+            found = Scatter.of(self.scores, self.seen, None if alone else units.number)
+        else:
+            assert isinstance(self.seen, PartitionedDemonstrations)
+            found = self.seen.scatter(self.scores)
+        return Scatter(found.episodes, self.inner.T @ found.products @ self.inner)
+
+
+class StepsView:
     """A chain during one search: its tables on their device, derivatives of what moves alone."""
 
-    def __init__(self, chain: Chain, x: np.ndarray, moving: np.ndarray | None) -> None:
+    def __init__(self, chain: StepsChain, x: np.ndarray, moving: np.ndarray | None) -> None:
         self._backend, self._chain, self._moving = backend_of(chain.mdp), chain, moving
         dual = chain.dual if moving is None else restricted(chain.dual, x, moving)
         self._dual = placed(self._backend, dual)
@@ -254,9 +368,7 @@ class View:
         """A point nearby, on the device."""
         return placed(self._backend, near)
 
-    def at(
-        self, x: np.ndarray, near: Point, precision: float, *, lean: bool = False
-    ) -> Point:
+    def at(self, x: np.ndarray, near: Point, precision: float, *, lean: bool = False) -> Point:
         """The loss at x [D] and its derivatives, left where they were computed."""
         moving = self._moving
         if moving is None:
@@ -282,15 +394,6 @@ def information(scores: np.ndarray, policy: np.ndarray, visits: np.ndarray) -> n
     """[D, D] sum over states of visits [S] times the covariance of the scores under the policy."""
     flat = scores.reshape(len(scores), -1)
     return weighted_products(flat, (visits[:, None] * policy).ravel())
-
-
-def curvature(chain: Chain, point: Point, scores: np.ndarray) -> np.ndarray:
-    """[D, D] of the loss at a fit; the information of the steps where that is no minimum.
-
-    Both agree where the model is right. Elsewhere the loss bends by the visits that the fitted
-    policy makes of the start b, not by those that were seen.
-    """
-    return bent(scores, point.policy, point.visits, chain.visits)
 
 
 def bent(

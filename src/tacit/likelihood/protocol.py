@@ -1,0 +1,220 @@
+"""What a likelihood asks of a chain: a smooth loss of one number a feature, and what it says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from tacit.data.tally import Scatter
+from tacit.data.units import Units
+from tacit.likelihood.ties import ScaledFeatures
+
+if TYPE_CHECKING:
+    from tacit.likelihood.problem import LikelihoodProblem
+
+# Scaled features have range one. Far beyond any plausible parameter, even where one extreme entry
+# makes the range of a feature and all others differ by a thousandth of it.
+LARGEST = 1e5
+
+
+class Part(Protocol):
+    """The loss of one chain at its parameters x [D]; what else it holds its chain knows."""
+
+    @property
+    def loss(self) -> Any:
+        """Infinite where there is no finite value."""
+        ...
+
+    @property
+    def gradient(self) -> Any:
+        """[D]."""
+        ...
+
+    @property
+    def curvature(self) -> Any:
+        """[D, D]."""
+        ...
+
+    @property
+    def lean(self) -> bool:
+        """Whether second derivatives were done without."""
+        ...
+
+
+class Beginning(NamedTuple):
+    """Where a search begins."""
+
+    z: np.ndarray  # [n]
+    part: Any  # at z, or one to begin from
+    evaluated: bool  # whether it is at z, with all that an evaluation gives
+
+
+class View(Protocol):
+    """A chain during one search."""
+
+    def begun(self, near: Any, /) -> Any:
+        """A part nearby, where the search needs it."""
+        ...
+
+    def at(self, x: np.ndarray, near: Any, precision: float, /, *, lean: bool = False) -> Any:
+        """The part at x [D]."""
+        ...
+
+    def ended(self, part: Any, /) -> Any:
+        """A part in NumPy arrays."""
+        ...
+
+
+class ChainEvidence(Protocol):
+    """What was seen of one chain says at a fit. Matrices [n, n] are of the joint parameters."""
+
+    @property
+    def chain(self) -> Any:
+        """The chain."""
+        ...
+
+    @property
+    def part(self) -> Any:
+        """Of the fit."""
+        ...
+
+    @property
+    def inner(self) -> np.ndarray:
+        """[D, n] derivative of the chain's parameters in the joint ones."""
+        ...
+
+    @property
+    def scores(self) -> np.ndarray:
+        """[D, S, A] of one step, where a step's score is that of its state and action."""
+        ...
+
+    @property
+    def fisher(self) -> np.ndarray:
+        """[D, D] information of the steps."""
+        ...
+
+    @property
+    def curvature(self) -> np.ndarray:
+        """[D, D] of the loss; the information of the steps where that is no minimum."""
+        ...
+
+    @property
+    def outer(self) -> np.ndarray:
+        """[n, n] sum over all steps of score times score."""
+        ...
+
+    @property
+    def reached(self) -> np.ndarray:
+        """[S, A] discounted visitation of the fitted policy; empty where there are several."""
+        ...
+
+    @property
+    def spent(self) -> np.ndarray:
+        """[D] expected sums of the scaled, signed features."""
+        ...
+
+    @property
+    def reaction(self) -> np.ndarray:
+        """[D, D] derivative of what is spent."""
+        ...
+
+    @property
+    def loose(self) -> bool:
+        """Whether every step is an episode by itself."""
+        ...
+
+    @property
+    def individuals(self) -> set[object]:
+        """Who is named."""
+        ...
+
+    @property
+    def episodes(self) -> Units:
+        """Every episode by itself."""
+        ...
+
+    def units(self, least: float, /) -> Units | None:
+        """What is independent: the largest that is known; None where only sums are."""
+        ...
+
+    def scatter(self, units: Units, /) -> Scatter:
+        """Squares of the units' scores [n, n]."""
+        ...
+
+
+class Chain(Protocol):
+    """What was seen in one world: a smooth loss of one number a feature."""
+
+    @property
+    def space(self) -> ScaledFeatures:
+        """The features, scaled."""
+        ...
+
+    @property
+    def scale(self) -> np.ndarray:
+        """[D] size of a gradient entry that counts as one."""
+        ...
+
+    @property
+    def exact(self) -> bool:
+        """Whether a rough evaluation costs as much as a fine one."""
+        ...
+
+    @property
+    def large(self) -> bool:
+        """Whether derivatives in parameters that cannot move are worth leaving out."""
+        ...
+
+    @property
+    def convex(self) -> bool:
+        """Whether the loss is convex for certain."""
+        ...
+
+    @property
+    def inputs(self) -> tuple:
+        """What the loss is made of, by which a search that is watched knows itself again."""
+        ...
+
+    def evidence(self, part: Any, inner: np.ndarray, seen: Any, /) -> ChainEvidence:
+        """What was seen says at a part of a fit."""
+        ...
+
+    def view(self, x: np.ndarray, moving: np.ndarray | None, /) -> View:
+        """The chain as a search asks for it; derivatives of moving parameters, None for all."""
+        ...
+
+    def at(self, x: np.ndarray, near: Any, precision: float, /) -> Any:
+        """The part at x [D] with all derivatives."""
+        ...
+
+    def loss_at(self, x: np.ndarray, near: Any, precision: float, /) -> float:
+        """The loss at x [D] without its ridge."""
+        ...
+
+    def error(self, part: Any, x: np.ndarray, precision: float, /) -> float:
+        """By what rounding and rough solves may mistake the loss of a part."""
+        ...
+
+    def unsettled(self, part: Any, /) -> bool:
+        """Whether the values of a part are not those of a policy."""
+        ...
+
+    def blank(self, x: np.ndarray, /) -> Any:
+        """A part at x [D] of which nothing is known."""
+        ...
+
+    def beginning(
+        self,
+        x: np.ndarray,
+        near: Any,
+        problem: LikelihoodProblem,
+        precision: float,
+        /,
+    ) -> Beginning | None:
+        """Where to begin a search of this chain alone.
+
+        At x [D], from the part nearby if there is one, wherever values are finite there; None where
+        they are finite nowhere within the bounds of the problem.
+        """
+        ...
