@@ -17,12 +17,12 @@ from tacit.engine.backends import backend_of
 from tacit.folders.runs import Run
 from tacit.inverse.expectations import pull_back
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.noisy.boltzmann import loss_of, refit
-from tacit.likelihood.rescue import is_boundless
-from tacit.likelihood.protocol import LARGEST
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.likelihood.steps import StepsChain, coordinates
 from tacit.inverse.recovery import RecoveryStatus
+from tacit.likelihood.protocol import LARGEST
+from tacit.likelihood.rescue import is_boundless
+from tacit.likelihood.start import maximum
+from tacit.likelihood.steps import StepsChain, coordinates
 from tacit.search.smooth_dual import point_at
 from tacit.show.quantities import NamedRecovery
 from tacit.show.report import headlines
@@ -108,10 +108,9 @@ def test_the_loss_is_minus_the_log_likelihood_of_every_step(seen, found):
 def test_no_other_method_finds_likelier_parameters(seen, found):
     world = grid()
     steps = StepsChain.of(world.mdp, coordinates(world.mdp, world.features), seen)
-    problem = steps.fit(Likelihood(), near=None).problem
 
     def loss(x):
-        tried = point_at(backend_of(world.mdp), problem, x, np.zeros(25), 1e-9)
+        tried = point_at(backend_of(world.mdp), steps.dual, x, np.zeros(25), 1e-9)
         return float(tried.loss), tried.gradient
 
     for start in (np.full(6, 2.0), np.array([8.0, 1, 0, 0, 3, 3]), np.zeros(6)):
@@ -155,10 +154,9 @@ def test_expected_counts_give_the_truth_itself():
         coordinates(world.mdp, world.features),
         counts,
         counts.sum(axis=1) - world.mdp.discount * world.mdp.inflow(counts),
-        target=coordinates(world.mdp, world.features).pull_back(counts),
-        discounted=None,
+        counts.sum(axis=1),
     )
-    fitted = steps.fit(Likelihood())
+    fitted = maximum(steps, Likelihood())
     assert steps.convex
     # Counts rounded to one in 1e8.
     assert_allclose(fitted.parts[0].policy, policy, atol=1e-6)
@@ -477,11 +475,11 @@ def test_one_mixed_choice_among_certain_ones_gives_no_maximum():
     # Twice the parameters change the mixture: the way to infinity keeps that one sum as it is.
     world, seen = constrained_optimum()
     steps = StepsChain.of(world.mdp, coordinates(world.mdp, world.features), seen)
-    full = steps.fit(Likelihood())
-    x = full.z
-    larger = refit(world.mdp, full, lower=np.where(x > 1.0, 4.0 * x, 0.0))
+    full = maximum(steps, Likelihood())
+    lower = np.where(full.z > 1.0, 4.0 * full.z, 0.0)
+    larger = full.refit(dataclasses.replace(full.problem, lower=lower))
     assert full.converged
-    assert loss_of(world.mdp, full, larger.z) < full.loss + 1e-6  # of 55 nats
+    assert full.lagrangian(larger.z) < full.loss + 1e-6  # of 55 nats
     found = fit(seen, world)
     assert found.status is RecoveryStatus.EXPERT_DETERMINISTIC
     assert np.isnan(found.identification.reward_standard_errors).all()
@@ -556,13 +554,9 @@ def test_the_limit_of_a_forbidden_cost_is_where_the_likelihood_has_fallen():
     steps = StepsChain.of(mdp, coordinates(mdp, features), seen)
     total = recovery.multipliers[0] / recovery.temperature
     limit = recovery.identification.cost_intervals[0][0, 0] * total
-    best = steps.fit(Likelihood())
-    fallen = []
-    for value in (limit, 0.8 * limit):
-        lower = np.where(np.arange(6) == 2, value, best.problem.lower)
-        upper = np.where(np.arange(6) == 2, value, best.problem.upper)
-        less = refit(mdp, best, lower=lower, upper=upper)
-        fallen.append(less.loss - best.loss)
+    best = maximum(steps, Likelihood())
+    held = (best.held(np.arange(6) == 2, value) for value in (limit, 0.8 * limit))
+    fallen = [less.loss - best.loss for less in held]
     # The limit is found to 1 part in 256 of the one with the others held.
     assert fallen[0] == pytest.approx(0.5 * 1.6448536**2, rel=0.05)
     assert fallen[1] > fallen[0]
@@ -580,14 +574,13 @@ def test_the_limit_of_a_forbidden_cost_lets_the_other_costs_adapt():
     low, high = recovery.identification.cost_intervals[0][0]
     assert high == np.inf
     steps = StepsChain.of(mdp, coordinates(mdp, both), seen)
-    best = steps.fit(Likelihood())
+    best = maximum(steps, Likelihood())
     limit = low * recovery.multipliers[0] / recovery.temperature
     at = np.arange(6) == 2
-    lower, upper = (np.where(at, limit, side) for side in (best.problem.lower, best.problem.upper))
-    adapted = refit(mdp, best, lower=lower, upper=upper)
+    adapted = best.held(at, limit)
     rise = 0.5 * 1.6448536**2
     assert adapted.loss - best.loss == pytest.approx(rise, rel=0.1)
-    alone = loss_of(mdp, best, np.where(at, limit, best.z))
+    alone = best.lagrangian(np.where(at, limit, best.z))
     assert alone - best.loss > 1.2 * rise
 
 
