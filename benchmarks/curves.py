@@ -5,7 +5,7 @@
     python benchmarks/curves.py --only gradient   # one of problems, steps, gradient
 
 Problems: `Convex` on the paper's 5 x 5 grid, from one problem on, in one `recover_many` and as a
-loop over `recover`. Chain: a Parquet file of that many steps is read and its weights recovered with
+loop over `recover`. Steps: a Parquet file of that many steps is read and its weights recovered with
 their standard errors by `Likelihood`. Gradient: one gradient of `Convex` with its Hessian, in all
 weights of the paper's grid at discount 0.9, from 1 024 to a million states.
 
@@ -121,8 +121,7 @@ def by_steps(longest: float) -> list[dict[str, Any]]:
 
 def by_states(longest: float) -> list[dict[str, Any]]:
     from tacit.engine.backends import backend_of
-    from tacit.inverse.noisy.boltzmann import fit
-    from tacit.likelihood.steps import coordinates
+    from tacit.likelihood.steps import StepsChain, coordinates
     from tacit.search.smooth_dual import point_at
 
     rows: list[dict[str, Any]] = []
@@ -131,11 +130,8 @@ def by_states(longest: float) -> list[dict[str, Any]]:
             break
         world = tacit.worlds.hill_grid(0, size=size, discount=0.9)
         mdp, space = world.mdp, coordinates(world.mdp, world.features)
-        nothing, at = np.zeros(space.size), np.ones(space.size)
-        lower = space.lower(free_reward=False)
-        problem = fit(
-            mdp, space, mdp.initial, nothing, lower=lower, tolerance=1e-9, max_steps=1
-        ).problem
+        at, nothing = np.ones(space.size), np.zeros((mdp.states, mdp.actions))
+        problem = StepsChain.matching(mdp, space, nothing).dual
         engine, start = backend_of(mdp), np.zeros(mdp.states)
         # Names bound now: each is another object in the next round.
         work = lambda e=engine, p=problem, x=at, v=start: point_at(e, p, x, v, 1e-9)  # noqa: E731

@@ -65,8 +65,7 @@ def row(args: Args, size: int) -> dict[str, Any]:
     """Both sides on one grid."""
     import tacit
     from tacit.engine.backends import backend_of
-    from tacit.inverse.noisy.boltzmann import fit
-    from tacit.likelihood.steps import coordinates
+    from tacit.likelihood.steps import StepsChain, coordinates
     from tacit.search.smooth_dual import point_at
 
     world = tacit.worlds.hill_grid(0, size=size, discount=args.discount)
@@ -74,10 +73,7 @@ def row(args: Args, size: int) -> dict[str, Any]:
     horizon = int(np.ceil(np.log(1e-9 * (1 - args.discount)) / np.log(args.discount)))
     x = np.ones(space.size)
     reward = (space.tables[:, :, 0] * x[:, None]).sum(axis=0)
-    problem = fit(
-        mdp, space, mdp.initial, np.zeros(space.size),
-        lower=space.lower(free_reward=False), tolerance=1e-9, max_steps=1,
-    ).problem  # fmt: skip
+    problem = StepsChain.matching(mdp, space, np.zeros((mdp.states, mdp.actions))).dual
     engine, start_values = backend_of(mdp), np.zeros(mdp.states)
 
     def gradient() -> np.ndarray:

@@ -24,10 +24,10 @@ import tacit
 from provenance import about
 from rates import coverage_verdict, rates_of, size_verdict
 from tacit.forward.solution import visitation
-from tacit.inverse.noisy.boltzmann import fit
-from tacit.inverse.noisy.inference import advantages, inverse_information
-from tacit.likelihood.steps import information
-from tacit.likelihood.steps import coordinates
+from tacit.inverse.parameters import inverse_information
+from tacit.likelihood.problem import Fit, LikelihoodProblem
+from tacit.likelihood.protocol import LARGEST
+from tacit.likelihood.steps import Coordinates, StepsChain, coordinates, information
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,14 @@ def many(task: Callable[..., Any], items: range, args: Args) -> list[Any]:
     from joblib import Parallel, delayed
 
     return Parallel(n_jobs=args.jobs)(delayed(task)(item, args) for item in items)
+
+
+def matched(mdp: tacit.MDP, space: Coordinates, reached: np.ndarray) -> Fit:
+    """The fit that collects what a visitation [S, A] does."""
+    chain = StepsChain.matching(mdp, space, reached)
+    lower, upper = space.lower(free_reward=False), np.full(space.size, LARGEST)
+    problem = LikelihoodProblem.of(chain, lower, upper)
+    return problem.minimum(np.zeros(space.size), tolerance=1e-11, max_steps=300)
 
 
 def weight_errors(world: Any, recovery: Any) -> tuple[float, float, float]:
@@ -147,15 +155,7 @@ def exact(args: Args) -> list[dict[str, Any]]:
         world = tacit.worlds.hill_grid(seed, tightness=0.5)
         policy = noisy_expert(world, args)
         space, truth = coordinates(world.mdp, world.features), world.in_gauge
-        fitted = fit(
-            world.mdp,
-            space,
-            world.mdp.initial,
-            space.pull_back(visitation(world.mdp, policy)),
-            lower=space.lower(free_reward=False),
-            tolerance=1e-11,
-            max_steps=300,
-        )
+        fitted = matched(world.mdp, space, visitation(world.mdp, policy))
         _, blind = inverse_information(fitted.curvature, np.ones(space.size, bool))
         theta = fitted.z / space.scales
         reward, cost = theta[:2] / theta[:2].sum(), theta[2:] / theta[2:].sum()
@@ -216,21 +216,13 @@ def coverage(args: Args) -> list[dict[str, Any]]:
     inside = held.mean(axis=0)
 
     # The information of as many steps under the true policy bounds every unbiased estimate.
-    fitted = fit(
-        world.mdp,
-        space,
-        world.mdp.initial,
-        space.pull_back(reached),
-        lower=space.lower(free_reward=False),
-        tolerance=1e-11,
-        max_steps=300,
-    )
+    fitted = matched(world.mdp, space, reached)
     from tacit.forward.policies import visitation_recursion
     from tacit.inference.gauge import Gauge
 
     undiscounted = tacit.MDP(world.mdp.transitions, world.mdp.initial, 1 - 1e-12)
     visits = visitation_recursion(undiscounted, policy, args.steps).sum(axis=1)
-    scores = advantages(world.mdp, space, fitted)
+    scores = fitted.problem.chains[0].scores(fitted.parts[0])
     fisher = args.trajectories * information(scores, policy, visits)
     reaction = information(scores, policy, reached.sum(axis=1))
     jacobian = Gauge.of(space, fitted.z, space.pull_back(reached), reaction).jacobian

@@ -17,10 +17,9 @@ from kinds import told
 from tacit import Kind, checks
 from tacit.inverse.noisy import lapses
 from tacit.inverse.noisy.em import Search, Units, lost_information, trajectory_p_value
-from tacit.inverse.noisy.inference import advantages
-from tacit.likelihood.steps import information
-from tacit.likelihood.steps import StepsChain, coordinates
 from tacit.inverse.noisy.types import best_mark, missing_marks, with_marks
+from tacit.likelihood.start import maximum
+from tacit.likelihood.steps import StepsChain, coordinates, information
 
 THETA = np.array([2.5, 1.0, 0.5])
 
@@ -86,7 +85,7 @@ def test_a_share_of_lapses_is_estimated_with_its_interval():
 
 def test_the_profile_of_the_share_ends_where_it_fell_by_the_quantile():
     steps, how = steps_of(lapsing()), Search()
-    found = lapses.with_lapses(steps, how, steps.fit(how), 0.1)
+    found = lapses.with_lapses(steps, how, maximum(steps, how), 0.1)
     for end in lapses.share_interval(steps, how, found):
         at = lapses.with_lapses(steps, how, found.experts[0], end, given=True)
         assert 2.0 * (found.log_likelihood - at.log_likelihood) == pytest.approx(3.84, abs=0.05)
@@ -100,7 +99,7 @@ def test_the_profile_of_the_share_ends_where_it_fell_by_the_quantile():
 def test_information_with_lapses_is_that_of_the_scores():
     """Two ways: what is left after the loss is the covariance block of a finite-difference sum."""
     place, steps, how = world(), steps_of(lapsing()), Search()
-    found = lapses.with_lapses(steps, how, steps.fit(how), 0.1, tolerance=1e-9)
+    found = lapses.with_lapses(steps, how, maximum(steps, how), 0.1, tolerance=1e-9)
     scales = steps.space.scales
 
     def log_mixed(z):
@@ -115,11 +114,8 @@ def test_information_with_lapses_is_that_of_the_scores():
     weights = steps.visits[:, None] * np.exp(log_mixed(at))
     full = np.einsum("isa,jsa,sa->ij", slopes, slopes, weights)
     left = np.linalg.inv(np.linalg.inv(full)[:3, :3])
-    from tacit.inverse.noisy.inference import advantages
-    from tacit.likelihood.steps import information
-
     kept = (steps.counts * lapses.meant(steps, found)).sum(axis=1)
-    scores = advantages(place.mdp, steps.space, found.experts[0])
+    scores = steps.scores(found.experts[0].parts[0])
     complete = information(scores, found.experts[0].parts[0].policy, kept)
     # Finite differences: six digits.
     ours = complete - lost_information(Units.steps(steps), found)[0][0]
@@ -217,7 +213,9 @@ def test_two_assumptions_that_are_wrong_are_both_needed():
     gains, whole = found.together.gains, found.log_likelihood
     assert first.gain + gains[1] == pytest.approx(second.gain + gains[0])
     steps = steps_of(both)
-    chosen = missing_marks(steps, steps.fit(Search(max_steps=300)), place.features, Search(), 3)
+    chosen = missing_marks(
+        steps, maximum(steps, Search(max_steps=300)), place.features, Search(), 3
+    )
     more = with_marks(place.mdp, place.features, chosen.marks)
     oracle = tacit.Likelihood(free_reward=True, lapses=True).fit(place.mdp, more, both)
     assert whole + first.gain + gains[1] == pytest.approx(oracle.log_likelihood, abs=0.02)
@@ -226,7 +224,7 @@ def test_two_assumptions_that_are_wrong_are_both_needed():
 def test_the_score_of_a_mark_is_nearly_what_it_gains():
     # To leading order: the true mark is of weak effect here.
     steps = steps_of(seen(policy(THETA)))
-    base = steps.fit(Search(max_steps=300))
+    base = maximum(steps, Search(max_steps=300))
     at, square, many = best_mark(steps, base)
     found = missing_marks(steps, base, world().features, Search(max_steps=300), 1)
     assert found.marks == (at,)
@@ -247,13 +245,13 @@ def test_marks_of_ends_and_missing_actions_have_the_scores_of_their_features():
     walk = networks.soft_values(mdp, table[..., 0])[1]
     drawn = tacit.simulate(mdp, walk, trajectories=40, steps=30, seed=0)
     steps = StepsChain.of(mdp, coordinates(mdp, features), drawn)
-    base = steps.fit(Search(max_steps=300))
+    base = maximum(steps, Search(max_steps=300))
     at, square, _ = best_mark(steps, base)
     wide = coordinates(mdp, with_marks(mdp, features, [at]))
     more = StepsChain.of(mdp, wide, drawn)
     upper = np.where(np.arange(2) == 1, 0.0, 1e5)
-    there = more.fit(Search(max_steps=300), upper=upper)
-    scores = advantages(mdp, wide, there)
+    there = maximum(more, Search(max_steps=300), upper=upper)
+    scores = more.scores(there.parts[0])
     fisher = information(scores, there.parts[0].policy, more.visits)
     left = fisher[1, 1] - fisher[0, 1] ** 2 / fisher[0, 0]
     assert there.gradient[1] ** 2 / left == pytest.approx(square, rel=1e-5)
@@ -311,11 +309,11 @@ def test_trajectories_of_one_type_scatter_by_chance_only():
     p_values = []
     for seed in range(8):
         rows = Units.trajectories(place.mdp, space, seen(policy(THETA), trajectories=20, seed=seed))
-        p_values.append(trajectory_p_value(rows, rows.whole.fit(Search(max_steps=300))))
+        p_values.append(trajectory_p_value(rows, maximum(rows.whole, Search(max_steps=300))))
     assert min(p_values) > 0.005  # the smallest of eight uniform numbers
     assert max(p_values) > 0.3
     mixed = Units.trajectories(place.mdp, space, seen(policy(THETA), policy(THETA[::-1])))
-    assert trajectory_p_value(mixed, mixed.whole.fit(Search(max_steps=300))) == 1 / 200
+    assert trajectory_p_value(mixed, maximum(mixed.whole, Search(max_steps=300))) == 1 / 200
 
 
 def test_an_expert_without_noise_is_refused():

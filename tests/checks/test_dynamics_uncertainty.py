@@ -14,6 +14,7 @@ from tacit.data.tally import Scatter
 from tacit.inference.goodness import Chances
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy.inference import clusters_of
+from tacit.likelihood.steps import StepsEvidence
 
 
 def expert(seed: int, constraints: int = 0, temperature: float = 0.05):
@@ -183,6 +184,12 @@ def test_episodes_of_one_individual_count_as_one():
     )
     named = replace(thrice, individuals=np.array([f"mouse {w}" for w in who]))
     scores = np.random.default_rng(0).normal(size=(2, 25, 4))
+
+    def unit_of(seen):
+        steps = StepsEvidence(None, None, np.eye(2), seen)
+        steps.__dict__["scores"] = scores
+        return clusters_of([steps], 60, 6)[1]
+
     once, alike = Scatter.of(scores, short), Scatter.of(scores, named, who)
     assert alike.episodes == 120
     assert np.allclose(alike.products, 9.0 * once.products)
@@ -193,7 +200,7 @@ def test_episodes_of_one_individual_count_as_one():
     }
     errors = {}
     for unit, seen in kinds.items():
-        assert clusters_of(scores, seen, 60, 6)[1] == unit
+        assert unit_of(seen) == unit
         known = tacit.Likelihood().fit(world.mdp, world.features, seen).identification
         errors[unit] = known.reward_standard_errors
         said = [one for one in known.findings if one.kind is Kind.ERRORS]
@@ -206,4 +213,4 @@ def test_episodes_of_one_individual_count_as_one():
     assert np.array_equal(errors["individuals"], errors["groups"])
     # Two groups are a treatment, not who was seen: trajectories stay the units.
     few = replace(thrice, groups=np.where(who < 60, "a", "b"))
-    assert clusters_of(scores, few, 60, 6)[1] == "trajectories"
+    assert unit_of(few) == "trajectories"

@@ -14,9 +14,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import kinds
 import tacit
 from experts import grid, hill_expert
-from tacit.data.units import EPISODES, Units
+from tacit.data.units import EPISODES, Units, units_of
 from tacit.inverse.findings import Kind
-from tacit.data.units import units_of
 
 COPIES = 3
 

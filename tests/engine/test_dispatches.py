@@ -11,11 +11,11 @@ import pytest
 
 import tacit
 from tacit.data.tally import tally_of
-from tacit.engine.backends import backend_of
 from tacit.forward import column_generation
 from tacit.inverse import lockstep
-from tacit.inverse.noisy.boltzmann import fit
-from tacit.likelihood.steps import coordinates
+from tacit.likelihood.problem import LikelihoodProblem
+from tacit.likelihood.protocol import LARGEST
+from tacit.likelihood.steps import StepsChain, coordinates
 from tacit.search import smooth_dual
 
 WORLD = tacit.worlds.hill_grid(seed=0, tightness=0.5)
@@ -54,15 +54,22 @@ def test_an_evaluation_of_a_soft_solve_is_one_program(calls):
 
 def test_a_gradient_with_its_hessian_is_one_program(calls):
     space = coordinates(WORLD.mdp, WORLD.features)
-    nothing = np.zeros(space.size)
-    problem = fit(
-        WORLD.mdp, space, WORLD.mdp.initial, nothing, lower=nothing, tolerance=1e-9, max_steps=1
-    ).problem
-    calls.clear()
-    start = np.zeros(WORLD.mdp.states)
-    point = smooth_dual.point_at(backend_of(WORLD.mdp), problem, np.ones(space.size), start, 1e-9)
+    chain = StepsChain.matching(WORLD.mdp, space, np.zeros((WORLD.mdp.states, WORLD.mdp.actions)))
+    x = np.ones(space.size)
+    point = chain.at(x, chain.blank(x), 1e-9)
     assert np.isfinite(point.curvature).all()
     assert calls == ["point_at"]
+
+
+def test_an_evaluation_of_a_likelihood_is_one_program(calls):
+    policy = NOISY.solve(WORLD.mdp, WORLD.truth).policy
+    seen = tacit.simulate(WORLD.mdp, policy, trajectories=200, steps=100, seed=0)
+    chain = StepsChain.of(WORLD.mdp, coordinates(WORLD.mdp, WORLD.features), seen)
+    problem = LikelihoodProblem.of(chain, np.zeros(6), np.full(6, LARGEST))
+    calls.clear()
+    found = problem.minimum(np.zeros(6), tolerance=1e-9, max_steps=300)
+    assert found.converged
+    assert calls == ["point_there"] * found.steps
 
 
 @pytest.mark.parametrize("problems", [1, 200])

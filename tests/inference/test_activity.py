@@ -18,12 +18,13 @@ from tacit.inference import activity as tests_of_activity
 from tacit.inference.activity import Trial, judge, selection_of, small_sample
 from tacit.inference.boundary import activity_p_value
 from tacit.inference.tails import DRAWS, MORE_DRAWS, at_level, simulated_chance
-from tacit.search.algebra import covariance_root
 from tacit.inverse.findings import Kind
-from tacit.inverse.noisy import activity
-from tacit.inverse.noisy.boltzmann import refit
+from tacit.inverse.noisy.activity import level_findings
 from tacit.inverse.noisy.inference import FARTHEST, Chosen
 from tacit.inverse.noisy.likelihood import Likelihood
+from tacit.likelihood.problem import Fit
+from tacit.likelihood.steps import StepsChain
+from tacit.search.algebra import covariance_root
 
 SEEDS = st.integers(0, 2**20)
 
@@ -296,7 +297,7 @@ def test_what_the_error_of_a_simulated_law_decides_is_at_the_level():
     chances = {(0,): 0.0251, (1,): 0.04, (0, 1): 0.0005}  # compared with 0.025 and 0.05
     verdict = judged(chances, losses, 2)[1]
     assert verdict.at_level.tolist() == [True, False]
-    (said,) = activity.level_findings(verdict)
+    (said,) = level_findings(verdict)
     assert (said.about.constraint, said.about.number) == (0, 0.0502)
     chances |= {(0,): 0.001, (1,): 0.0501}
     assert judged(chances, losses, 2)[1].at_level.tolist() == [False, True]
@@ -305,7 +306,7 @@ def test_what_the_error_of_a_simulated_law_decides_is_at_the_level():
     chances |= {(0, 1): 0.0005}
     verdict = judged(chances, losses, 2)[1]
     assert not verdict.at_level.any()
-    assert activity.level_findings(verdict) == []
+    assert level_findings(verdict) == []
 
 
 def test_a_set_has_no_member_that_it_can_do_without():
@@ -527,12 +528,17 @@ def test_short_cuts_in_large_models_change_no_answer(monkeypatch):
     assert found.identification.active.tolist() == [True, True, False, True]
     assert 0.05 < found.identification.p_values[2] < 1.0  # not clear: its law is asked
 
-    plainly = {"refit_moving": lambda mdp, fit, near, **how: refit(mdp, fit, **how)}
-    plainly |= {"completed": lambda mdp, fit: fit}
+    begun, refit = [], Fit.refit
+
+    def plainly(self, problem, **rules):
+        begun.append(self)
+        return refit(begun[0], problem, **rules)  # always from the fit of all
+
     monkeypatch.setattr(tests_of_activity, "is_beyond", lambda *_: False)
-    for name, one in plainly.items():
-        monkeypatch.setattr(activity, name, one)
+    monkeypatch.setattr(StepsChain, "large", False)
+    monkeypatch.setattr(Fit, "refit", plainly)
     again = estimator.fit(mdp, features, seen)
+    assert any(one is not begun[0] for one in begun)
     one, other = found.identification, again.identification
     # The same draws of the same law: rounding decides about one of them at most.
     assert one.p_values[:2].tolist() == other.p_values[:2].tolist()

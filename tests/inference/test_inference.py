@@ -1,5 +1,7 @@
 """Error bars: information by differences, intervals by brute force, and how often they hold."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,12 +18,13 @@ from tacit.engine.backends import backend_of
 from tacit.inference.gauge import Gauge
 from tacit.inference.intervals import CUT, SETTLED, landscape
 from tacit.inference.tails import TWO_SIDED
-from tacit.inverse.noisy.boltzmann import fit, loss_of, refit
-from tacit.likelihood.start import silent
-from tacit.inverse.noisy.inference import advantages, at_least, errors, inverse_information, row_errors, undecided
-from tacit.likelihood.steps import information
+from tacit.inverse.noisy.inference import errors, row_errors, undecided
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.likelihood.steps import StepsChain, coordinates
+from tacit.inverse.parameters import inverse_information
+from tacit.likelihood.problem import LikelihoodProblem
+from tacit.likelihood.start import maximum, silent
+from tacit.likelihood.steps import StepsChain, StepsEvidence, coordinates, information
+from tacit.search.algebra import at_least
 from tacit.search.smooth_dual import minimum
 
 SEEDS = st.integers(0, 2**20)
@@ -33,11 +36,11 @@ def sampled(steps: int, seed: int = 0, price: float = PRICE):
 
 
 def fitted(seen):
-    """(coefficients, fit, scores, information) of the likelihood on the grid."""
+    """(likelihood, fit, scores, information) of the steps on the grid."""
     world = grid()
     steps = StepsChain.of(world.mdp, coordinates(world.mdp, world.features), seen)
-    found = steps.fit(Likelihood())
-    scores = advantages(world.mdp, steps.space, found)
+    found = maximum(steps, Likelihood())
+    scores = steps.scores(found.parts[0])
     return steps, found, scores, information(scores, found.parts[0].policy, steps.visits)
 
 
@@ -52,6 +55,11 @@ def few():
     found = fitted(sampled(2_000, seed=1))
     assert not found[1].free.all()
     return found
+
+
+def errors_of(steps, found, fisher, seen):
+    """The errors at a fit with this information, where these were seen."""
+    return errors(fisher, found.free, [StepsEvidence(steps, found.parts[0], np.eye(6), seen)])
 
 
 def by_hand(steps, x) -> float:
@@ -135,13 +143,13 @@ def test_silent_parameters_are_those_without_any_information():
 
 def test_errors_cluster_only_where_trajectories_are_many(plenty):
     world = grid()
-    _, found, scores, fisher = plenty
+    steps, found, _, fisher = plenty
     policy, _ = hill_expert()
     for trajectories, clustered in ((59, False), (60, True)):
         seen = tacit.simulate(world.mdp, policy, trajectories=trajectories, steps=5, seed=1)
-        assert errors(fisher, found.free, scores, seen).clustered is clustered
+        assert errors_of(steps, found, fisher, seen).clustered is clustered
     # Loose pairs are steps, however many.
-    loose = errors(fisher, found.free, scores, sampled(5_000))
+    loose = errors_of(steps, found, fisher, sampled(5_000))
     assert not loose.clustered
     assert_allclose(loose.covariance, inverse_information(fisher, found.free)[0])
 
@@ -164,8 +172,8 @@ def test_clustered_errors_agree_with_those_of_steps_for_a_markov_expert():
     # Scores are martingale differences: trajectories add nothing, up to the noise of the sandwich.
     world = grid()
     seen = tacit.simulate(world.mdp, hill_expert()[0], trajectories=1500, steps=50, seed=5)
-    _, found, scores, fisher = fitted(seen)
-    told = errors(fisher, found.free, scores, seen)
+    steps, found, _, fisher = fitted(seen)
+    told = errors_of(steps, found, fisher, seen)
     assert told.clustered
     plain, _ = inverse_information(fisher, found.free)
     ratio = np.diagonal(told.covariance) / np.diagonal(plain)
@@ -176,16 +184,16 @@ def test_clustered_errors_agree_with_those_of_steps_for_a_markov_expert():
 
 def test_steps_that_repeat_their_trajectory_tell_nothing_new(plenty):
     """Twice the information and four times the scatter: the sandwich stays, to the last digits."""
-    _, found, scores, fisher = plenty
+    steps, found, _, fisher = plenty
     seen = tacit.simulate(grid().mdp, hill_expert()[0], trajectories=80, steps=5, seed=1)
     halves = [(seen.states[i : i + 5], seen.actions[i : i + 5]) for i in seen.offsets[:-1]]
     twice = tacit.Demonstrations.from_trajectories(
         [(np.tile(states, 2), np.tile(actions, 2)) for states, actions in halves]
     )
     fisher = 1e-6 * fisher  # so little that no scatter is raised to it
-    once = errors(fisher, found.free, scores, seen).covariance
+    once = errors_of(steps, found, fisher, seen).covariance
     assert np.diagonal(once)[found.free].min() > 0
-    assert_allclose(errors(2 * fisher, found.free, scores, twice).covariance, once, rtol=1e-9)
+    assert_allclose(errors_of(steps, found, 2 * fisher, twice).covariance, once, rtol=1e-9)
 
 
 def test_delta_errors_are_the_spread_of_the_gauge(plenty):
@@ -320,13 +328,13 @@ def test_a_reward_weight_on_its_bound_leaves_room_to_the_other():
 
 def test_a_bound_met_by_chance_does_not_make_the_others_surer(few):
     world = grid()
-    steps, found, scores, fisher = few
+    steps, found, _, fisher = few
     seen = sampled(2_000, seed=1)
     spent = steps.space.pull_back(oracles.policy_visitation(world.mdp, found.parts[0].policy))
     gauge = Gauge.of(steps.space, found.z, spent, np.zeros((6, 6)))
     told = Likelihood(level=1.0).fit(world.mdp, world.features, seen).identification
     assert undecided(found, fisher, found.free).all()
-    law = errors(fisher, found.free, scores, seen)
+    law = errors_of(steps, found, fisher, seen)
     settled = row_errors(gauge.jacobian, law.covariance, law.blind)
     free = found.free[2:]
     assert (told.cost_standard_errors[0][free] >= 0.999 * settled[2:6][free]).all()
@@ -341,12 +349,13 @@ def test_the_ends_of_an_interval_cost_the_quantile_in_the_true_likelihood(plenty
     known = Likelihood().fit(world.mdp, world.features, sampled(200_000)).identification
     space, sums, best = steps.space, steps.target, by_hand(steps, found.z)
     rest = ("lower", "upper", "ridge", "unit", "scale")
+    whole = steps.dual._replace(lower=found.problem.lower, upper=found.problem.upper)
     for ratio in known.reward_intervals[0]:
         odds = ratio / (1 - ratio) * space.scales[0] / space.scales[1]
-        less = found.problem._replace(
+        less = whole._replace(
             tables=np.concatenate([space.tables[1:2] + odds * space.tables[:1], space.tables[2:]]),
             target=np.concatenate([sums[1:2] + odds * sums[:1], sums[2:]]),
-            **{name: getattr(found.problem, name)[1:] for name in rest},
+            **{name: getattr(whole, name)[1:] for name in rest},
         )
         begin = (found.z[1:], found.parts[0].values)
         point, _ = minimum(backend_of(steps.mdp), less, *begin, 1e-9, 300)
@@ -410,10 +419,10 @@ def test_nominal_intervals_hold_as_often_as_they_say(steps, seed):
 
 def test_refitting_from_a_fit_finds_it_again(plenty):
     steps, found, _, _ = plenty
-    again = refit(steps.mdp, found)
+    again = found.refit(found.problem)
     assert again.steps <= 2
     assert_allclose(again.z, found.z, rtol=1e-6)
-    pulled = refit(steps.mdp, found, ridge=np.full(6, 1e6))
+    pulled = found.refit(found.problem.with_chains([replace(steps, ridge=1e6)]))
     assert np.abs(pulled.z).max() < np.abs(found.z).max()
 
 
@@ -421,7 +430,7 @@ def test_the_loss_is_minus_the_log_likelihood(plenty, few):
     for steps, found, _, _ in (plenty, few):
         assert found.loss == pytest.approx(by_hand(steps, found.z), rel=1e-10)
         other = found.z + 0.3
-        assert loss_of(steps.mdp, found, other) == pytest.approx(by_hand(steps, other), rel=1e-10)
+        assert found.lagrangian(other) == pytest.approx(by_hand(steps, other), rel=1e-10)
 
 
 def test_a_fit_judges_itself(plenty):
@@ -429,16 +438,8 @@ def test_a_fit_judges_itself(plenty):
     assert found.converged
     assert found.projected_gradient <= 1e-9
     assert 0 <= found.objective_gap <= 1e-9
-    short = fit(
-        steps.mdp,
-        steps.space,
-        steps.start,
-        steps.target,
-        lower=np.zeros(6),
-        tolerance=1e-9,
-        max_steps=3,
-        information=steps.visits,
-    )
+    problem = LikelihoodProblem.of(steps, found.problem.lower, found.problem.upper)
+    short = problem.minimum(np.zeros(6), tolerance=1e-9, max_steps=3)
     assert not short.converged
     # An honest gap: at least of the order of what is really missing.
     missing = short.loss - found.loss

@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import binom
 
 import tacit
-from tacit.inverse.noisy import adjoint, steps
+from tacit.inverse.noisy import adjoint
+from tacit.likelihood import steps
 
 
 def within(intervals, values, margin=0.0):
@@ -153,9 +154,7 @@ def numbers(found):
 
 @pytest.mark.xfail(strict=True, reason="many features have a pipeline of their own")
 @pytest.mark.parametrize("free", [False, True])
-@pytest.mark.parametrize(
-    "where", ["inverse.noisy.steps.MANY_FEATURES", "engine.backends.HOST_TABLES"]
-)
+@pytest.mark.parametrize("where", ["likelihood.steps.MANY_FEATURES", "engine.backends.HOST_TABLES"])
 def test_both_sides_of_a_threshold_of_size_say_the_same(where, free, monkeypatch):
     """Within what may move: coefficients 1e-6 errors, interval ends 1e-4 of their width."""
     task = crowd()

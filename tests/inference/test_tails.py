@@ -9,6 +9,7 @@ import pytest
 from scipy import optimize, special
 
 from tacit.inference import tails
+from tacit.search import algebra
 
 
 def test_tails_are_those_of_scipy():
@@ -79,16 +80,16 @@ def test_roots_are_those_of_brent_step_by_step():
         if function(-1.0, 0) * function(2.0, 0) >= 0:
             continue
         asked[0] = 0
-        one = tails.root_between(lambda t, f=function: f(t, 0), -1.0, 2.0, 1e-7)
+        one = algebra.root_between(lambda t, f=function: f(t, 0), -1.0, 2.0, 1e-7)
         other = optimize.brentq(lambda t, f=function: f(t, 1), -1.0, 2.0, xtol=1e-7)
         assert one == other
         assert asked[0] == asked[1]  # no value is asked for twice
     # Rounding may leave both ends on one side.
-    assert tails.root_between(lambda t: t - 1.0 - 1e-16, 0.0, 1.0, 1e-7) == 1.0
-    assert tails.root_between(lambda t: t + 1e-300, 0.0, 1.0, 1e-7) == 0.0
+    assert algebra.root_between(lambda t: t - 1.0 - 1e-16, 0.0, 1.0, 1e-7) == 1.0
+    assert algebra.root_between(lambda t: t + 1e-300, 0.0, 1.0, 1e-7) == 0.0
     # Walls and steps: nothing to interpolate, and halves are taken.
     wall = lambda t: np.float64(np.inf) if t > 0.3 else np.float64(-1.0)  # noqa: E731
-    assert tails.root_between(wall, 0.0, 1.0, 1e-7) == pytest.approx(0.3, abs=1e-7)
+    assert algebra.root_between(wall, 0.0, 1.0, 1e-7) == pytest.approx(0.3, abs=1e-7)
 
 
 @pytest.mark.parametrize("kind", ["plain", "copies", "stiff", "wide"])
@@ -103,7 +104,7 @@ def test_least_squares_have_their_signs(kind):
         if kind == "stiff":  # an equation, held by its weight
             rows[-1] *= 1e5
         goals = 3.0 * rng.normal(size=(20, m))
-        found = [tails.least_squares(rows, goal) for goal in goals]
+        found = [algebra.least_squares(rows, goal) for goal in goals]
         places, missed = np.array([z for z, _ in found]), np.array([size for _, size in found])
         assert (places >= 0).all()
         expected = [optimize.nnls(rows, goal, maxiter=100 * n)[1] for goal in goals]
@@ -113,13 +114,13 @@ def test_least_squares_have_their_signs(kind):
         slopes = (goals - places @ rows.T) @ rows / np.linalg.norm(rows, axis=0)
         assert slopes.max() < loose * 1e2
         assert np.abs(slopes[places > 0]).max(initial=0.0) < loose * 1e2
-        z, size = tails.least_squares(rows, goals[0])
+        z, size = algebra.least_squares(rows, goals[0])
         np.testing.assert_allclose(rows @ z, rows @ places[0], atol=loose * 1e2)
         assert size == pytest.approx(missed[0])
 
 
 def test_no_column_leaves_the_goal():
-    place, missed = tails.least_squares(np.zeros((2, 0)), np.array([3.0, 4.0]))
+    place, missed = algebra.least_squares(np.zeros((2, 0)), np.array([3.0, 4.0]))
     assert (place.shape, missed) == ((0,), 5.0)
 
 
@@ -132,7 +133,7 @@ def test_one_equation_more_costs_what_least_squares_say(signs):
         rows, goal = rng.normal(size=(m, n)) + 0.3, 3.0 * rng.normal(size=m)
         if signs == "free":  # two columns for a parameter without a bound: no inverse
             rows = np.concatenate([rows, -rows[:, :1]], axis=1)
-        near = tails.Approach(rows, goal)
+        near = algebra.Approach(rows, goal)
         for _ in range(6):
             row = 1e5 * rng.normal(size=rows.shape[1])
             row[:1] = 0.0
@@ -141,7 +142,7 @@ def test_one_equation_more_costs_what_least_squares_say(signs):
             expected = optimize.nnls(whole, aim, maxiter=1000)[1] ** 2
             # Of a level out of reach the square is left: rounding is a share of it.
             assert near.missed(row, level) == pytest.approx(expected, rel=1e-9, abs=1e-9)
-    assert tails.Approach(np.eye(2), -np.ones(2)).missed(np.array([1.0, 0.0]), -3.0) == 11.0
+    assert algebra.Approach(np.eye(2), -np.ones(2)).missed(np.array([1.0, 0.0]), -3.0) == 11.0
 
 
 def test_columns_that_an_equation_before_did_without_come_back():
@@ -150,7 +151,7 @@ def test_columns_that_an_equation_before_did_without_come_back():
     for _ in range(12):
         rows, goal = rng.normal(size=(8, 6)) + 0.3, 3.0 * rng.normal(size=8)
         along = rng.normal(size=6)
-        near = tails.Approach(rows, goal)
+        near = algebra.Approach(rows, goal)
         for level in np.linspace(-3.0, 3.0, 9).tolist():
             row = along + 0.1 * rng.normal(size=6)
             whole, aim = np.concatenate([rows, row[None]]), np.append(goal, level)
@@ -166,11 +167,11 @@ def test_columns_that_nearly_depend_are_left_to_least_squares(apart):
         rows = rng.uniform(0.5, 1.5, size=(6, 3))
         rows[:, 2] = rows[:, 1] + apart * rng.normal(size=6)
         goal = rows @ np.array([1.0, 2.0, 1.5]) + 0.01 * rng.normal(size=6)
-        near = tails.Approach(rows, goal)
+        near = algebra.Approach(rows, goal)
         for level in (0.5, 2.0, 4.0):
             row = np.array([1.0, 2.0, -1.0])  # tells the two apart
             whole, aim = np.concatenate([rows, row[None]]), np.append(goal, level)
-            expected = tails.least_squares(whole, aim)[1] ** 2
+            expected = algebra.least_squares(whole, aim)[1] ** 2
             assert near.missed(row, level) == pytest.approx(expected, rel=1e-6, abs=1e-12)
 
 
@@ -193,7 +194,7 @@ def test_weighted_products_in_blocks_are_those_at_once(monkeypatch):
     random = np.random.default_rng(0)
     rows, weights = random.normal(size=(3, 50)), random.random(50)
     expected = (rows * weights) @ rows.T
-    assert (tails.weighted_products(rows, weights) == expected).all()
-    monkeypatch.setattr(numerics, "AT_ONCE", 7)
-    np.testing.assert_allclose(tails.weighted_products(rows, weights), expected, rtol=1e-12)
-    assert tails.weighted_products(rows[:, :0], weights[:0]).tolist() == [[0.0] * 3] * 3
+    assert (algebra.weighted_products(rows, weights) == expected).all()
+    monkeypatch.setattr(algebra, "AT_ONCE", 7)
+    np.testing.assert_allclose(algebra.weighted_products(rows, weights), expected, rtol=1e-12)
+    assert algebra.weighted_products(rows[:, :0], weights[:0]).tolist() == [[0.0] * 3] * 3

@@ -12,9 +12,9 @@ from kinds import told
 from rates import coverage_verdict, rates_of
 from tacit.inference.gauge import Gauge, Ratios
 from tacit.inference.intervals import CUT, Landscape, landscape
-from tacit.search.algebra import least_squares
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy import intervals
+from tacit.search.algebra import least_squares
 from tacit_lab import worlds
 
 

@@ -12,10 +12,10 @@ from experts import exact, grid, hill_expert, policy_of, tangle
 from tacit import MDP, Demonstrations, Features, SoftDual
 from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.noisy.convex import Convex
-from tacit.inverse.noisy.inference import advantages
-from tacit.likelihood.steps import information
-from tacit.likelihood.steps import coordinates
 from tacit.inverse.recovery import RecoveryStatus
+from tacit.likelihood.problem import LikelihoodProblem
+from tacit.likelihood.protocol import LARGEST
+from tacit.likelihood.steps import StepsChain, coordinates, information
 
 
 def matched(world, visitation, **options):
@@ -264,21 +264,13 @@ def test_any_discount(discount):
 
 def test_information_of_the_expert_is_not_singular_where_the_truth_was_found():
     # What "wherever the information matrix is non-singular" means in the tests above.
-    from tacit.inverse.noisy.boltzmann import fit
-
     world = grid()
     space = coordinates(world.mdp, world.features)
     _, visitation = hill_expert()
-    fitted = fit(
-        world.mdp,
-        space,
-        world.mdp.initial,
-        space.pull_back(visitation),
-        lower=np.zeros(6),
-        tolerance=1e-9,
-        max_steps=300,
-    )
-    scores = advantages(world.mdp, space, fitted)
+    chain = StepsChain.matching(world.mdp, space, visitation)
+    problem = LikelihoodProblem.of(chain, np.zeros(6), np.full(6, LARGEST))
+    fitted = problem.minimum(np.zeros(6), tolerance=1e-9, max_steps=300)
+    scores = chain.scores(fitted.parts[0])
     fisher = information(scores, fitted.parts[0].policy, visitation.sum(axis=1))
     assert_allclose(fisher, fitted.curvature, atol=1e-8 * np.abs(fisher).max())
     units = np.sqrt(np.diagonal(fisher))

@@ -20,9 +20,8 @@ from tacit.inverse.findings import Kind
 from tacit.inverse.joint.tasks import SharedLikelihood
 from tacit.inverse.noisy import adjoint
 from tacit.inverse.noisy.counted import dynamics_noise
-from tacit.inverse.noisy.inference import advantages
-from tacit.likelihood.steps import information
 from tacit.inverse.noisy.penalised import maximise_many
+from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import StepsChain, coordinates
 from tacit.model.transitions import Successors
 from tacit.search.smooth_dual import point_at
@@ -103,9 +102,8 @@ def test_slopes_are_those_of_finite_differences():
     seen = tacit.simulate(mdp, policy, trajectories=60, steps=50, seed=1)
     known = counted(mdp, 300, 5)
     fit, rows = fitted(known, features, seen), CountedRows.of(known)
-    space = coordinates(known, features)
-    steps, point = StepsChain.of(known, space, seen), fit.point
-    chain = {"policy": point.policy, "scores": advantages(known, space, fit)}
+    (steps,), (point,) = fit.problem.chains, fit.parts
+    chain = {"policy": point.policy, "scores": steps.scores(point)}
     chain |= {"values": point.values, "tables": point.table_values}
     slopes = (
         chain_slopes(known, **chain, visits=point.visits, counts=steps.counts),
@@ -121,9 +119,9 @@ def test_slopes_are_those_of_finite_differences():
         states = np.broadcast_to(rows.states[:, None], chances.shape)
         moved = MDP(Successors(states, chances), known.initial, known.discount)
         start = steps.visits - moved.discount * moved.inflow(steps.counts)
-        problem = fit.problem._replace(start=start)
+        problem = steps.dual._replace(start=start)
         here = point_at(backend_of(moved), problem, point.x, point.values, 1e-12)
-        spent = space.pull_back(visitation(moved, here.policy))
+        spent = steps.space.pull_back(visitation(moved, here.policy))
         return np.stack([-np.asarray(here.gradient), spent])
 
     np.testing.assert_allclose(told, (there(1.0) - there(-1.0)) / 2, rtol=1e-4, atol=1e-10)
@@ -171,17 +169,16 @@ def test_unseen_next_states_are_said():
 
 
 def fitted(mdp: MDP, features: Features, seen: tacit.Demonstrations):
-    return StepsChain.of(mdp, coordinates(mdp, features), seen).fit(Likelihood())
+    return maximum(StepsChain.of(mdp, coordinates(mdp, features), seen), Likelihood())
 
 
 def noise_of(mdp: MDP, features: Features, seen: tacit.Demonstrations):
     """What counted dynamics add to a fit without bounds, and the inverse of its information."""
-    steps = StepsChain.of(mdp, coordinates(mdp, features), seen)
-    fit = steps.fit(Likelihood())
-    scores = advantages(mdp, steps.space, fit)
-    bread = information(scores, fit.parts[0].policy, steps.visits)
-    about = {"scores": scores, "bread": bread, "free": fit.free}
-    return dynamics_noise(CountedRows.of(mdp), steps, fit, **about), np.linalg.inv(bread)
+    fit = fitted(mdp, features, seen)
+    evidence = fit.evidence([seen])
+    bread = evidence[0].fisher
+    made = dynamics_noise(fit, evidence, bread=bread, free=fit.free)
+    return made.noise, np.linalg.inv(bread)
 
 
 def unseen_share(mdp: MDP, known: MDP, seen: tacit.Demonstrations) -> float:

@@ -13,10 +13,12 @@ import tacit
 from tacit import MDP, Demonstrations, Features, InvalidDemonstrations, InvalidModel, Kind
 from tacit.engine.kernels import systems
 from tacit.inverse.joint import flows, goals, maximum
-from tacit.inverse.joint.flows import Sums
-from tacit.inverse.joint.maximum import Likelihoods
+from tacit.inverse.joint.flows import Network, Sums
+from tacit.inverse.joint.maximum import TripsChain, maximum_of_trips
 from tacit.inverse.joint.trips import at_ends, goal_world, trimmed
 from tacit.inverse.noisy.evidence import evidence_of
+from tacit.likelihood.problem import LikelihoodProblem
+from tacit.likelihood.start import maximum as maximum_of_steps
 from tacit.likelihood.steps import StepsChain, coordinates
 from tacit.search.minimise import bent
 from travellers import GOALS, TRUTH, lengths, streets, travelled
@@ -33,8 +35,12 @@ def town():
     )
 
 
-def likelihoods(trips, options=FREE) -> Likelihoods:
-    return Likelihoods(trips.journeys()[0], options)
+def chain_of(trips) -> TripsChain:
+    return TripsChain.of(trips.journeys()[0], FREE.tolerance)
+
+
+def best(trips):
+    return maximum_of_trips(chain_of(trips), FREE)
 
 
 # --- independent answers -------------------------------------------------------------------------
@@ -101,7 +107,7 @@ def test_one_goal_is_a_plain_likelihood_with_an_end(slip, discount, costs):
     # Both searches end at 1e-9 of their scale.
     np.testing.assert_allclose(trips.parameters.estimates, plain.parameters.estimates, rtol=1e-6)
     steps = StepsChain.of(mdp, coordinates(mdp, features), seen)
-    evidence = evidence_of(seen, steps, steps.fit(tacit.Likelihood()), 300)
+    evidence = evidence_of([seen], maximum_of_steps(steps, tacit.Likelihood()), 300)
     told, clusters = trips.parameters, evidence.found.clusters
     np.testing.assert_allclose(told.information, evidence.fisher, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(told.outer, evidence.outer, rtol=1e-5, atol=1e-6)
@@ -136,74 +142,77 @@ def test_one_goal_is_a_plain_likelihood_with_an_end(slip, discount, costs):
         np.testing.assert_allclose(trips.cost_weights[0], [1.0])
 
 
-def test_one_factorisation_equals_world_by_world(town):
-    both = likelihoods(town)
+def test_one_factorisation_equals_world_by_world(town, monkeypatch):
+    chain = chain_of(town)
     x = np.array([-3.0, -1.0, 0.3])
-    fast, (_, small) = both.at(x, both.all), both.network.evaluate(x, both.all)
+    fast, (_, small) = chain.sums(x), Network(chain.journeys).evaluate(x, chain.chosen)
     assert len(small) == 0
-    both.network = None
-    slow = both.at(x, both.all)
+    monkeypatch.setattr(chain.dynamics, "_network", None)
+    slow = chain.sums(x)
     for name in Sums._fields:  # sums of 1e3 numbers
         np.testing.assert_allclose(
             getattr(fast, name), getattr(slow, name), rtol=1e-9, atol=1e-9, err_msg=name
         )
 
 
-def test_lean_sums_are_those_of_one_derivative(town):
-    both = likelihoods(town)
+def test_lean_sums_are_those_of_one_derivative(town, monkeypatch):
+    chain = dataclasses.replace(chain_of(town), ridge=0.5)
     x = np.array([-3.0, -1.0, 0.3])
-    whole, lean = (both.at(x, both.all, 0.5, lean=lean) for lean in (False, True))
+    whole, lean = (chain.sums(x, lean=lean) for lean in (False, True))
     assert lean.lean
     assert not whole.lean
     for name in ("loss", "gradient", "spent", "flows"):
         np.testing.assert_allclose(getattr(lean, name), getattr(whole, name), rtol=1e-13)
-    both.network = None  # nothing is saved there: all of it comes back
-    assert not both.at(x, both.all, lean=True).lean
+    # Nothing is saved in logarithms: all of it comes back.
+    monkeypatch.setattr(chain.dynamics, "_network", None)
+    assert not chain.sums(x, lean=True).lean
 
 
 @pytest.mark.parametrize("worse", [1.0, 0.02, 50.0])
-def test_a_search_by_gradients_ends_where_newtons_does(town, worse):
-    both = likelihoods(town)
-    space, free = both.journeys.space.size, np.full(3, np.inf)
-    newton = both.fit(np.zeros(space), -free, free)
-    start = newton.fitted.z + np.array([0.3, -0.2, 0.4])
-    model = worse * both.at(start, both.all).curvature
-    asked, at = [], both.at
+def test_a_search_by_gradients_ends_where_newtons_does(town, worse, monkeypatch):
+    chain, free, rules = chain_of(town), np.full(3, np.inf), {"tolerance": 1e-9, "max_steps": 300}
+    problem = LikelihoodProblem.of(chain, -free, free)
+    newton = problem.minimum(np.zeros(3), **rules)
+    start = newton.z + np.array([0.3, -0.2, 0.4])
+    model = worse * chain.sums(start).curvature
+    asked, sums = [], TripsChain.sums
 
-    def watched(*args, lean=False, **rest):
+    def watched(self, x, *, detailed=False, lean=False):
         asked.append(lean)
-        return at(*args, lean=lean, **rest)
+        return sums(self, x, detailed=detailed, lean=lean)
 
-    both.at = watched
-    found = both.fit(start, -free, free, model=model)
+    monkeypatch.setattr(TripsChain, "sums", watched)
+    modelled = dataclasses.replace(problem, model=model)
+    found = modelled.minimum(start, **rules)
     assert any(asked)
-    assert found.fitted.converged
-    assert not found.sums.lean
-    np.testing.assert_allclose(found.fitted.z, newton.fitted.z, rtol=1e-9)
-    np.testing.assert_allclose(found.sums.fisher, newton.sums.fisher, rtol=1e-8)
-    np.testing.assert_allclose(found.sums.curvature, newton.sums.curvature, rtol=1e-8)
+    assert found.converged
+    (ours,), (theirs,) = found.parts, newton.parts
+    assert not ours.lean
+    np.testing.assert_allclose(found.z, newton.z, rtol=1e-9)
+    np.testing.assert_allclose(ours.fisher, theirs.fisher, rtol=1e-8)
+    np.testing.assert_allclose(ours.curvature, theirs.curvature, rtol=1e-8)
     # Held at a bound, and stopped at once, it has its second derivatives as well.
-    held = np.where(np.arange(3) == 1, start[1], np.inf)
-    bounded = both.fit(start, -free, np.minimum(free, held), model=model)
-    plain = both.fit(start, -free, np.minimum(free, held))
-    np.testing.assert_allclose(bounded.fitted.z, plain.fitted.z, rtol=1e-9)
-    both._options = dataclasses.replace(both._options, max_steps=2)
-    short = both.fit(start, -free, free, model=model)
-    assert not short.sums.lean
-    np.testing.assert_allclose(
-        short.sums.curvature, at(short.fitted.z, both.all).curvature, rtol=1e-12
+    upper = np.where(np.arange(3) == 1, start[1], np.inf)
+    bounded, plain = (
+        dataclasses.replace(one, upper=upper).minimum(start, **rules) for one in (modelled, problem)
     )
+    np.testing.assert_allclose(bounded.z, plain.z, rtol=1e-9)
+    short = modelled.minimum(start, tolerance=1e-9, max_steps=2)
+    assert not short.parts[0].lean
+    np.testing.assert_allclose(short.parts[0].curvature, sums(chain, short.z).curvature, rtol=1e-12)
+    np.testing.assert_allclose(short.curvature, short.parts[0].curvature, rtol=1e-12)
 
 
 def test_many_goals_begin_with_some_of_them(town, monkeypatch):
-    usual = likelihoods(town).best()
+    usual = best(town)
     monkeypatch.setattr(maximum, "SOME", 1)
-    both = likelihoods(town)
-    found = both.best()
-    np.testing.assert_allclose(found.fitted.z, usual.fitted.z, rtol=1e-9)
-    np.testing.assert_allclose(found.sums.fisher, usual.sums.fisher, rtol=1e-8)
+    chain = chain_of(town)
+    found = maximum_of_trips(chain, FREE)
+    np.testing.assert_allclose(found.z, usual.z, rtol=1e-9)
+    np.testing.assert_allclose(found.parts[0].fisher, usual.parts[0].fisher, rtol=1e-8)
     # What was found out in detail at the end is not found out again.
-    assert both.at(found.fitted.z, both.all, detailed=True) is found.sums
+    assert found.parts[0].policy is not None
+    assert chain.sums(found.z, detailed=True).policy is found.parts[0].policy
 
 
 def test_a_bent_curvature_explains_the_last_step():
@@ -216,25 +225,25 @@ def test_a_bent_curvature_explains_the_last_step():
     np.testing.assert_array_equal(bent(np.eye(4), step, -step), np.eye(4))
 
 
-def test_values_too_small_for_numbers_are_sought_in_logarithms(town):
-    both = likelihoods(town)
+def test_values_too_small_for_numbers_are_sought_in_logarithms(town, monkeypatch):
+    chain = chain_of(town)
     x = np.array([-2000.0, -1.0, 0.3])  # a trip collects about -5000
-    whole, small = both.network.evaluate(x, both.all)
+    whole, small = Network(chain.journeys).evaluate(x, chain.chosen)
     assert len(small) > 0
     assert np.isfinite(whole.loss)
-    found = both.at(x, both.all)
-    both.network = None
-    slow = both.at(x, both.all)
+    found = chain.sums(x)
+    monkeypatch.setattr(chain.dynamics, "_network", None)
+    slow = chain.sums(x)
     assert found.loss == pytest.approx(slow.loss, rel=1e-12)
     np.testing.assert_allclose(found.gradient, slow.gradient, rtol=1e-9, atol=1e-6)
 
 
 def test_the_compiled_substitution_equals_scipys(town, monkeypatch):
-    both = likelihoods(town)
+    chain = chain_of(town)
     x = np.array([-3.0, -1.0, 0.3])
-    plain = both.at(x, both.all)
+    plain = chain.sums(x)
     monkeypatch.setattr(systems, "SMALL", 0)
-    compiled = both.at(x, both.all)
+    compiled = chain.sums(x)
     np.testing.assert_allclose(compiled.gradient, plain.gradient, rtol=1e-12, atol=1e-10)
     np.testing.assert_allclose(compiled.curvature, plain.curvature, rtol=1e-12)
 
@@ -244,11 +253,11 @@ def test_derivatives_are_those_of_finite_differences(slip, discount):
     mdp = streets(slip=slip)
     features = lengths(mdp)
     seen = travelled(mdp, features.reward @ TRUTH, 40, GOALS, discount=discount)
-    both = likelihoods(tacit.Trips(mdp, features, seen, discount=discount))
+    chain = chain_of(tacit.Trips(mdp, features, seen, discount=discount))
     x, width = np.array([-3.0, -1.0, 0.3]), 1e-5
-    here = both.at(x, both.all)
-    ahead = [both.at(x + width * e, both.all) for e in np.eye(3)]
-    behind = [both.at(x - width * e, both.all) for e in np.eye(3)]
+    here = chain.sums(x)
+    ahead = [chain.sums(x + width * e) for e in np.eye(3)]
+    behind = [chain.sums(x - width * e) for e in np.eye(3)]
     slope = [(a.loss - b.loss) / (2 * width) for a, b in zip(ahead, behind, strict=True)]
     np.testing.assert_allclose(here.gradient, slope, rtol=1e-6, atol=1e-5)
     if slip == 0.0:  # elsewhere the curvature is that of the information where it may be negative
@@ -268,7 +277,7 @@ def test_goals_as_columns_give_what_goals_one_by_one_do(slip, discount, few, mon
     features = lengths(mdp)
     seen = travelled(mdp, features.reward @ TRUTH, 40, GOALS, discount=discount)
     journeys, _ = tacit.Trips(mdp, features, seen, discount=discount).journeys()
-    columns, single = goals.Worlds(journeys, 1e-9), goals.Worlds(journeys, 1e-9)
+    columns, single = goals.Goals(journeys, 1e-9), goals.Goals(journeys, 1e-9)
     monkeypatch.setattr(goals.Columns, "blocks", lambda _, chosen: [chosen[:3], chosen[3:]])
     vars(single)["columns"] = None
     monkeypatch.setattr(columns, "_goal", None)  # none is left over
@@ -292,7 +301,7 @@ def test_columns_count_what_a_goal_pays_on_arrival():
     table = np.repeat((features.reward @ x)[:, None], mdp.actions, axis=1)
     seen = travelled(mdp, table, 20, GOALS, discount=0.9)
     journeys, _ = tacit.Trips(mdp, features, seen, discount=0.9).journeys()
-    columns = goals.Worlds(journeys, 1e-9)
+    columns = goals.Goals(journeys, 1e-9)
     assert columns.columns is not None
     expected = 0.0
     for i, goal in enumerate(journeys.goals.tolist()):
@@ -310,7 +319,7 @@ def test_goals_that_columns_do_not_find_have_worlds_of_their_own(monkeypatch):
     seen = travelled(mdp, features.reward @ TRUTH, 40, GOALS)
     journeys, _ = tacit.Trips(mdp, features, seen, discount=1.0).journeys()
     every, x = np.arange(len(journeys.goals)), np.array([-3.0, -1.0, 0.3])
-    whole = goals.Worlds(journeys, 1e-9).evaluate(x, every)
+    whole = goals.Goals(journeys, 1e-9).evaluate(x, every)
     level = goals.Columns.level
 
     def lost(self, x, seen, guess):
@@ -319,7 +328,7 @@ def test_goals_that_columns_do_not_find_have_worlds_of_their_own(monkeypatch):
         return found._replace(found=found.found & ~one)
 
     monkeypatch.setattr(goals.Columns, "level", lost)
-    parts = goals.Worlds(journeys, 1e-9).evaluate(x, every)
+    parts = goals.Goals(journeys, 1e-9).evaluate(x, every)
     np.testing.assert_allclose(parts.gradient, whole.gradient, atol=1e-9)
     np.testing.assert_allclose(parts.flows, whole.flows, atol=1e-9)
     # Where going round in circles pays, no goal has a finite value; where every step may slip into
@@ -329,8 +338,9 @@ def test_goals_that_columns_do_not_find_have_worlds_of_their_own(monkeypatch):
     ).journeys()
     monkeypatch.setattr(goals.Columns, "level", level)
     for found, finite in ((journeys, True), (certain, False)):
-        loss = goals.Worlds(found, 1e-9).evaluate(np.array([3.0, 0.0, 0.0]), every).loss
-        assert np.isfinite(loss) == finite
+        parts = goals.Goals(found, 1e-9)
+        monkeypatch.setattr(parts, "_network", None)
+        assert np.isfinite(parts.evaluate(np.array([3.0, 0.0, 0.0]), every).loss) == finite
 
 
 def test_known_coefficients_lie_within_three_standard_errors():
@@ -352,10 +362,9 @@ def test_known_coefficients_lie_within_three_standard_errors():
 
 
 def test_many_goals_begin_from_a_fit_to_some_of_them(town, monkeypatch):
-    whole = likelihoods(town).best()
+    whole = best(town)
     monkeypatch.setattr("tacit.inverse.joint.maximum.SOME", 2)
-    parts = likelihoods(town).best()
-    np.testing.assert_allclose(parts.fitted.z, whole.fitted.z, rtol=1e-8)
+    np.testing.assert_allclose(best(town).z, whole.z, rtol=1e-8)
 
 
 def test_discount_1_is_the_limit_of_discounts(town):
@@ -395,12 +404,10 @@ def test_a_feature_that_nobody_chose_is_named_and_leaves_the_others_alone(town):
     np.testing.assert_allclose(recovery.identification.reward_intervals[:3],
                                without.identification.reward_intervals, rtol=2e-2)  # fmt: skip
     # At that end the best of the others is as unlikely as the confidence says.
-    found = likelihoods(tacit.Trips(town.mdp, wide, seen, discount=1.0))
-    full = found.best()
-    held = np.where(np.arange(4) == 3, high * found.journeys.space.scales, full.fitted.z)
-    bounds = [np.where(np.arange(4) == 3, held, side * np.inf) for side in (-1, 1)]
-    less = found.fit(full.fitted.z, *bounds)
-    assert less.sums.loss - full.sums.loss == pytest.approx(0.5 * 1.6449**2, rel=0.05)
+    full = best(tacit.Trips(town.mdp, wide, seen, discount=1.0))
+    held = np.arange(4) == 3
+    less = full.held(held, high * full.problem.chains[0].space.scales[3])
+    assert less.loss - full.loss == pytest.approx(0.5 * 1.6449**2, rel=0.05)
 
 
 def test_features_of_actions_are_not_paid_on_arrival_at_a_goal():
@@ -432,12 +439,12 @@ def test_random_moves_may_leave_a_local_optimum_and_it_is_said():
 # --- where values are not finite -----------------------------------------------------------------
 
 
-def test_no_finite_value_is_an_infinite_loss_on_both_ways(town):
-    both = likelihoods(town)
+def test_no_finite_value_is_an_infinite_loss_on_both_ways(town, monkeypatch):
+    chain = chain_of(town)
     for x in (np.zeros(3), np.array([0.5, 0.0, 0.0])):  # walking in circles is free, or pays
-        assert both.at(x, both.all).loss == np.inf
-    both.network = None
-    assert both.at(np.zeros(3), both.all[:1]).loss == np.inf
+        assert chain.sums(x).loss == np.inf
+    monkeypatch.setattr(chain.dynamics, "_network", None)
+    assert dataclasses.replace(chain, chosen=chain.chosen[:1]).sums(np.zeros(3)).loss == np.inf
 
 
 def test_no_weights_within_their_signs_are_an_error(town):
@@ -875,7 +882,7 @@ def test_the_assumption_that_trips_contradict_is_named(town):
         trips = tacit.Trips(mdp, features, seen, discount=1.0)
         found = tacit.checks.diagnose(trips)
         assert [row.alternative for row in found.contradicted][:1] == [planted] * bool(planted)
-        assert found.log_likelihood == pytest.approx(-likelihoods(trips).best().sums.loss)
+        assert found.log_likelihood == pytest.approx(-best(trips).loss)
         assert found.observed_steps == seen.steps
 
 

@@ -12,7 +12,7 @@ import tacit
 from tacit import Features, InvalidModel, Kind, Likelihood
 from tacit.cli import main
 from tacit.folders.problem import Problem
-from tacit.inverse.joint.maximum import Likelihoods
+from tacit.inverse.joint.maximum import TripsChain
 from text_form import save_text
 from travellers import GOALS, TRUTH, lengths, streets, travelled
 
@@ -47,11 +47,11 @@ def trips():
 def by_hand(trips, bounds):
     """[D] the likeliest coefficients within bounds, by a search that knows only the loss."""
     found = trips.journeys()[0]
-    likelihoods = Likelihoods(found, Likelihood(free_reward=True))
+    chain = TripsChain.of(found, Likelihood().tolerance)
     scales = found.space.scales
 
     def loss(theta):
-        found = likelihoods.at(theta * scales, likelihoods.all).loss
+        found = chain.sums(theta * scales).loss
         return found if np.isfinite(found) else 1e9
 
     start = np.array([-1.5 if bounds[0][0] is None else -0.9, -0.7, -0.1])

@@ -154,7 +154,7 @@ def test_expected_counts_give_the_truth_itself():
         coordinates(world.mdp, world.features),
         counts,
         counts.sum(axis=1) - world.mdp.discount * world.mdp.inflow(counts),
-        counts.sum(axis=1),
+        visits=counts.sum(axis=1),
     )
     fitted = maximum(steps, Likelihood())
     assert steps.convex

@@ -12,11 +12,11 @@ from tacit.data.tally import tally_of
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy import adjoint, likelihood, penalised, verdicts
 from tacit.inverse.noisy.adjoint import Loss, curvature
-from tacit.inverse.noisy.boltzmann import fit
-from tacit.likelihood.start import Bounds
 from tacit.inverse.noisy.penalised import STRENGTHS, penalty_of
 from tacit.inverse.noisy.posterior import Posterior, minimised
-from tacit.likelihood.steps import coordinates
+from tacit.likelihood.problem import LikelihoodProblem
+from tacit.likelihood.start import Bounds
+from tacit.likelihood.steps import StepsChain, coordinates
 from tacit.model.features import Design, Ridge, Smooth
 from walks import problem
 
@@ -174,19 +174,11 @@ def test_agrees_with_the_search_that_writes_the_curvature_out(world):
     random = np.random.default_rng(5)
     columns = random.uniform(size=(mdp.states, 4))
     features = tacit.Features(columns, [random.uniform(size=(mdp.states, 3))])
-    space, counts = coordinates(mdp, features), tally_of(mdp, demonstrations).counts
-    loss = loss_of(mdp, features, demonstrations)
-    other = fit(
-        mdp,
-        space,
-        loss.start,
-        space.pull_back(counts),
-        lower=space.lower(free_reward=True),
-        tolerance=1e-9,
-        max_steps=200,
-        ridge=2.0,
-        information=loss.visits,
-    )
+    space = coordinates(mdp, features)
+    chain = replace(StepsChain.of(mdp, space, demonstrations), ridge=2.0)
+    known = Bounds.of(space, tacit.Likelihood(**FREE))
+    problem = LikelihoodProblem.of(chain, known.lower, known.upper)
+    other = problem.minimum(np.zeros(7), tolerance=1e-9, max_steps=200)
     found = tacit.recover(
         mdp, features, demonstrations, estimator=tacit.Likelihood(prior=Ridge(2.0), **FREE)
     )
@@ -467,7 +459,7 @@ def crowd(price: float, *, seed: int = 0, size: int = 40):
 
 def fitted_as_many(monkeypatch, mdp, features, seen):
     """The recovery in the mode of many features, which begins at 200."""
-    monkeypatch.setattr("tacit.inverse.noisy.steps.MANY_FEATURES", 20)
+    monkeypatch.setattr("tacit.likelihood.steps.MANY_FEATURES", 20)
     return tacit.Likelihood().fit(mdp, features, seen, throw=False)
 
 

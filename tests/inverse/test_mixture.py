@@ -18,10 +18,9 @@ from tacit.cli import main
 from tacit.folders.problem import Problem
 from tacit.folders.runs import Run
 from tacit.inverse.noisy.em import Search, Units, expectation, lost_information, search
-from tacit.inverse.noisy.inference import advantages
-from tacit.likelihood.steps import information
-from tacit.likelihood.steps import coordinates
 from tacit.inverse.noisy.types import degrees
+from tacit.likelihood.start import maximum
+from tacit.likelihood.steps import coordinates, information
 from tacit.model.transitions import Layout
 from tacit.show import Document
 from tacit.show.html import render
@@ -102,7 +101,7 @@ def test_no_round_lowers_the_likelihood():
     # Values are exact to 1e-9 a step: rounding of the sum of 3000 logarithms.
     assert np.diff(rounds).min() > -1e-7
     seen = trajectories_of(two_types()[0])
-    pooled = seen.whole.fit(Search(max_steps=300))
+    pooled = maximum(seen.whole, Search(max_steps=300))
     for shared in (False, True):
         found = search(
             seen, Search(), pooled, 3, starts=2, rounds=8, tolerance=1e-6, seed=1, shared=shared
@@ -133,8 +132,8 @@ def test_lost_information_is_that_of_the_observed_likelihood():
     """Hessian of the likelihood less that of its complete-data part, by finite differences."""
     mixed = joined([policy(((2.0, 0.9, 0.8),)), policy(((0.8, 0.9, 2.4),))], 30, 20)[0]
     rows = trajectories_of(mixed)
-    space, mdp = rows.whole.space, rows.whole.mdp
-    pooled = rows.whole.fit(Search(max_steps=300))
+    space = rows.whole.space
+    pooled = maximum(rows.whole, Search(max_steps=300))
     types = search(rows, Search(), pooled, 2, starts=4, rounds=300, tolerance=1e-9, seed=0)
     assert all(one.free.all() for one in types.fits)
     # At rest each share is the mean chance of its type, within the root of a gain of 1e-9 nats.
@@ -170,7 +169,7 @@ def test_lost_information_is_that_of_the_observed_likelihood():
     complete = []
     for k, (one, part) in enumerate(zip(types.fits, rows.parts(chances), strict=True)):
         block = slice(3 * k, 3 * k + 3)
-        scores = advantages(mdp, space, one)
+        scores = part.scores(one.parts[0])
         complete.append(information(scores, one.parts[0].policy, part.visits))
         full[block, block] += complete[k]
     full[6, 6] += types.shares[0] * types.shares[1] * len(rows)
@@ -232,7 +231,7 @@ def test_two_types_are_found_by_bic_and_asking_for_too_many_is_said():
 
 def _types(seen):
     rows = trajectories_of(seen)
-    pooled = rows.whole.fit(Search(max_steps=300))
+    pooled = maximum(rows.whole, Search(max_steps=300))
     return search(rows, Search(), pooled, 2, starts=1, rounds=5, tolerance=1e-2, seed=0)
 
 

@@ -6,9 +6,9 @@ import pytest
 import tacit
 from kinds import told
 from tacit.inverse.findings import Kind
-from tacit.inverse.noisy.boltzmann import loss_of
-from tacit.likelihood.steps import StepsChain, coordinates
 from tacit.inverse.noisy.verdicts import penalised, select
+from tacit.likelihood.start import maximum
+from tacit.likelihood.steps import StepsChain, coordinates
 
 STATES, ACTIONS, FEATURES = 8, 3, 8
 
@@ -32,13 +32,13 @@ def drawn(seed: int, *, negative: bool = False):
 def test_penalised_fits_keep_the_optimality_conditions(free):
     mdp, features, seen = drawn(0, negative=free)
     steps = StepsChain.of(mdp, coordinates(mdp, features), seen)
-    kept = steps.fit(tacit.Likelihood(free_reward=free))
+    kept = maximum(steps, tacit.Likelihood(free_reward=free))
     for strength in (3.0, 30.0):
-        x = penalised(steps, kept, kept, strength, 300).z
+        x = penalised(kept, kept, strength, 300).z
         assert 0 < (x == 0.0).sum() < len(x)
         for j in range(len(x)):  # by differences of the loss itself
             step = 1e-4 * np.eye(len(x))[j]
-            up, down = (loss_of(mdp, kept, x + sign * step) for sign in (1, -1))
+            up, down = (kept.lagrangian(x + sign * step) for sign in (1, -1))
             slope, allowed = (up - down) / 2e-4, 1e-3 * strength
             if x[j] != 0.0:
                 assert slope == pytest.approx(-strength * np.sign(x[j]), abs=allowed)
@@ -72,16 +72,16 @@ def test_it_finds_the_features_that_matter_and_its_intervals_are_of_all():
 def test_a_strength_that_is_given_is_taken():
     mdp, features, seen = drawn(1)
     steps = StepsChain.of(mdp, coordinates(mdp, features), seen)
-    kept = steps.fit(tacit.Likelihood())
+    kept = maximum(steps, tacit.Likelihood())
     sizes = []
     for strength in (1e-6, 20.0):
-        found = select(steps, kept, tacit.features.Sparse(strength), 300)
-        alone = penalised(steps, kept, kept, strength, 300).z
+        found = select(kept, tacit.features.Sparse(strength), 300)
+        alone = penalised(kept, kept, strength, 300).z
         assert not (found.fitted.z[alone == 0.0] != 0.0).any()
         sizes.append(int((found.fitted.z != 0.0).sum()))
     assert sizes[1] < sizes[0]
     with pytest.raises(tacit.InvalidModel, match="smaller"):
-        select(steps, kept, tacit.features.Sparse(1e6), 300)
+        select(kept, tacit.features.Sparse(1e6), 300)
 
 
 @pytest.mark.parametrize(

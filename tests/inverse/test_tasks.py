@@ -12,14 +12,14 @@ import tacit
 from kinds import told
 from tacit.inference.boundary import Directions, ratio_p_value
 from tacit.inverse.findings import Kind
-from tacit.inverse.joint import Tie, link
-from tacit.inverse.joint.stack import Stack
-from tacit.inverse.joint.tasks import SharedLikelihood, Task
+from tacit.inverse.joint.tasks import SharedLikelihood, Task, shaped
 from tacit.inverse.noisy.convex import Convex
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.likelihood.steps import StepsChain, coordinates
 from tacit.inverse.recover import recover
 from tacit.inverse.recovery import RecoveryStatus
+from tacit.likelihood.start import maximum
+from tacit.likelihood.steps import StepsChain, coordinates
+from tacit.likelihood.ties import Tie
 
 TEMPERATURE = 0.3
 WEIGHTS = np.array([0.5, 0.3, 0.2])
@@ -62,10 +62,19 @@ def joint(pair):
     return SharedLikelihood().fit(pair)
 
 
-def stack_of(tasks):
-    steps = tuple(StepsChain.of(t.mdp, coordinates(t.mdp, t.features), t.demonstrations) for t in tasks)
-    fits = [one.fit(Likelihood()) for one in steps]
-    return Stack(steps, tuple(f.problem for f in fits), 1e-9, 300), [f.point for f in fits]
+def tied(tasks, ties, leaders):
+    """The likelihood of these tasks with such ties."""
+    spaces = [coordinates(task.mdp, task.features) for task in tasks]
+    seen = zip(tasks, spaces, strict=True)
+    chains = [StepsChain.of(task.mdp, space, task.demonstrations) for task, space in seen]
+    return shaped(Likelihood(), chains, ties, leaders)
+
+
+def minimum_of(problem):
+    """The minimum sought from every task's own."""
+    alone = [maximum(chain, Likelihood()) for chain in problem.chains]
+    z = problem.ties.start([one.z for one in alone])
+    return problem.minimum(z, [one.parts[0] for one in alone], tolerance=1e-9, max_steps=300)
 
 
 TIES = [
@@ -76,16 +85,16 @@ TIES = [
 ]
 
 
-# ---- the link ------------------------------------------------------------------------------------
+# ---- the ties ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ties", TIES)
-def test_the_link_ties_weights_and_has_the_derivatives_it_claims(pair, ties):
-    spaces = [coordinates(task.mdp, task.features) for task in pair]
+def test_ties_tie_weights_and_have_the_derivatives_they_claim(pair, ties):
+    shape = tied(pair, ties, [1, 0])
+    spaces = [chain.space for chain in shape.chains]
     assert np.abs(spaces[0].scales / spaces[1].scales - 1).max() > 1e-3  # units do differ
-    shape = link(spaces, ties, [1, 0])
     random = np.random.default_rng(0)
-    z = np.where(shape.movable, random.uniform(0.5, 2.0, len(shape.lower)), shape.lower)
+    z = random.uniform(0.5, 2.0, len(shape.lower))
     theta = [x / space.scales for x, space in zip(shape.parameters(z), spaces, strict=True)]
     for tie, block in zip(ties, spaces[0].blocks, strict=True):
         ratio = theta[0][block] / theta[1][block]
@@ -97,31 +106,30 @@ def test_the_link_ties_weights_and_has_the_derivatives_it_claims(pair, ties):
     small = 1e-6
     for e in range(2):
         gradient = random.normal(size=spaces[e].size)
-        for j in np.flatnonzero(shape.movable):
+        for j in range(len(z)):
             step = small * (np.arange(len(z)) == j)
             up, down = shape.parameters(z + step)[e], shape.parameters(z - step)[e]
             # Central differences of a quadratic are exact but for rounding / step.
-            slope = shape.jacobian(e, z)[:, j]
+            slope = shape.ties.jacobian(e, z)[:, j]
             np.testing.assert_allclose((up - down) / (2 * small), slope, atol=1e-8)
-            turned = shape.jacobian(e, z + step) - shape.jacobian(e, z - step)
+            turned = shape.ties.jacobian(e, z + step) - shape.ties.jacobian(e, z - step)
             bend = gradient @ turned / (2 * small)
-            np.testing.assert_allclose(bend, shape.bend(e, gradient)[j], atol=1e-7)
+            np.testing.assert_allclose(bend, shape.ties.bend(e, gradient)[j], atol=1e-7)
 
 
 @pytest.mark.parametrize("ties", TIES)
 def test_parameters_that_keep_the_ties_are_found_again(pair, ties):
-    spaces = [coordinates(task.mdp, task.features) for task in pair]
-    shape = link(spaces, ties, [0, 1])
-    z = np.where(shape.movable, np.linspace(0.5, 2.0, len(shape.lower)), shape.lower)
-    np.testing.assert_allclose(shape.start(shape.parameters(z)), z, rtol=1e-12)
+    shape = tied(pair, ties, [0, 1])
+    z = np.linspace(0.5, 2.0, len(shape.lower))
+    np.testing.assert_allclose(shape.ties.start(shape.parameters(z)), z, rtol=1e-12)
 
 
-def test_a_link_without_a_block_settles_it_at_zero(pair):
-    spaces = [coordinates(task.mdp, task.features) for task in pair]
-    shape = link(spaces, (Tie.OWN, Tie.DIRECTION), [0, 1])
-    assert not shape.linear
+def test_a_problem_without_a_block_fixes_it_at_zero(pair):
+    shape = tied(pair, (Tie.OWN, Tie.DIRECTION), [0, 1])
+    assert shape.bilinear
+    assert not shape.proven
     quiet = shape.without(1, [0])
-    assert quiet.linear
+    assert not quiet.bilinear
     z = np.clip(np.ones(len(shape.lower)), quiet.lower, quiet.upper)
     assert (quiet.parameters(z)[0][3:] == 0).all()
     assert (quiet.parameters(z)[1][3:] == 1).all()
@@ -134,29 +142,27 @@ def test_a_link_without_a_block_settles_it_at_zero(pair):
 # ---- the search ----------------------------------------------------------------------------------
 
 
-def test_the_stacked_loss_has_the_gradient_and_curvature_it_claims(pair, joint):
-    stack, points = stack_of(pair)
-    spaces = [steps.space for steps in stack.steps]
-    shape = link(spaces, (Tie.OWN, Tie.DIRECTION), [0, 1])
-    fitted = stack.fit(shape, shape.start([p.x for p in points]), points)
+def test_the_joint_loss_has_the_gradient_and_curvature_it_claims(pair):
+    shape = tied(pair, (Tie.OWN, Tie.DIRECTION), [0, 1])
+    fitted = minimum_of(shape)
     random = np.random.default_rng(1)
-    moves = shape.movable
-    z = fitted.z * np.where(moves, random.uniform(0.98, 1.02, len(fitted.z)), 1.0)
-    # One evaluation: the search is told to stop where it starts.
-    halted = dataclasses.replace(stack, max_steps=1)
-    here = halted.fit(shape, z, points).whole.point
+    z = fitted.z * random.uniform(0.98, 1.02, len(fitted.z))
+
+    def at(z):
+        """One evaluation: the search is told to stop where it starts."""
+        return shape.minimum(z, fitted.parts, tolerance=1e-9, max_steps=1)
+
+    here = at(z)
     small = 1e-5
-    for j in np.flatnonzero(moves):
+    for j in range(len(z)):
         step = small * (np.arange(len(z)) == j)
-        rise = stack.loss_at(fitted, z + step) - stack.loss_at(fitted, z - step)
+        rise = fitted.lagrangian(z + step) - fitted.lagrangian(z - step)
         # A loss of 4e4 is known to about 1e-9: 1e-4 of the quotient, 1e-6 of the gradient's scale.
         assert rise / (2 * small) == pytest.approx(here.gradient[j], abs=2e-3, rel=1e-5)
-        up = halted.fit(shape, z + step, points).whole.gradient
-        down = halted.fit(shape, z - step, points).whole.gradient
-        curve = (up - down)[moves] / (2 * small)
-        size = np.abs(here.curvature[moves][:, moves]).max()
+        curve = (at(z + step).gradient - at(z - step).gradient) / (2 * small)
+        size = np.abs(here.curvature).max()
         # Truncation of second order in the step, relative to the largest entry.
-        np.testing.assert_allclose(curve, here.curvature[j][moves], atol=1e-5 * size)
+        np.testing.assert_allclose(curve, here.curvature[j], atol=1e-5 * size)
 
 
 def negative_log_likelihood(task, theta_reward, theta_cost):
@@ -710,10 +716,8 @@ def hill_task(world, price, *, trajectories, seed):
 
 def parameters_shared(tasks):
     """Cost weights when the tasks share multiplier * weights / temperature, as they do not."""
-    stack, points = stack_of(tasks)
-    shape = link([steps.space for steps in stack.steps], (Tie.OWN, Tie.SAME), [0, 0])
-    fitted = stack.fit(shape, shape.start([point.x for point in points]), points)
-    theta = fitted.parts[0].z[2:] / stack.steps[0].space.scales[2:]
+    fitted = minimum_of(tied(tasks, (Tie.OWN, Tie.SAME), [0, 0]))
+    theta = fitted.x(0)[2:] / fitted.problem.chains[0].space.scales[2:]
     return theta / theta.sum()
 
 

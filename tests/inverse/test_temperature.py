@@ -10,11 +10,10 @@ from scipy.optimize import minimize
 import tacit
 from kinds import told
 from tacit.inference.intervals import landscape
-from tacit.search.algebra import least_squares
 from tacit.inverse.findings import Kind
-from tacit.likelihood.steps import information
-from tacit.inverse.noisy.known import Norm
-from tacit.likelihood.steps import StepsChain, coordinates
+from tacit.likelihood.start import maximum, within_temperature
+from tacit.likelihood.steps import StepsChain, coordinates, information
+from tacit.search.algebra import least_squares
 from tacit.show.quantities import NamedRecovery, weight_tables
 from tacit.show.tables import Bar, Table
 
@@ -95,19 +94,20 @@ def test_errors_are_those_of_the_information_within_the_norm(world, seen):
     # The inverse information with the norm held: F^-1 - F^-1 a a' F^-1 / (a' F^-1 a).
     space = coordinates(world.mdp, world.features)
     steps = StepsChain.of(world.mdp, space, seen)
-    free = steps.fit(tacit.Likelihood())
-    norm = Norm.of(space, free, NOISE)
-    fitted = norm.refit(world.mdp, free, 300)
+    fitted = within_temperature(maximum(steps, tacit.Likelihood()), NOISE, 300)
+    known = fitted.problem.equalities
     assert fitted.converged
+    assert_allclose(fitted.missing(fitted.z), 0.0, atol=1e-9)
+    assert_allclose(known.values, 1.0 / NOISE)
     rng = np.random.default_rng(0)
     fisher = information(rng.random((space.size, 8, 3)), fitted.parts[0].policy, steps.visits)
-    inverse, form = np.linalg.inv(fisher), norm.form
+    inverse, form = np.linalg.inv(fisher), known.matrix[0]
     right = inverse - np.outer(inverse @ form, form @ inverse) / (form @ inverse @ form)
     # What is known has ten thousand times the information of the steps.
     assert_allclose(
-        np.linalg.inv(fisher + norm.information(fisher)), right, atol=2e-3 * right.max()
+        np.linalg.inv(fisher + known.information(fisher)), right, atol=2e-3 * right.max()
     )
-    moves = norm.tangents(np.ones(space.size, bool))
+    moves = known.tangents(np.ones(space.size, bool))
     assert moves.shape == (space.size - 1, space.size)
     assert_allclose(moves @ form, 0.0, atol=1e-12)
 

@@ -25,12 +25,12 @@ from tacit.engine.backends import backend_of
 from tacit.inference.activity import Verdict
 from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.findings import Kind
-from tacit.inverse.noisy.boltzmann import loss_of
 from tacit.inverse.noisy.evidence import Evidence
 from tacit.inverse.noisy.likelihood import constraint_findings
-from tacit.likelihood.steps import StepsChain, coordinates
 from tacit.inverse.optimal.gauge import expectation_ranges
 from tacit.inverse.recovery import RecoveryStatus
+from tacit.likelihood.start import maximum
+from tacit.likelihood.steps import StepsChain, coordinates
 from tacit.search.smooth_dual import point_at
 
 # Every shape is compiled anew: most models here have the 9 states and 4 actions of the small town
@@ -68,15 +68,15 @@ def test_the_steps_are_as_likely_as_the_paths(theta):
         for e, final in enumerate(seen.final_states.tolist())
     ]
     steps = StepsChain.of(mdp, coordinates(mdp, features), seen)
-    fitted = steps.fit(Likelihood(free_reward=True))
+    fitted = maximum(steps, Likelihood(free_reward=True))
     scales = steps.space.scales
 
     def by_paths(theta) -> float:
         return networks.path_loss(mdp, table_of(features, theta), trips)
 
     x = np.array(theta) * scales
-    assert loss_of(mdp, fitted, x) == pytest.approx(by_paths(theta), rel=ROUNDING)
-    point = point_at(backend_of(mdp), fitted.problem, x, fitted.parts[0].values, 1e-10)
+    assert fitted.lagrangian(x) == pytest.approx(by_paths(theta), rel=ROUNDING)
+    point = point_at(backend_of(mdp), steps.dual, x, fitted.parts[0].values, 1e-10)
     small = 1e-5  # central differences err by its square, and by rounding over it
     slopes = [(by_paths(theta + d) - by_paths(theta - d)) / (2 * small) for d in small * np.eye(2)]
     assert_allclose(point.gradient * scales, slopes, atol=1e-6)
@@ -90,10 +90,10 @@ def test_the_likelihood_counts_expected_arrivals(discount):
     theta = np.array([0.8, 0.6])
     seen = driven(mdp, features, theta, 50)
     steps = StepsChain.of(mdp, coordinates(mdp, features), seen)
-    fitted = steps.fit(Likelihood())
+    fitted = maximum(steps, Likelihood())
     policy = networks.soft_values(mdp, table_of(features, theta))[1]
     loss = -np.log(policy[seen.states, seen.actions]).sum()
-    assert loss_of(mdp, fitted, theta * steps.space.scales) == pytest.approx(loss, rel=ROUNDING)
+    assert fitted.lagrangian(theta * steps.space.scales) == pytest.approx(loss, rel=ROUNDING)
 
 
 def test_origins_are_all_that_complete_trips_leave():
@@ -296,7 +296,7 @@ def test_a_search_that_did_not_converge_shows_no_constraint():
     price = SimpleNamespace(multipliers=np.array([0.3]), reward_weights=np.ones(1))
     for converged, kind in ((True, Kind.ACTIVE), (False, Kind.NOT_CONVERGED)):
         fit = SimpleNamespace(converged=converged)
-        evidence = SimpleNamespace(gauge=price, fitted=fit, asked=fit, robust=False)
+        evidence = SimpleNamespace(gauge=lambda: price, fitted=fit, asked=fit, robust=False)
         (said,) = constraint_findings(cast(Evidence, evidence), Verdict.of(np.array([0.01])))
         assert said.kind is kind
 

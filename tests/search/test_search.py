@@ -144,7 +144,7 @@ def test_a_step_that_raises_the_loss_is_shortened():
     losses = []
     for limit in range(1, int(end.evaluations[0]) + 1):
         some = minimise(Curved(0), begin(start), tolerance=1e-9, max_steps=limit)
-        losses.append(some.loss[0])
+        losses.append(some.point.loss[0])
     assert (np.diff(losses) <= 1e-12).all()
     assert losses[-1] == pytest.approx(SIZE)
 
@@ -174,7 +174,7 @@ def test_where_the_curvature_is_indefinite_its_stand_in_leads_down():
 def test_steps_without_second_derivatives_end_at_the_same_minimum_with_them():
     problem = Choices(3, lower=0.0)
     plain = searched(problem)
-    model = plain.curvature.values[0] * 1.5
+    model = plain.point.curvature.values[0] * 1.5
     lean = Choices(3, lower=0.0)
     end = searched(lean, plain.z + 0.3, model=model)
     assert_allclose(end.z, plain.z, atol=1e-8)
@@ -209,7 +209,7 @@ def test_no_finite_value_is_the_end():
             return found._replace(loss=np.full(len(rows), np.inf), error=np.zeros(len(rows)))
 
     end = searched(Nowhere(0))
-    assert np.isinf(end.loss[0])
+    assert np.isinf(end.point.loss[0])
     assert end.evaluations[0] < 30
 
 

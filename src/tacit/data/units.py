@@ -26,10 +26,15 @@ class Units:
     number: np.ndarray
     called: str
 
+    @classmethod
+    def alone(cls, episodes: int) -> Units:
+        """Every episode by itself."""
+        return cls(np.arange(episodes), EPISODES)
+
     def across(self, member: np.ndarray) -> Units:
         """The same; the episodes where each group of `member` [E] is one unit by itself."""
         alone = len({*zip(self.number.tolist(), member.tolist(), strict=True)}) <= member.max() + 1
-        return Units(np.arange(len(member)), EPISODES) if alone else self
+        return Units.alone(len(member)) if alone else self
 
     @property
     def doubt(self) -> str:
@@ -103,7 +108,7 @@ def units_of(demonstrations: Demonstrations, least: float = np.inf) -> Units:
     if who is None and groups is not None and len(set(groups.tolist())) >= max(least, 2):
         who, called = groups, GROUPS
     if who is None:
-        return Units(np.arange(demonstrations.episodes), EPISODES)
+        return Units.alone(demonstrations.episodes)
     return Units(np.unique(who, return_inverse=True)[1], called)
 
 

@@ -36,6 +36,8 @@ LEAST_SHAPE = 0.5
 # Cells and steps drawn in all, so that testing stays cheaper than fitting.
 MOST_CELLS = 200_000
 MOST_STEPS = 1_000_000
+# Pearson statistic a step that only rounding makes.
+FLAT = 1e-20
 # Steps drawn where no other law is known.
 MOST_STEPS_WITHOUT_LAW = 50_000_000
 # Numbers in one go: what stays in the cache.
@@ -317,7 +319,8 @@ def _actions_part(
         if places is not None:
             off = np.stack([(places @ one.reshape(policy.shape)).ravel() for one in off])
         off *= off
-        return off @ (1.0 / safe)
+        found = off @ (1.0 / safe)
+        return np.where(found > FLAT * visits.sum(), found, 0.0)  # rounding orders nothing
 
     statistic = float(pearson(counts[None])[0])
     known = fit.doubt is None and places is None and fit.pull is None

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.likelihood.protocol import LARGEST, Chain, ChainEvidence
+from tacit.likelihood.protocol import LARGEST, ChainEvidence
 from tacit.likelihood.ties import Ties
 from tacit.search import minimise
 from tacit.search.operators import Matrices

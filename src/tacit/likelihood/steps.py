@@ -80,8 +80,8 @@ class StepsChain:
     space: Coordinates
     counts: np.ndarray
     start: np.ndarray
-    visits: np.ndarray
     _: KW_ONLY
+    visits: np.ndarray
     ridge: float = 0.0
     discounted: np.ndarray | None = None
     tally: Tally | None = None
@@ -103,14 +103,16 @@ class StepsChain:
     def counted(cls, mdp: MDP, space: Coordinates, counts: np.ndarray) -> StepsChain:
         """The likelihood of steps of which only the counts [S, A] are known."""
         visits = counts.sum(axis=1)
-        return cls(mdp, space, counts, visits - mdp.discount * mdp.inflow(counts), visits)
+        start = visits - mdp.discount * mdp.inflow(counts)
+        return cls(mdp, space, counts, start, visits=visits)
 
     @classmethod
     def matching(
         cls, mdp: MDP, space: Coordinates, visitation: np.ndarray, *, ridge: float = 0.0
     ) -> StepsChain:
         """The maximum-entropy dual of collecting what a visitation [S, A] does."""
-        return cls(mdp, space, visitation, mdp.initial, np.zeros(mdp.states), ridge=ridge)
+        nothing = np.zeros(mdp.states)
+        return cls(mdp, space, visitation, mdp.initial, visits=nothing, ridge=ridge)
 
     def reweighted(self, counts: np.ndarray) -> StepsChain:
         """The likelihood of some of the steps, or of a share of each, given as counts [S, A]."""
@@ -334,7 +336,7 @@ class StepsEvidence:
     @property
     def episodes(self) -> Units:
         """Every episode by itself."""
-        return Units(np.arange(self.seen.episodes), EPISODES)
+        return Units.alone(self.seen.episodes)
 
     def units(self, least: float) -> Units | None:
         """Individuals, groups where there are `least`, or episodes; None where only sums are known.
@@ -400,7 +402,11 @@ def bent(
     scores: np.ndarray, policy: np.ndarray, expected: np.ndarray, visits: np.ndarray
 ) -> np.ndarray:
     """[D, D] by the expected visits [S]; by those that were seen where that is no minimum."""
-    own, fisher = information(scores, policy, expected), information(scores, policy, visits)
+    return positive_or(information(scores, policy, expected), information(scores, policy, visits))
+
+
+def positive_or(own: np.ndarray, fisher: np.ndarray) -> np.ndarray:
+    """[D, D] a curvature, or the information where it bends down or is too flat to divide by."""
     inverse = square_roots(fisher)[1]
     least = np.linalg.eigvalsh(inverse @ own @ inverse.T).min(initial=1.0)
     return own if least > BENT else fisher

@@ -226,7 +226,7 @@ class Goals:
         initial = seen.origins / seen.origins.sum()
         world = MDP(j.mdp.transitions, initial, j.discount, available=seen.open)
         space = replace(j.space, tables=at_ends(j.mdp, world, j.space.tables))
-        chain = StepsChain(world, space, np.zeros(seen.open.shape), seen.start, seen.visits)
+        chain = StepsChain(world, space, np.zeros(seen.open.shape), seen.start, visits=seen.visits)
         if len(self._kept) < self._most:
             self._kept[i] = chain
         return chain

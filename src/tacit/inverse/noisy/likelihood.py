@@ -304,7 +304,8 @@ def maximise(
         full = within_temperature(full, options.temperature, options.max_steps)
     if first is not None:  # begins where an unknown one would lead
         which = np.arange(chain.space.size) == 0
-        full = full.held(which, first * chain.space.scales[0])
+        known = full.problem.fixing(which, first * chain.space.scales[0])
+        full = full.refit(known, max_steps=options.max_steps).completed
     asked = partial(evidence_of, [demonstrations], full, options.max_steps, seed=options.seed)
     wide = asked()
     goodness = _goodness(options, demonstrations, wide)

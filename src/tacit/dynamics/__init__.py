@@ -1,0 +1,56 @@
+"""Where actions lead, as a likelihood asks for it: a few linear maps around soft values.
+
+`Dynamics` is all that a `DynamicsChain` needs; a new kind of world is one class. Worlds of states
+and of goals have fused chains of their own (`likelihood/steps.py`, trips), which do the same in one
+pass on tables.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+
+class Solved(NamedTuple):
+    """The soft solution of a noisy expert; of L layers (times, goals), n sites and A actions."""
+
+    values: np.ndarray  # [L, n]
+    log_policy: np.ndarray  # [L, n, A]; 0 where an action is not there
+    policy: np.ndarray  # [L, n, A]; 0 there
+    factor: Any = None  # of the system that derivatives solve
+    unknowns: Any = None  # of the fixed point, from which the next one starts
+
+
+class Dynamics(Protocol):
+    """Where actions lead.
+
+    Attributes:
+        layers: L.
+        discount: weight of the next step against this one.
+    """
+
+    layers: int
+    discount: float
+
+    def solve(self, table: np.ndarray, near: Solved | None) -> Solved | None:
+        """The solution for utilities [n, A], from one nearby; None where values are not finite."""
+        ...
+
+    def adjoint(self, solved: Solved, seen: np.ndarray) -> np.ndarray:
+        """[L, n] weights by which the loss of what was seen [L, n, A] answers to utilities.
+
+        Its slope in them is weights * policy - seen. No occupancy: they may be negative.
+        """
+        ...
+
+    def reach(self, solved: Solved, start: np.ndarray) -> np.ndarray:
+        """[L, n] weights by which start [L, n] . values answers: its slope is weights * policy."""
+        ...
+
+    def respond(self, solved: Solved, jacobian: np.ndarray) -> np.ndarray:
+        """[L, n, A, D] derivative of what an action is worth with all that follows it.
+
+        `jacobian` [n, A, D] is that of the utilities.
+        """
+        ...

@@ -1,0 +1,261 @@
+"""Chains of any dynamics: a likelihood from the few maps that `Dynamics` gives."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from tacit.data.tally import Scatter
+from tacit.data.units import Units
+from tacit.dynamics import Dynamics, Solved
+from tacit.likelihood.protocol import Beginning
+from tacit.likelihood.steps import Coordinates, positive_or
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    from tacit.likelihood.problem import LikelihoodProblem
+
+
+class DynamicPart(NamedTuple):
+    """The loss of a chain at one place."""
+
+    loss: float
+    gradient: np.ndarray  # [D]
+    curvature: np.ndarray  # [D, D]
+    fisher: np.ndarray  # [D, D] information of what was seen
+    slopes: np.ndarray  # [U, D] scores of every unit
+    solved: Solved | None
+    scores: np.ndarray  # [L, n, A, D] of one step
+
+    @property
+    def lean(self) -> bool:
+        """Whether second derivatives were done without: never here."""
+        return False
+
+
+@dataclass(frozen=True, eq=False)
+class DynamicsChain:
+    """Steps in a world of any dynamics.
+
+    Attributes:
+        dynamics: where actions lead.
+        space: the features, scaled.
+        seen: sparse [U, L * n * A], how often each episode took each action.
+        starts: [L, n] weights of the sites where episodes begin, of sum 1.
+        ridge: pull of the parameters towards 0, on scaled features.
+    """
+
+    dynamics: Dynamics
+    space: Coordinates
+    seen: csr_array
+    starts: np.ndarray
+    _: KW_ONLY
+    ridge: float = 0.0
+
+    exact = True
+    large = False
+    convex = False
+    design = 1.0
+    squares = None
+    endless_rewards = False
+
+    @property
+    def discount(self) -> float:
+        """Of the dynamics."""
+        return self.dynamics.discount
+
+    @cached_property
+    def steps(self) -> float:
+        """How many steps there are."""
+        return float(self.seen.sum())
+
+    @property
+    def scale(self) -> np.ndarray:
+        """[D] size of a gradient entry that counts as one."""
+        return np.full(self.space.size, self.steps)
+
+    @property
+    def at_starts(self) -> np.ndarray:
+        """[D] bool, the features that every episode has where it begins."""
+        return np.zeros(self.space.size, bool)
+
+    @property
+    def inputs(self) -> tuple:
+        """What the loss is made of."""
+        return self.seen.data, self.seen.indices, self.space.tables
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """[L, n, A] how often each action was taken."""
+        total = np.asarray(self.seen.sum(axis=0)).ravel()
+        return total.reshape(self.dynamics.layers, *self.space.tables.shape[1:])
+
+    @cached_property
+    def jacobian(self) -> np.ndarray:
+        """[n, A, D] of the utilities."""
+        return np.ascontiguousarray(np.moveaxis(self.space.tables, 0, -1))
+
+    def view(self, x: np.ndarray, moving: np.ndarray | None) -> DynamicsChain:
+        """Itself: nothing has to be placed anywhere."""
+        return self
+
+    def begun(self, near: DynamicPart) -> DynamicPart:
+        """A part nearby."""
+        return near
+
+    def ended(self, part: DynamicPart) -> DynamicPart:
+        """The part."""
+        return part
+
+    def at(
+        self, x: np.ndarray, near: DynamicPart, precision: float, *, lean: bool = False
+    ) -> DynamicPart:
+        """The loss at x [D] and its derivatives."""
+        solved = self.dynamics.solve(self.jacobian @ x, near.solved)
+        if solved is None:
+            return self.blank(x)
+        policy, counts = solved.policy, self.counts
+        weights = self.dynamics.adjoint(solved, counts)
+        responses = self.dynamics.respond(solved, self.jacobian)
+        average = np.einsum("lsa,lsad->lsd", policy, responses)
+        scores = np.where(policy[..., None] > 0, responses - average[:, :, None], 0.0)
+        flat = scores.reshape(-1, len(x))
+        slope = (weights[:, :, None] * policy - counts).sum(axis=0)
+        eye = np.eye(len(x))
+        return DynamicPart(
+            loss=self._loss(solved) + 0.5 * self.ridge * float(x @ x),
+            gradient=np.tensordot(slope, self.jacobian, 2) + self.ridge * x,
+            curvature=_weighted(flat, weights[:, :, None] * policy) + self.ridge * eye,
+            fisher=_weighted(flat, counts.sum(axis=2)[:, :, None] * policy),
+            slopes=np.asarray(self.seen @ flat),
+            solved=solved,
+            scores=scores,
+        )
+
+    def loss_at(self, x: np.ndarray, near: DynamicPart, precision: float) -> float:
+        """The loss at x [D] without its ridge."""
+        solved = self.dynamics.solve(self.jacobian @ x, near.solved)
+        return np.inf if solved is None else self._loss(solved)
+
+    def _loss(self, solved: Solved) -> float:
+        return -float(self.counts.ravel() @ solved.log_policy.ravel())
+
+    def error(self, part: DynamicPart, x: np.ndarray, precision: float) -> float:
+        """By what rounding may mistake the loss."""
+        return 1e-13 * (abs(part.loss) + self.steps) if np.isfinite(part.loss) else 0.0
+
+    def unsettled(self, part: DynamicPart) -> bool:
+        """Whether values are not those of a policy: dynamics that solve give such."""
+        return part.solved is None
+
+    def blank(self, x: np.ndarray) -> DynamicPart:
+        """A part of which nothing is known."""
+        size, units = len(x), self.seen.shape[0]
+        nothing, shape = np.zeros((size, size)), (self.dynamics.layers, *self.jacobian.shape)
+        none = np.zeros((units, size))
+        return DynamicPart(np.inf, np.zeros(size), nothing, nothing, none, None, np.zeros(shape))
+
+    def beginning(
+        self,
+        x: np.ndarray,
+        near: DynamicPart | None,
+        problem: LikelihoodProblem,
+        precision: float,
+    ) -> Beginning | None:
+        """At x [D], if values are finite there."""
+        part = self.at(x, self.blank(x) if near is None else near, precision)
+        return Beginning(x, part, True) if np.isfinite(part.loss) else None
+
+    def evidence(self, part: DynamicPart, inner: np.ndarray, seen: Units) -> DynamicEvidence:
+        """What was seen says at a part; `seen` are the episodes' units."""
+        return DynamicEvidence(self, part, inner, seen)
+
+
+@dataclass(frozen=True, eq=False)
+class DynamicEvidence:
+    """What the steps of a chain of any dynamics say at a fit.
+
+    Attributes:
+        chain: the chain.
+        part: of the fit.
+        inner: [D, n] derivative of its parameters in the joint ones.
+        who: what is independent among its episodes.
+    """
+
+    chain: DynamicsChain
+    part: DynamicPart
+    inner: np.ndarray
+    who: Units
+
+    loose = False
+    reached = np.zeros((0, 0))
+
+    @property
+    def scores(self) -> np.ndarray:
+        """[D, L * n, A] of one step."""
+        flat = self.part.scores.reshape(-1, *self.part.scores.shape[2:])
+        return np.moveaxis(flat, -1, 0)
+
+    @property
+    def fisher(self) -> np.ndarray:
+        """[D, D] information of the steps."""
+        return self.part.fisher
+
+    @property
+    def curvature(self) -> np.ndarray:
+        """[D, D] of the loss; the information of the steps where that is no minimum."""
+        return positive_or(self.part.curvature, self.part.fisher)
+
+    @cached_property
+    def outer(self) -> np.ndarray:
+        """[n, n] sum over all steps of score times score."""
+        flat = self.part.scores.reshape(-1, len(self.inner)) @ self.inner
+        return _weighted(flat, self.chain.counts)
+
+    @cached_property
+    def spent(self) -> np.ndarray:
+        """[D] expected discounted sums of the scaled, signed features."""
+        solved, jacobian = self.part.solved, self.chain.jacobian
+        assert solved is not None
+        reached = self._reached(solved)[:, :, None] * solved.policy
+        return np.tensordot(reached.sum(axis=0), jacobian, 2)
+
+    @cached_property
+    def reaction(self) -> np.ndarray:
+        """[D, D] derivative of what is spent."""
+        solved = self.part.solved
+        assert solved is not None
+        flat = self.part.scores.reshape(-1, len(self.inner))
+        return _weighted(flat, self._reached(solved)[:, :, None] * solved.policy)
+
+    def _reached(self, solved: Solved) -> np.ndarray:
+        return self.chain.dynamics.reach(solved, self.chain.starts)
+
+    @property
+    def individuals(self) -> set[object]:
+        """Who is named."""
+        return set() if self.who.called == self.episodes.called else set(self.who.number.tolist())
+
+    @property
+    def episodes(self) -> Units:
+        """Every episode by itself."""
+        return Units.alone(self.chain.seen.shape[0])
+
+    def units(self, least: float) -> Units:
+        """What is independent among the episodes."""
+        return self.who
+
+    def scatter(self, units: Units) -> Scatter:
+        """Squares of the units' scores, in the joint parameters."""
+        slopes = self.part.slopes @ self.inner
+        sums = np.stack([np.bincount(units.number, weights=column) for column in slopes.T])
+        return Scatter(len(units), sums @ sums.T)
+
+
+def _weighted(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """[D, D] sum over rows [N, D] of weight times row times row."""
+    return rows.T @ (rows * weights.reshape(-1, 1))
