@@ -46,18 +46,28 @@ class Layered:
 
     def adjoint(self, solved: Solved, seen: np.ndarray) -> np.ndarray:
         """[T, S] the visits from what was seen [T, S, A] in each layer and did not flow in."""
+        inflow = [self.discount * self.mdp.inflow(np.ascontiguousarray(part)) for part in seen]
         start = seen.sum(axis=2)
-        for t in range(1, self.layers):
-            start[t] -= self.discount * self.mdp.inflow(np.ascontiguousarray(seen[t - 1]))
-        # What leaves the last layer arrives at ends, or nowhere.
-        return self.reach(solved, start)
+        start[1:] -= inflow[:-1]
+        return self._visits(solved, start, -inflow[-1])
 
     def reach(self, solved: Solved, start: np.ndarray) -> np.ndarray:
         """[T, S] expected discounted visits of episodes that start so [T, S]."""
+        return self._visits(solved, start, np.zeros(start.shape[1]))
+
+    def _visits(self, solved: Solved, start: np.ndarray, after: np.ndarray) -> np.ndarray:
+        """[T, S] the same, with arrivals after the last step, and `after` [S] more of them.
+
+        An end pays whenever it is reached: those arrivals count as visits of it in the last layer.
+        """
         visits = start.astype(float)
-        for t in range(1, self.layers):
-            steps = np.where(self.mdp.choices, solved.policy[t - 1], 0.0)
-            visits[t] += self.discount * self.mdp.inflow(visits[t - 1][:, None] * steps)
+        for t in range(self.layers):
+            steps = np.where(self.mdp.choices, solved.policy[t], 0.0)
+            flow = self.discount * self.mdp.inflow(visits[t][:, None] * steps)
+            if t + 1 < self.layers:
+                visits[t + 1] += flow
+            else:
+                visits[t] += np.where(self.mdp.ends, flow + after, 0.0)
         return visits
 
     def respond(self, solved: Solved, jacobian: np.ndarray) -> np.ndarray:
