@@ -212,7 +212,7 @@ def maximum(
     )
     if chain.mdp.discount == 1.0 and np.isinf(found.loss):
         raise InvalidModel(NOWHERE)
-    return found
+    return found.completed
 
 
 def _convex_start(

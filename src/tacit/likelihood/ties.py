@@ -141,6 +141,12 @@ class Ties:
         sizes = self.sizes[chain]
         return self.factors[chain] * np.where(sizes == UNSIZED, 1.0, z[sizes])
 
+    def own_bounds(self, chain: int, z: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """[D] bounds [n] on z as those of the chain's parameters, its sizes staying."""
+        own, multiples = ends[self.rows[chain]], self.multiples(chain, z)
+        known = np.isfinite(own)
+        return np.where(known, np.where(known, own, 0.0) * multiples, own)
+
     def parameters(self, chain: int, z: np.ndarray) -> np.ndarray:
         """[D] of the chain, in its scaled coordinates."""
         return self.multiples(chain, z) * z[self.rows[chain]]

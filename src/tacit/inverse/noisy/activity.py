@@ -88,7 +88,7 @@ def priced(problem: LikelihoodProblem, asked: Sequence[Restraint]) -> tuple[int,
     return tuple(
         number
         for number, one in enumerate(asked)
-        if any(above[problem.steering(1 + one.constraint, e)].any() for e in one.chains)
+        if any(above[problem.ties.steering(1 + one.constraint, e)].any() for e in one.chains)
     )
 
 

@@ -74,9 +74,8 @@ def coefficients_of(
     problem, ties, known = fitted.problem, fitted.problem.ties, fitted.problem.equalities
     names = coefficient_names(features.reward_names, features.cost_names)
     given = np.zeros(space.size, bool) if given is None else given
-    points, own = kept.x(e) / space.scales, ties.multiples(e, fitted.z)
-    ends = [end[ties.rows[e]] for end in (problem.lower, fitted.upper)]
-    ends = [np.where(np.isfinite(end), end * own, end) for end in ends]
+    points = kept.x(e) / space.scales
+    ends = [ties.own_bounds(e, fitted.z, end) for end in (problem.lower, fitted.upper)]
     # A constraint that was dropped is on its bound like any other cost without a price.
     lower, upper = bounds_of(*ends, space.scales, given)
     if evidence.absence:

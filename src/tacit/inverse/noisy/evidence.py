@@ -181,6 +181,7 @@ def evidence_of(
         seed: of worlds that are drawn from what is known of them.
     """
     fitted, boundless = rescued(kept, VISIBLE, max_steps)
+    fitted = fitted.completed
     boundless |= fitted.problem.ridged
     # An expert without noise forbids everything it does not do: nothing in particular is forbidden.
     limits = np.full(len(fitted.z), np.nan) if boundless else _limits(fitted)

@@ -174,13 +174,12 @@ class OwnFit:
         sized = ties.sizes[e] != UNSIZED
         steered = ~sized | (fitted.z[ties.sizes[e]] > 0)
         settled = (x == 0.0) & ~(problem.movable[rows] & steered)
-        low, high = problem.lower[rows], fitted.upper[rows]
-        factors = ties.multiples(e, fitted.z)
+        high = ties.own_bounds(e, fitted.z, fitted.upper)
         return cls(
             x=x,
             gradient=follow.T @ fitted.gradient,
-            lower=np.where(np.isfinite(low), low * factors, -np.inf),
-            upper=np.where(settled, 0.0, np.where(np.isfinite(high), high * factors, np.inf)),
+            lower=ties.own_bounds(e, fitted.z, problem.lower),
+            upper=np.where(settled, 0.0, high),
             fisher=fisher,
             known=np.zeros(fisher.shape),
             errors=of_chain,
