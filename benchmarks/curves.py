@@ -120,8 +120,10 @@ def by_steps(longest: float) -> list[dict[str, Any]]:
 
 
 def by_states(longest: float) -> list[dict[str, Any]]:
+    from tacit.model.features.design import Design
+
     from tacit.engine.backends import backend_of
-    from tacit.likelihood.steps import StepsChain, coordinates
+    from tacit.likelihood.steps import StepsChain
     from tacit.search.smooth_dual import point_at
 
     rows: list[dict[str, Any]] = []
@@ -129,7 +131,7 @@ def by_states(longest: float) -> list[dict[str, Any]]:
         if rows and rows[-1]["seconds"] * size**2 / rows[-1]["states"] > longest:
             break
         world = tacit.worlds.hill_grid(0, size=size, discount=0.9)
-        mdp, space = world.mdp, coordinates(world.mdp, world.features)
+        mdp, space = world.mdp, Design.of(world.mdp, world.features)
         at, nothing = np.ones(space.size), np.zeros((mdp.states, mdp.actions))
         problem = StepsChain.matching(mdp, space, nothing).dual
         engine, start = backend_of(mdp), np.zeros(mdp.states)

@@ -63,13 +63,15 @@ class Args:
 
 def row(args: Args, size: int) -> dict[str, Any]:
     """Both sides on one grid."""
+    from tacit.model.features.design import Design
+
     import tacit
     from tacit.engine.backends import backend_of
-    from tacit.likelihood.steps import StepsChain, coordinates
+    from tacit.likelihood.steps import StepsChain
     from tacit.search.smooth_dual import point_at
 
     world = tacit.worlds.hill_grid(0, size=size, discount=args.discount)
-    mdp, space = world.mdp, coordinates(world.mdp, world.features)
+    mdp, space = world.mdp, Design.of(world.mdp, world.features)
     horizon = int(np.ceil(np.log(1e-9 * (1 - args.discount)) / np.log(args.discount)))
     x = np.ones(space.size)
     reward = (space.tables[:, :, 0] * x[:, None]).sum(axis=0)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tacit.model.features.design import Design
 
 import tacit
 from provenance import about
@@ -27,7 +28,7 @@ from tacit.forward.solution import visitation
 from tacit.inverse.parameters import inverse_information
 from tacit.likelihood.problem import Fit, LikelihoodProblem
 from tacit.likelihood.protocol import LARGEST
-from tacit.likelihood.steps import Coordinates, StepsChain, coordinates, information
+from tacit.likelihood.steps import StepsChain, information
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def many(task: Callable[..., Any], items: range, args: Args) -> list[Any]:
     return Parallel(n_jobs=args.jobs)(delayed(task)(item, args) for item in items)
 
 
-def matched(mdp: tacit.MDP, space: Coordinates, reached: np.ndarray) -> Fit:
+def matched(mdp: tacit.MDP, space: Design, reached: np.ndarray) -> Fit:
     """The fit that collects what a visitation [S, A] does."""
     chain = StepsChain.matching(mdp, space, reached)
     lower, upper = space.lower(free_reward=False), np.full(space.size, LARGEST)
@@ -154,7 +155,7 @@ def exact(args: Args) -> list[dict[str, Any]]:
     for seed in range(args.draws):
         world = tacit.worlds.hill_grid(seed, tightness=0.5)
         policy = noisy_expert(world, args)
-        space, truth = coordinates(world.mdp, world.features), world.in_gauge
+        space, truth = Design.of(world.mdp, world.features), world.in_gauge
         fitted = matched(world.mdp, space, visitation(world.mdp, policy))
         _, blind = inverse_information(fitted.curvature, np.ones(space.size, bool))
         theta = fitted.z / space.scales
@@ -204,7 +205,7 @@ def coverage(args: Args) -> list[dict[str, Any]]:
     """How often nominal 95 % intervals contain the truth, and errors against the information."""
     world = tacit.worlds.hill_grid(args.coverage_seed, tightness=0.5)
     policy = noisy_expert(world, args)
-    truth, space = world.in_gauge, coordinates(world.mdp, world.features)
+    truth, space = world.in_gauge, Design.of(world.mdp, world.features)
     reached = visitation(world.mdp, policy)
     budget = float((reached * (world.features.costs[0] @ truth.cost_weights[0])[:, None]).sum())
     true = np.concatenate(

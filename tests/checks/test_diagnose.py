@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy.stats import chi2
+from tacit.model.features.design import Design
 
 import experts
 import networks
@@ -19,7 +20,7 @@ from tacit.inverse.noisy import lapses
 from tacit.inverse.noisy.em import Search, Units, lost_information, trajectory_p_value
 from tacit.inverse.noisy.types import best_mark, missing_marks, with_marks
 from tacit.likelihood.start import maximum
-from tacit.likelihood.steps import StepsChain, coordinates, information
+from tacit.likelihood.steps import StepsChain, information
 
 THETA = np.array([2.5, 1.0, 0.5])
 
@@ -57,7 +58,7 @@ def lapsing():
 
 def steps_of(demonstrations) -> StepsChain:
     place = world()
-    return StepsChain.of(place.mdp, coordinates(place.mdp, place.features), demonstrations)
+    return StepsChain.of(place.mdp, Design.of(place.mdp, place.features), demonstrations)
 
 
 def test_a_share_of_lapses_is_estimated_with_its_interval():
@@ -244,10 +245,10 @@ def test_marks_of_ends_and_missing_actions_have_the_scores_of_their_features():
     features = tacit.Features(table)
     walk = networks.soft_values(mdp, table[..., 0])[1]
     drawn = tacit.simulate(mdp, walk, trajectories=40, steps=30, seed=0)
-    steps = StepsChain.of(mdp, coordinates(mdp, features), drawn)
+    steps = StepsChain.of(mdp, Design.of(mdp, features), drawn)
     base = maximum(steps, Search(max_steps=300))
     at, square, _ = best_mark(steps, base)
-    wide = coordinates(mdp, with_marks(mdp, features, [at]))
+    wide = Design.of(mdp, with_marks(mdp, features, [at]))
     more = StepsChain.of(mdp, wide, drawn)
     upper = np.where(np.arange(2) == 1, 0.0, 1e5)
     there = maximum(more, Search(max_steps=300), upper=upper)
@@ -305,7 +306,7 @@ def test_labels_at_random_on_the_paper_s_grid_are_lapses():
 
 def test_trajectories_of_one_type_scatter_by_chance_only():
     place = world()
-    space = coordinates(place.mdp, place.features)
+    space = Design.of(place.mdp, place.features)
     p_values = []
     for seed in range(8):
         rows = Units.trajectories(place.mdp, space, seen(policy(THETA), trajectories=20, seed=seed))

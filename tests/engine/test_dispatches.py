@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from tacit.model.features.design import Design
 
 import tacit
 from tacit.data.tally import tally_of
@@ -15,7 +16,7 @@ from tacit.forward import column_generation
 from tacit.inverse import lockstep
 from tacit.likelihood.problem import LikelihoodProblem
 from tacit.likelihood.protocol import LARGEST
-from tacit.likelihood.steps import StepsChain, coordinates
+from tacit.likelihood.steps import StepsChain
 from tacit.search import smooth_dual
 
 WORLD = tacit.worlds.hill_grid(seed=0, tightness=0.5)
@@ -53,7 +54,7 @@ def test_an_evaluation_of_a_soft_solve_is_one_program(calls):
 
 
 def test_a_gradient_with_its_hessian_is_one_program(calls):
-    space = coordinates(WORLD.mdp, WORLD.features)
+    space = Design.of(WORLD.mdp, WORLD.features)
     chain = StepsChain.matching(WORLD.mdp, space, np.zeros((WORLD.mdp.states, WORLD.mdp.actions)))
     x = np.ones(space.size)
     point = chain.at(x, chain.blank(x), 1e-9)
@@ -64,7 +65,7 @@ def test_a_gradient_with_its_hessian_is_one_program(calls):
 def test_an_evaluation_of_a_likelihood_is_one_program(calls):
     policy = NOISY.solve(WORLD.mdp, WORLD.truth).policy
     seen = tacit.simulate(WORLD.mdp, policy, trajectories=200, steps=100, seed=0)
-    chain = StepsChain.of(WORLD.mdp, coordinates(WORLD.mdp, WORLD.features), seen)
+    chain = StepsChain.of(WORLD.mdp, Design.of(WORLD.mdp, WORLD.features), seen)
     problem = LikelihoodProblem.of(chain, np.zeros(6), np.full(6, LARGEST))
     calls.clear()
     found = problem.minimum(np.zeros(6), tolerance=1e-9, max_steps=300)

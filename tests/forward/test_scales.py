@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from tacit.model.features.design import Design
 
 import tacit
 from tacit.forward.solution import Status, certify
-from tacit.likelihood.steps import coordinates
 
 WORLD = tacit.worlds.random(3, states=10, actions=3, constraints=2, features=3, tightness=0.5)
 NOISE = 0.05
@@ -155,6 +155,6 @@ def test_where_episodes_end_a_shift_counts_their_steps():
     available[0] = False
     ended = tacit.MDP(mdp.transitions, mdp.initial, mdp.discount, available=available)
     assert ended.ends.any()
-    assert (coordinates(mdp, features).offsets != 0).all()
-    assert not coordinates(ended, features).offsets.any()
-    assert np.abs(coordinates(mdp, features).tables).max() <= 0.5 + 1e-9
+    assert (Design.of(mdp, features).offsets != 0).all()
+    assert not Design.of(ended, features).offsets.any()
+    assert np.abs(Design.of(mdp, features).tables).max() <= 0.5 + 1e-9

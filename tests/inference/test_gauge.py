@@ -5,20 +5,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from tacit.model.features.design import Design
 
 import oracles
 from experts import PRICE, TEMPERATURE, grid, hill_expert, policy_of, tangle
 from strategies import examples
 from tacit import Features
 from tacit.inference.gauge import Gauge
-from tacit.likelihood.steps import coordinates
 
 SEEDS = st.integers(0, 2**20)
 
 
 def collected(world, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """[D] discounted sums of the scaled, signed features at x, and [S, A] the policy."""
-    space = coordinates(world.mdp, world.features)
+    space = Design.of(world.mdp, world.features)
     _, policy = oracles.soft_values(world.mdp, np.tensordot(x, space.tables, 1), 1.0)
     return space.pull_back(oracles.policy_visitation(world.mdp, policy)), policy
 
@@ -33,7 +33,7 @@ def numbers(space, x: np.ndarray, spent: np.ndarray) -> np.ndarray:
 
 def parameters(world, seed: int, *, signs: bool = False) -> np.ndarray:
     rng = np.random.default_rng([seed, 3])
-    space = coordinates(world.mdp, world.features)
+    space = Design.of(world.mdp, world.features)
     x = rng.uniform(0.2, 2.0, space.size)
     if signs:
         x[space.blocks[0]] *= rng.choice([-1.0, 1.0], space.blocks[0].stop)
@@ -42,7 +42,7 @@ def parameters(world, seed: int, *, signs: bool = False) -> np.ndarray:
 
 def test_the_truth_comes_back_from_its_parameters():
     world = grid()
-    space = coordinates(world.mdp, world.features)
+    space = Design.of(world.mdp, world.features)
     theta = [world.reward_weights / TEMPERATURE, PRICE * world.cost_weights[0] / TEMPERATURE]
     x = np.concatenate(theta) * space.scales
     _, visitation = hill_expert()
@@ -60,7 +60,7 @@ def test_the_truth_comes_back_from_its_parameters():
 @examples(4)
 def test_jacobian_is_the_derivative_of_every_number(seed, signs):
     world = tangle()
-    space = coordinates(world.mdp, world.features)
+    space = Design.of(world.mdp, world.features)
     x = parameters(world, seed, signs=signs)
     step = 1e-5
     ahead, behind = ([x + side * step * row for row in np.eye(space.size)] for side in (1, -1))
@@ -79,7 +79,7 @@ def test_jacobian_is_the_derivative_of_every_number(seed, signs):
 @examples(20)
 def test_a_louder_expert_is_a_colder_one_and_nothing_else(seed, factor):
     world = tangle()
-    space = coordinates(world.mdp, world.features)
+    space = Design.of(world.mdp, world.features)
     x, nothing = parameters(world, seed, signs=True), np.zeros((space.size, space.size))
     spent = np.arange(space.size, dtype=float)
     one, two = Gauge.of(space, x, spent, nothing), Gauge.of(space, factor * x, spent, nothing)
@@ -98,7 +98,7 @@ def test_a_louder_expert_is_a_colder_one_and_nothing_else(seed, factor):
 def test_the_gauge_describes_the_same_expert(seed):
     world = tangle()
     mdp, features = world.mdp, world.features
-    space = coordinates(mdp, features)
+    space = Design.of(mdp, features)
     x = parameters(world, seed)
     spent, policy = collected(world, x)
     found = Gauge.of(space, x, spent, np.zeros((space.size, space.size)))
@@ -115,7 +115,7 @@ def test_the_gauge_describes_the_same_expert(seed):
 
 def test_an_inactive_constraint_has_no_weights():
     world = tangle()
-    space = coordinates(world.mdp, world.features)
+    space = Design.of(world.mdp, world.features)
     x = parameters(world, 1)
     whole = Gauge.of(space, x, np.ones(space.size), np.zeros((space.size, space.size)))
     x[space.blocks[1]] = 0.0
@@ -130,7 +130,7 @@ def test_an_inactive_constraint_has_no_weights():
 
 def test_without_a_reward_the_noise_is_the_unit():
     world = tangle()
-    space = coordinates(world.mdp, world.features)
+    space = Design.of(world.mdp, world.features)
     x = parameters(world, 2)
     x[space.blocks[0]] = 0.0
     found = Gauge.of(space, x, np.ones(space.size), np.zeros((space.size, space.size)))
@@ -146,7 +146,7 @@ def test_without_a_reward_the_noise_is_the_unit():
 
 def test_a_forbidden_cost_leaves_the_other_weights_what_they_are():
     world = grid()
-    space = coordinates(world.mdp, world.features)
+    space = Design.of(world.mdp, world.features)
     x = np.array([2.0, 1.0, 300.0, 1.0, 2.0, 3.0])
     shut = np.array([False, False, True, False, False, False])
     nothing = np.zeros((6, 6))
@@ -165,7 +165,7 @@ def test_a_forbidden_cost_leaves_the_other_weights_what_they_are():
 @examples(10)
 def test_weights_and_multipliers_are_the_ratios_they_are_said_to_be(seed):
     world = tangle()
-    space = coordinates(world.mdp, world.features)
+    space = Design.of(world.mdp, world.features)
     x = parameters(world, seed, signs=True)
     parts = Gauge.of(space, x, x).ratios
     found = Gauge.of(space, x, np.ones(space.size), np.zeros((space.size, space.size)))
@@ -179,7 +179,7 @@ def test_scaled_features_have_range_one_and_constants_vanish():
     table = np.array([[0.0, 3.0, 5e6, 0.0], [1e-6, 3.0, 1e6, 0.0], [3e-6, 3.0, 2e6, 0.0]])
     mdp = tangle().mdp
     features = Features(np.repeat(table, 3, axis=0), [np.repeat(table[:, :1], 3, axis=0)])
-    space = coordinates(mdp, features)
+    space = Design.of(mdp, features)
     assert_allclose(np.ptp(space.tables, axis=(1, 2)), [1.0, 0.0, 1.0, 0.0, 1.0])
     assert_allclose(space.scales, [3e-6, 3.0, 4e6, 1.0, 3e-6])
     assert (space.tables[1] == 0).all()

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
+from tacit.model.features.design import Design
 
 import oracles
 import tacit
@@ -23,7 +24,7 @@ from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.parameters import inverse_information
 from tacit.likelihood.problem import LikelihoodProblem
 from tacit.likelihood.start import maximum, silent
-from tacit.likelihood.steps import StepsChain, StepsEvidence, coordinates, information
+from tacit.likelihood.steps import StepsChain, StepsEvidence, information
 from tacit.search.algebra import at_least
 from tacit.search.smooth_dual import minimum
 
@@ -38,7 +39,7 @@ def sampled(steps: int, seed: int = 0, price: float = PRICE):
 def fitted(seen):
     """(likelihood, fit, scores, information) of the steps on the grid."""
     world = grid()
-    steps = StepsChain.of(world.mdp, coordinates(world.mdp, world.features), seen)
+    steps = StepsChain.of(world.mdp, Design.of(world.mdp, world.features), seen)
     found = maximum(steps, Likelihood())
     scores = steps.scores(found.parts[0])
     return steps, found, scores, information(scores, found.parts[0].policy, steps.visits)
@@ -291,7 +292,7 @@ def test_a_weight_on_its_bound_has_a_limit_on_one_side(few):
     world = grid()
     _, found, _, fisher = few
     known = Likelihood(level=1.0).fit(world.mdp, world.features, sampled(2_000, seed=1))
-    space = coordinates(world.mdp, world.features)
+    space = Design.of(world.mdp, world.features)
     around = landscape_of(found, fisher)
     parts = Gauge.of(space, found.z, found.z).ratios
     intervals = np.concatenate(

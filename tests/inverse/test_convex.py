@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from tacit.model.features.design import Design
 
 import oracles
 import tacit
@@ -15,7 +16,7 @@ from tacit.inverse.noisy.convex import Convex
 from tacit.inverse.recovery import RecoveryStatus
 from tacit.likelihood.problem import LikelihoodProblem
 from tacit.likelihood.protocol import LARGEST
-from tacit.likelihood.steps import StepsChain, coordinates, information
+from tacit.likelihood.steps import StepsChain, information
 
 
 def matched(world, visitation, **options):
@@ -119,7 +120,7 @@ def test_the_recovered_objective_solved_anew_gives_the_same_expert(seen):
 
 def test_no_other_parameters_have_a_lower_loss(seen):
     world = grid()
-    space = coordinates(world.mdp, world.features)
+    space = Design.of(world.mdp, world.features)
     told = expectations(world.mdp, world.features, seen)
     recovery = Convex().fit(world.mdp, world.features, seen)
 
@@ -265,7 +266,7 @@ def test_any_discount(discount):
 def test_information_of_the_expert_is_not_singular_where_the_truth_was_found():
     # What "wherever the information matrix is non-singular" means in the tests above.
     world = grid()
-    space = coordinates(world.mdp, world.features)
+    space = Design.of(world.mdp, world.features)
     _, visitation = hill_expert()
     chain = StepsChain.matching(world.mdp, space, visitation)
     problem = LikelihoodProblem.of(chain, np.zeros(6), np.full(6, LARGEST))

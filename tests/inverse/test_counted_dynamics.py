@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import polars
 import pytest
+from tacit.model.features.design import Design
 
 import oracles
 import tacit
@@ -22,7 +23,7 @@ from tacit.inverse.noisy import adjoint
 from tacit.inverse.noisy.counted import dynamics_noise
 from tacit.inverse.noisy.penalised import maximise_many
 from tacit.likelihood.start import maximum
-from tacit.likelihood.steps import StepsChain, coordinates
+from tacit.likelihood.steps import StepsChain
 from tacit.model.transitions import Successors
 from tacit.search.smooth_dual import point_at
 
@@ -169,7 +170,7 @@ def test_unseen_next_states_are_said():
 
 
 def fitted(mdp: MDP, features: Features, seen: tacit.Demonstrations):
-    return maximum(StepsChain.of(mdp, coordinates(mdp, features), seen), Likelihood())
+    return maximum(StepsChain.of(mdp, Design.of(mdp, features), seen), Likelihood())
 
 
 def noise_of(mdp: MDP, features: Features, seen: tacit.Demonstrations):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from tacit.model.features.design import Design
 
 import tacit
 from experts import drawn, grid, hill_expert, pairs, spread_visits
@@ -21,7 +22,6 @@ from tacit.inverse.findings import (
     single_minded,
 )
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.likelihood.steps import coordinates
 
 NAMES = {"reward_names": ("a", "b"), "cost_names": [("c", "d")]}
 
@@ -105,7 +105,7 @@ def test_single_minded_looks_at_states_with_enough_visits_only():
 
 
 def test_blind_directions_are_said_pair_by_pair():
-    space = coordinates(grid().mdp, grid().features)
+    space = Design.of(grid().mdp, grid().features)
     names = space.names
     pairs_of = np.array([[1, -1, 0, 0, 0, 0], [0, 0, 0, 2, 0, 1.0]]) / 2
     turn = np.array([[0.6, -0.8], [0.8, 0.6]])
@@ -126,7 +126,7 @@ def test_blind_directions_are_said_pair_by_pair():
 
 def test_a_long_list_of_names_is_cut():
     mdp = MDP(np.full((9, 2, 9), 1 / 9), np.full(9, 1 / 9), 0.9)
-    space = coordinates(mdp, Features(np.eye(9)))
+    space = Design.of(mdp, Features(np.eye(9)))
     (said,) = blind_findings(space.names, np.ones((1, 9)))
     assert said.startswith("reward feature 0, reward feature 1, reward feature 2, ")
     assert "reward feature 4 and 4 more trade off freely" in said

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import logsumexp
+from tacit.model.features.design import Design
 
 import networks
 import tacit
@@ -19,7 +20,7 @@ from tacit.inverse.joint.trips import at_ends, goal_world, trimmed
 from tacit.inverse.noisy.evidence import evidence_of
 from tacit.likelihood.problem import LikelihoodProblem
 from tacit.likelihood.start import maximum as maximum_of_steps
-from tacit.likelihood.steps import StepsChain, coordinates
+from tacit.likelihood.steps import StepsChain
 from tacit.search.minimise import bent
 from travellers import GOALS, TRUTH, lengths, streets, travelled
 
@@ -106,7 +107,7 @@ def test_one_goal_is_a_plain_likelihood_with_an_end(slip, discount, costs):
     trips = tacit.recover(tacit.Trips(mdp, features, seen), estimator=tacit.Likelihood())
     # Both searches end at 1e-9 of their scale.
     np.testing.assert_allclose(trips.parameters.estimates, plain.parameters.estimates, rtol=1e-6)
-    steps = StepsChain.of(mdp, coordinates(mdp, features), seen)
+    steps = StepsChain.of(mdp, Design.of(mdp, features), seen)
     evidence = evidence_of([seen], maximum_of_steps(steps, tacit.Likelihood()), 300)
     told, clusters = trips.parameters, evidence.found.clusters
     np.testing.assert_allclose(told.information, evidence.fisher, rtol=1e-5, atol=1e-6)
@@ -913,7 +914,7 @@ def test_values_at_the_border_of_finite_ones_are_not_found(pay, finite):
     journeys = tacit.Trips(mdp, Features(table), seen, discount=1.0).journeys()[0]
     columns = goals.Columns(journeys, 1e-8)
     left = goals.Seen(np.array([[True, True], [False, False]])[..., None], *np.zeros((3, 2, 1)))
-    scale = coordinates(mdp, Features(table)).scales[0]
+    scale = Design.of(mdp, Features(table)).scales[0]
     level = columns.level(np.array([pay * scale]), left, np.zeros((2, 1)))
     assert level.found.tolist() == [finite]
     if finite:

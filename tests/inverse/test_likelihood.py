@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from scipy.stats import norm
+from tacit.model.features.design import Design
 
 import oracles
 import tacit
@@ -22,7 +23,7 @@ from tacit.inverse.recovery import RecoveryStatus
 from tacit.likelihood.protocol import LARGEST
 from tacit.likelihood.rescue import is_boundless
 from tacit.likelihood.start import maximum
-from tacit.likelihood.steps import StepsChain, coordinates
+from tacit.likelihood.steps import StepsChain
 from tacit.search.smooth_dual import point_at
 from tacit.show.quantities import NamedRecovery
 from tacit.show.report import headlines
@@ -107,7 +108,7 @@ def test_the_loss_is_minus_the_log_likelihood_of_every_step(seen, found):
 
 def test_no_other_method_finds_likelier_parameters(seen, found):
     world = grid()
-    steps = StepsChain.of(world.mdp, coordinates(world.mdp, world.features), seen)
+    steps = StepsChain.of(world.mdp, Design.of(world.mdp, world.features), seen)
 
     def loss(x):
         tried = point_at(backend_of(world.mdp), steps.dual, x, np.zeros(25), 1e-9)
@@ -121,7 +122,7 @@ def test_no_other_method_finds_likelier_parameters(seen, found):
 def test_the_coefficients_are_those_of_the_likelihood(seen):
     # loss(x) = b . V(x) - x . target for ANY x, not only at the optimum (MATH section 5).
     world = grid()
-    steps = StepsChain.of(world.mdp, coordinates(world.mdp, world.features), seen)
+    steps = StepsChain.of(world.mdp, Design.of(world.mdp, world.features), seen)
     rng = np.random.default_rng(0)
     for x in rng.normal(size=(4, 6)) * 3:
         table = np.tensordot(x, steps.space.tables, 1)
@@ -151,7 +152,7 @@ def test_expected_counts_give_the_truth_itself():
     counts = np.round(1e9 * visitation).astype(float)
     steps = StepsChain(
         world.mdp,
-        coordinates(world.mdp, world.features),
+        Design.of(world.mdp, world.features),
         counts,
         counts.sum(axis=1) - world.mdp.discount * world.mdp.inflow(counts),
         visits=counts.sum(axis=1),
@@ -164,7 +165,7 @@ def test_expected_counts_give_the_truth_itself():
 
 def test_a_global_certificate_exactly_where_the_weights_of_states_are_not_negative():
     world = grid()
-    space = coordinates(world.mdp, world.features)
+    space = Design.of(world.mdp, world.features)
     policy, _ = hill_expert()
     # As often as one endless trajectory meets them: then every state keeps 1 - discount of it.
     share = np.linalg.matrix_power(oracles.policy_chain(world.mdp, policy), 10_000)[0]
@@ -474,7 +475,7 @@ def constrained_optimum():
 def test_one_mixed_choice_among_certain_ones_gives_no_maximum():
     # Twice the parameters change the mixture: the way to infinity keeps that one sum as it is.
     world, seen = constrained_optimum()
-    steps = StepsChain.of(world.mdp, coordinates(world.mdp, world.features), seen)
+    steps = StepsChain.of(world.mdp, Design.of(world.mdp, world.features), seen)
     full = maximum(steps, Likelihood())
     lower = np.where(full.z > 1.0, 4.0 * full.z, 0.0)
     larger = full.refit(dataclasses.replace(full.problem, lower=lower))
@@ -551,7 +552,7 @@ def test_the_limit_of_a_forbidden_cost_is_where_the_likelihood_has_fallen():
     mdp, features = lava_world()
     seen = lava_steps([60.0, 1.0, 0.5, 0.8], 400)
     recovery = Likelihood().fit(mdp, features, seen)
-    steps = StepsChain.of(mdp, coordinates(mdp, features), seen)
+    steps = StepsChain.of(mdp, Design.of(mdp, features), seen)
     total = recovery.multipliers[0] / recovery.temperature
     limit = recovery.identification.cost_intervals[0][0, 0] * total
     best = maximum(steps, Likelihood())
@@ -573,7 +574,7 @@ def test_the_limit_of_a_forbidden_cost_lets_the_other_costs_adapt():
     recovery = Likelihood().fit(mdp, both, seen)
     low, high = recovery.identification.cost_intervals[0][0]
     assert high == np.inf
-    steps = StepsChain.of(mdp, coordinates(mdp, both), seen)
+    steps = StepsChain.of(mdp, Design.of(mdp, both), seen)
     best = maximum(steps, Likelihood())
     limit = low * recovery.multipliers[0] / recovery.temperature
     at = np.arange(6) == 2

@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from tacit.model.features.design import Design
 
 import experts
 import tacit
@@ -20,7 +21,7 @@ from tacit.folders.runs import Run
 from tacit.inverse.noisy.em import Search, Units, expectation, lost_information, search
 from tacit.inverse.noisy.types import degrees
 from tacit.likelihood.start import maximum
-from tacit.likelihood.steps import coordinates, information
+from tacit.likelihood.steps import information
 from tacit.model.transitions import Layout
 from tacit.show import Document
 from tacit.show.html import render
@@ -67,7 +68,7 @@ def fitted() -> object:
 
 def trajectories_of(seen) -> Units:
     place = world()
-    return Units.trajectories(place.mdp, coordinates(place.mdp, place.features), seen)
+    return Units.trajectories(place.mdp, Design.of(place.mdp, place.features), seen)
 
 
 def agreement(found, truth) -> float:

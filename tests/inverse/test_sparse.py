@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from tacit.model.features.design import Design
 
 import tacit
 from kinds import told
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy.verdicts import penalised, select
 from tacit.likelihood.start import maximum
-from tacit.likelihood.steps import StepsChain, coordinates
+from tacit.likelihood.steps import StepsChain
 
 STATES, ACTIONS, FEATURES = 8, 3, 8
 
@@ -31,7 +32,7 @@ def drawn(seed: int, *, negative: bool = False):
 @pytest.mark.parametrize("free", [False, True])
 def test_penalised_fits_keep_the_optimality_conditions(free):
     mdp, features, seen = drawn(0, negative=free)
-    steps = StepsChain.of(mdp, coordinates(mdp, features), seen)
+    steps = StepsChain.of(mdp, Design.of(mdp, features), seen)
     kept = maximum(steps, tacit.Likelihood(free_reward=free))
     for strength in (3.0, 30.0):
         x = penalised(kept, kept, strength, 300).z
@@ -71,7 +72,7 @@ def test_it_finds_the_features_that_matter_and_its_intervals_are_of_all():
 
 def test_a_strength_that_is_given_is_taken():
     mdp, features, seen = drawn(1)
-    steps = StepsChain.of(mdp, coordinates(mdp, features), seen)
+    steps = StepsChain.of(mdp, Design.of(mdp, features), seen)
     kept = maximum(steps, tacit.Likelihood())
     sizes = []
     for strength in (1e-6, 20.0):

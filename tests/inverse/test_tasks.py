@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 from scipy.stats import chi2, kstest
+from tacit.model.features.design import Design
 
 import tacit
 from kinds import told
@@ -18,7 +19,7 @@ from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.recover import recover
 from tacit.inverse.recovery import RecoveryStatus
 from tacit.likelihood.start import maximum
-from tacit.likelihood.steps import StepsChain, coordinates
+from tacit.likelihood.steps import StepsChain
 from tacit.likelihood.ties import Tie
 
 TEMPERATURE = 0.3
@@ -64,7 +65,7 @@ def joint(pair):
 
 def tied(tasks, ties, leaders):
     """The likelihood of these tasks with such ties."""
-    spaces = [coordinates(task.mdp, task.features) for task in tasks]
+    spaces = [Design.of(task.mdp, task.features) for task in tasks]
     seen = zip(tasks, spaces, strict=True)
     chains = [StepsChain.of(task.mdp, space, task.demonstrations) for task, space in seen]
     return shaped(Likelihood(), chains, ties, leaders)

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
+from tacit.model.features.design import Design
 
 import tacit
 from kinds import told
 from tacit.inference.intervals import landscape
 from tacit.inverse.findings import Kind
 from tacit.likelihood.start import maximum, within_temperature
-from tacit.likelihood.steps import StepsChain, coordinates, information
+from tacit.likelihood.steps import StepsChain, information
 from tacit.search.algebra import least_squares
 from tacit.show.quantities import NamedRecovery, weight_tables
 from tacit.show.tables import Bar, Table
@@ -92,7 +93,7 @@ def test_what_is_known_beforehand_makes_the_rest_surer(found, unknowing):
 
 def test_errors_are_those_of_the_information_within_the_norm(world, seen):
     # The inverse information with the norm held: F^-1 - F^-1 a a' F^-1 / (a' F^-1 a).
-    space = coordinates(world.mdp, world.features)
+    space = Design.of(world.mdp, world.features)
     steps = StepsChain.of(world.mdp, space, seen)
     fitted = within_temperature(maximum(steps, tacit.Likelihood()), NOISE, 300)
     known = fitted.problem.equalities

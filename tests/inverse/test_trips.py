@@ -6,6 +6,7 @@ from typing import cast
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from tacit.model.features.design import Design
 
 import networks
 import tacit
@@ -30,7 +31,7 @@ from tacit.inverse.noisy.likelihood import constraint_findings
 from tacit.inverse.optimal.gauge import expectation_ranges
 from tacit.inverse.recovery import RecoveryStatus
 from tacit.likelihood.start import maximum
-from tacit.likelihood.steps import StepsChain, coordinates
+from tacit.likelihood.steps import StepsChain
 from tacit.search.smooth_dual import point_at
 
 # Every shape is compiled anew: most models here have the 9 states and 4 actions of the small town
@@ -67,7 +68,7 @@ def test_the_steps_are_as_likely_as_the_paths(theta):
         [*zip(*(part.tolist() for part in seen.trajectory(e)), strict=True), (final, -1)]
         for e, final in enumerate(seen.final_states.tolist())
     ]
-    steps = StepsChain.of(mdp, coordinates(mdp, features), seen)
+    steps = StepsChain.of(mdp, Design.of(mdp, features), seen)
     fitted = maximum(steps, Likelihood(free_reward=True))
     scales = steps.space.scales
 
@@ -89,7 +90,7 @@ def test_the_likelihood_counts_expected_arrivals(discount):
     features = attributes(mdp, 2)
     theta = np.array([0.8, 0.6])
     seen = driven(mdp, features, theta, 50)
-    steps = StepsChain.of(mdp, coordinates(mdp, features), seen)
+    steps = StepsChain.of(mdp, Design.of(mdp, features), seen)
     fitted = maximum(steps, Likelihood())
     policy = networks.soft_values(mdp, table_of(features, theta))[1]
     loss = -np.log(policy[seen.states, seen.actions]).sum()
@@ -99,7 +100,7 @@ def test_the_likelihood_counts_expected_arrivals(discount):
 def test_origins_are_all_that_complete_trips_leave():
     mdp = town(3)
     seen = driven(mdp, attributes(mdp, 2), (0.6, 0.5), 60)
-    steps = StepsChain.of(mdp, coordinates(mdp, attributes(mdp, 2)), seen)
+    steps = StepsChain.of(mdp, Design.of(mdp, attributes(mdp, 2)), seen)
     origins = np.bincount(seen.states[seen.offsets[:-1]], minlength=mdp.states)
     assert_allclose(steps.start[~mdp.ends], origins[~mdp.ends])
     assert steps.convex

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from tacit.model.features.design import Design
 
 import tacit
 from tacit.data.units import Units
@@ -10,7 +11,7 @@ from tacit.dynamics.layered import Layered
 from tacit.inverse.noisy.evidence import evidence_of
 from tacit.likelihood.dynamic import DynamicsChain
 from tacit.likelihood.problem import LikelihoodProblem
-from tacit.likelihood.steps import StepsChain, coordinates
+from tacit.likelihood.steps import StepsChain
 
 STATES, ACTIONS, TIMES = 6, 3, 7
 
@@ -47,7 +48,7 @@ def episodes(mdp, policy, number=80):
 @pytest.fixture(scope="module")
 def chain(world):
     mdp, features = world
-    space, layered = coordinates(mdp, features), Layered(mdp, TIMES)
+    space, layered = Design.of(mdp, features), Layered(mdp, TIMES)
     solved = layered.solve(np.tensordot([2.0, 1.0, 1.5], space.tables, 1), None)
     starts = np.zeros((TIMES, STATES))
     starts[0] = ~mdp.ends / (~mdp.ends).sum()
@@ -87,7 +88,7 @@ def laid_out(mdp, features, counts):
     wide = tacit.Features(table(features.reward), [table(features.costs[0])])
     flat = np.zeros((len(moves), ACTIONS))
     flat[: TIMES * STATES] = counts.reshape(-1, ACTIONS)
-    return StepsChain.counted(world, coordinates(world, wide), flat)
+    return StepsChain.counted(world, Design.of(world, wide), flat)
 
 
 def fitted(chain):

@@ -39,7 +39,8 @@ from tacit.inverse.noisy.types import degrees, mark_name, marked, missing_marks,
 from tacit.inverse.recovery import Recovery
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import maximum
-from tacit.likelihood.steps import Coordinates, StepsChain, coordinates
+from tacit.likelihood.steps import StepsChain
+from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.model.transitions import Layout
@@ -111,7 +112,7 @@ def diagnose(
     check_task(mdp, features, demonstrations, in_memory=True)
     options = Search((estimator or Likelihood()).free_reward, max_steps=100)
     with unwatched():
-        seen = Units.trajectories(mdp, coordinates(mdp, features), demonstrations)
+        seen = Units.trajectories(mdp, Design.of(mdp, features), demonstrations)
         base = maximum(seen.whole, replace(options, max_steps=300))
         at = Setting(seen, options, base, features, demonstrations, layout or Layout(), seed)
         asked = (_lapses, _discount, _marks, _untaken, _groups, _trajectories)
@@ -295,7 +296,7 @@ def _untaken(at: Setting) -> Iterator[Found]:
     if not found.pairs.any():
         return
     closed = found.close(whole.mdp)
-    seen = Units.trajectories(closed, coordinates(closed, at.features), at.demonstrations)
+    seen = Units.trajectories(closed, Design.of(closed, at.features), at.demonstrations)
     base = maximum(seen.whole, at.options, near=at.base)
     many, gain = int(found.pairs.sum()), at.base.loss - base.loss
     worth = f"{gain / found.observed_steps:.2g} nats a step"
@@ -311,7 +312,7 @@ def _untaken(at: Setting) -> Iterator[Found]:
     )
 
 
-def _temperature(space: Coordinates, x: np.ndarray) -> float:
+def _temperature(space: Design, x: np.ndarray) -> float:
     """The temperature at parameters x [D], the reward weights being of sum 1."""
     reward = space.blocks[0]
     return 1.0 / max(float(np.abs(x[reward] / space.scales[reward]).sum()), 1e-300)

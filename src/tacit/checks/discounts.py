@@ -24,7 +24,8 @@ from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery
 from tacit.likelihood.start import maximum
-from tacit.likelihood.steps import StepsChain, coordinates
+from tacit.likelihood.steps import StepsChain
+from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.model.transitions import numbers
@@ -236,7 +237,7 @@ def _worlds_at(
         likely = np.nan  # of an expert without noise
         if isinstance(estimator, Likelihood):
             # With every constraint: dropping those not shown to be active makes the profile jump.
-            steps = StepsChain.of(world, coordinates(world, features), seen)
+            steps = StepsChain.of(world, Design.of(world, features), seen)
             likely = -float(maximum(steps, estimator).loss)
         elif found.temperature > 0:
             likely = float((counts * log_policy(found.behaviour)).sum())

@@ -29,7 +29,8 @@ from tacit.inverse.recovery import Recovery
 from tacit.inverse.standardised import shown
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import maximum
-from tacit.likelihood.steps import StepsChain, coordinates, information
+from tacit.likelihood.steps import StepsChain, information
+from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.search.algebra import coarse, first_largest
@@ -186,7 +187,7 @@ def equal_weights_test(
             raise InvalidModel(said)
         options.check_no_lapses("the test of groups")
         names, member = _members(demonstrations, groups)
-        whole = StepsChain.of(mdp, coordinates(mdp, features), demonstrations)
+        whole = StepsChain.of(mdp, Design.of(mdp, features), demonstrations)
         deck = Deck.of(mdp, demonstrations, member, len(names))
         found = _apart(whole, options, deck, own_noise=own_noise, seed=seed)
 

@@ -53,7 +53,7 @@ from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.likelihood.start import Bounds
 from tacit.model.counts import start_shares
 from tacit.model.ends import EndUnreached
-from tacit.model.features import Design
+from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 from tacit.model.transitions import Layout, with_directions

@@ -25,7 +25,8 @@ from tacit.likelihood.protocol import LARGEST
 from tacit.likelihood.rescue import RESCUE
 from tacit.likelihood.rescue import VISIBLE as SEEN
 from tacit.likelihood.start import NOWHERE, ROUGH
-from tacit.likelihood.steps import Coordinates, coordinates, over_an_episode
+from tacit.likelihood.steps import over_an_episode
+from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, known_rest
 from tacit.model.transitions import read_only
@@ -76,7 +77,7 @@ class Batch:
 
 
 def batch_of(
-    spaces: Sequence[Coordinates], problem: Dual, found: Found, boundless: np.ndarray, limit: float
+    spaces: Sequence[Design], problem: Dual, found: Found, boundless: np.ndarray, limit: float
 ) -> Batch:
     """The `Batch` of searches that ended at `found`; `spaces` is one for all, or one a problem."""
     space, scales = spaces[0], np.stack([s.scales for s in spaces])  # [1 or N, D]
@@ -146,7 +147,7 @@ def recover_many(
     if chunk is not None and chunk < 1:
         raise InvalidModel(f"chunk must be at least 1; got {chunk}")
     mdps, maps = _each(mdp, MDP, count, "mdp"), _each(features, Features, count, "features")
-    made = {id(f): coordinates(m, f) for m, f in zip(mdps, maps, strict=True)}
+    made = {id(f): Design.of(m, f) for m, f in zip(mdps, maps, strict=True)}
     spaces = [*made.values()] if len(made) == 1 else [made[id(f)] for f in maps]
     tables = _tables(estimator, mdps, maps, demonstrations)
     alike = len({id(m) for m in mdps}) == 1
@@ -176,7 +177,7 @@ def tell(callbacks: Sequence[Callback], stage: str, count: int, done: int) -> No
 def posed(
     estimator: Estimator,
     mdps: Sequence[MDP],
-    spaces: Sequence[Coordinates],
+    spaces: Sequence[Design],
     tables: Sequence[np.ndarray],
 ) -> tuple[Dual, Start]:
     """The problems of a batch, stacked where they differ, and where their searches begin.
@@ -218,7 +219,7 @@ def posed(
 
 def searched(
     backend: Backend,
-    spaces: Sequence[Coordinates],
+    spaces: Sequence[Design],
     problem: Dual,
     start: Start,
     estimator: Estimator,
@@ -261,7 +262,7 @@ def _better(
 
 
 def _finite(
-    mdp: MDP, spaces: Sequence[Coordinates], problem: Dual, start: Start, tolerance: float
+    mdp: MDP, spaces: Sequence[Design], problem: Dual, start: Start, tolerance: float
 ) -> Start:
     """A start of finite values, which 0 has not where episodes are not discounted."""
     if len(spaces) > 1:

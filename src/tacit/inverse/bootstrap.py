@@ -29,7 +29,7 @@ from tacit.inverse.parameters import CONFIDENCE
 from tacit.inverse.recovery import Recovery
 from tacit.inverse.sets import coefficients
 from tacit.inverse.standardised import Standard
-from tacit.likelihood.steps import coordinates
+from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, known_rest
 
@@ -72,7 +72,7 @@ def resampled(
     check_plain(estimator, "the bootstrap")
     if not isinstance(estimator, Likelihood):
         demonstrations = demonstrations.select(~demonstrations.partial)
-    space = coordinates(mdp, features)
+    space = Design.of(mdp, features)
     units, random = units_of(demonstrations, CLUSTERS * space.size), np.random.default_rng(seed)
     tables, known = [], known_rest(mdp, features)
     for _ in range(replicates):

@@ -19,8 +19,7 @@ from tacit.model.objective import coefficient_names
 if TYPE_CHECKING:
     from tacit.inverse.findings import Finding
     from tacit.inverse.recovery import Recovery
-    from tacit.likelihood.steps import Coordinates
-    from tacit.model.features import Design
+    from tacit.model.features.design import Design
 
 # Coefficients up to which matrices over them are kept, even empty ones.
 KEPT = 500
@@ -231,7 +230,7 @@ class NeverIncurred(TypedDict):
 
 
 def never_incurred(
-    space: Coordinates | Design, limits: np.ndarray, at_starts: np.ndarray | None = None
+    space: Design, limits: np.ndarray, at_starts: np.ndarray | None = None
 ) -> NeverIncurred:
     """`forbidden` and `undecided` of a recovery: costs without an upper limit.
 

@@ -12,7 +12,8 @@ from tacit.data.tally import Scatter
 from tacit.data.units import Units
 from tacit.dynamics import Dynamics, Solved
 from tacit.likelihood.protocol import Beginning
-from tacit.likelihood.steps import Coordinates, positive_or
+from tacit.likelihood.steps import positive_or
+from tacit.model.features.design import Design
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -50,7 +51,7 @@ class DynamicsChain:
     """
 
     dynamics: Dynamics
-    space: Coordinates
+    space: Design
     seen: csr_array
     starts: np.ndarray
     _: KW_ONLY

@@ -12,7 +12,7 @@ episodes end V is what the end pays, linear in theta, and b is minus the expecte
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
@@ -26,7 +26,7 @@ from tacit.engine.backends import Host, backend_of, fetched, placed, tables_fit
 from tacit.forward.soft_dual import finite_start
 from tacit.forward.solution import visitation
 from tacit.likelihood.protocol import Beginning
-from tacit.model.features import Design, middles, sums_as_given
+from tacit.model.features.design import Design, sums_as_given
 from tacit.model.mdp import MDP, outside_policy
 from tacit.model.objective import Features
 from tacit.search.algebra import square_roots, weighted_products
@@ -60,7 +60,7 @@ class StepsChain:
 
     Attributes:
         mdp: the model.
-        space: its coordinates.
+        space: its features, scaled.
         counts: [S, A] how often each action was taken; or mean discounted visits to be matched.
         start: [S] the b of the likelihood; complete trips whose moves are certain make it the
             number of trips that begin in each state, at discount 1. Else the law of the start.
@@ -77,7 +77,7 @@ class StepsChain:
     """
 
     mdp: MDP
-    space: Coordinates
+    space: Design
     counts: np.ndarray
     start: np.ndarray
     _: KW_ONLY
@@ -89,18 +89,18 @@ class StepsChain:
     squares: np.ndarray | None = None
 
     @classmethod
-    def of(cls, mdp: MDP, space: Coordinates, demonstrations: Observed) -> StepsChain:
+    def of(cls, mdp: MDP, space: Design, demonstrations: Observed) -> StepsChain:
         """The likelihood of these demonstrations."""
         tally, visits = tally_of(mdp, demonstrations), None
         if tally.trajectories:
             known = np.flatnonzero(mdp.absorbing & ~mdp.ends)
-            alike = (np.ptp(space.tables[:, known], axis=2) == 0).all(axis=0)
-            visits = tally.visitation(np.isin(np.arange(mdp.states), known[alike]))
+            alike = known[space.alike(known)]
+            visits = tally.visitation(np.isin(np.arange(mdp.states), alike))
         plain, squares = cls.counted(mdp, space, tally.counts), squares_of(mdp, demonstrations)
         return replace(plain, discounted=visits, tally=tally, squares=squares)
 
     @classmethod
-    def counted(cls, mdp: MDP, space: Coordinates, counts: np.ndarray) -> StepsChain:
+    def counted(cls, mdp: MDP, space: Design, counts: np.ndarray) -> StepsChain:
         """The likelihood of steps of which only the counts [S, A] are known."""
         visits = counts.sum(axis=1)
         start = visits - mdp.discount * mdp.inflow(counts)
@@ -108,7 +108,7 @@ class StepsChain:
 
     @classmethod
     def matching(
-        cls, mdp: MDP, space: Coordinates, visitation: np.ndarray, *, ridge: float = 0.0
+        cls, mdp: MDP, space: Design, visitation: np.ndarray, *, ridge: float = 0.0
     ) -> StepsChain:
         """The maximum-entropy dual of collecting what a visitation [S, A] does."""
         nothing = np.zeros(mdp.states)
@@ -130,9 +130,8 @@ class StepsChain:
     @property
     def at_starts(self) -> np.ndarray:
         """[D] bool, which features every trajectory has where it begins, and which were seen."""
-        tables = self.space.tables[:, self.mdp.initial > 0]
-        begun = (tables + self.space.offsets[:, None, None]).any(axis=2).all(axis=-1)
-        return begun & (self.target != 0.0)
+        begun = np.flatnonzero(self.mdp.initial > 0)
+        return self.space.in_each(begun) & (self.target != 0.0)
 
     @property
     def steps(self) -> float:
@@ -410,103 +409,6 @@ def positive_or(own: np.ndarray, fisher: np.ndarray) -> np.ndarray:
     inverse = square_roots(fisher)[1]
     least = np.linalg.eigvalsh(inverse @ own @ inverse.T).min(initial=1.0)
     return own if least > BENT else fisher
-
-
-@dataclass(frozen=True, eq=False)
-class Coordinates:
-    """The stacked, scaled and signed features of a task.
-
-    Attributes:
-        tables: [D, S, A] reward features, then minus the features of each constraint, scaled.
-        signs: [D] 1 for reward, -1 for cost features.
-        scales: [D] what the features were divided by.
-        blocks: one slice of the coordinates for the reward, then one per constraint.
-        names: [D] what to call each coordinate.
-        ending: whether episodes end, so that sums may stop at any time.
-        offsets: [D] what was taken off the scaled, signed features, which moves no action.
-    """
-
-    tables: np.ndarray
-    signs: np.ndarray
-    scales: np.ndarray
-    blocks: tuple[slice, ...]
-    _: KW_ONLY
-    names: tuple[str, ...]
-    ending: bool = False
-    offsets: np.ndarray = field(default_factory=lambda: np.zeros(1))
-
-    @property
-    def size(self) -> int:
-        """D, reward and cost features together."""
-        return len(self.scales)
-
-    @property
-    def constraints(self) -> int:
-        """K, the number of constraints."""
-        return len(self.blocks) - 1
-
-    def pull_back(self, visitation: np.ndarray) -> np.ndarray:
-        """[D] sums of the tables over a visitation [S, A]."""
-        return self.tables.reshape(self.size, -1) @ visitation.ravel()
-
-    def lower(self, *, free_reward: bool) -> np.ndarray:
-        """[D] smallest values allowed: 0, or none for a reward of free sign."""
-        bounds = np.zeros(self.size)
-        if free_reward:
-            bounds[self.blocks[0]] = -np.inf
-        return bounds
-
-
-def coordinates(mdp: MDP, features: Features) -> Coordinates:
-    """The `Coordinates` of these features on this model."""
-    maps = (features.reward, *features.costs)
-    tables, signs, scales, offsets, blocks, at = [], [], [], [], [], 0
-    for k, table in enumerate(maps):
-        columns = np.ascontiguousarray(np.moveaxis(table, -1, 0))  # [D, S] or [D, S, A]
-        if mdp.restricted:
-            columns = np.repeat(columns[:, :, None], mdp.actions, 2) if table.ndim == 2 else columns
-            columns = np.where(mdp.choices | mdp.ends[:, None], columns, 0.0)
-        high, low = _edges(mdp, columns)
-        span, largest = high - low, np.abs(columns).reshape(len(high), -1).max(axis=1)
-        varies = span > 1e-12 * largest
-        scale = np.where(varies, span, np.where(largest > 0, largest, 1.0))
-        sign = 1.0 if k == 0 else -1.0
-        # A constant influences nothing; as zeros it cannot even seem to, by rounding or because
-        # trajectories were cut off. Where episodes end it counts their steps: 0 comes after them.
-        factors, middle = np.where(varies, sign / scale, 0.0), middles(high, low, mdp)
-        columns = columns.reshape(len(scale), mdp.states, -1)
-        if middle.any():
-            columns = columns - middle[:, None, None]
-            columns = np.where(mdp.choices, columns, 0.0) if mdp.restricted else columns
-        made = factors[:, None, None] * columns
-        tables.append(np.repeat(made, mdp.actions, 2) if made.shape[2] < mdp.actions else made)
-        offsets.append(factors * middle)
-        signs.append(np.full(len(scale), sign))
-        scales.append(scale)
-        blocks.append(slice(at, at + len(scale)))
-        at += len(scale)
-    names = (*features.reward_names, *(name for group in features.cost_names for name in group))
-    return Coordinates(
-        np.ascontiguousarray(np.concatenate(tables)),
-        np.concatenate(signs),
-        np.concatenate(scales),
-        tuple(blocks),
-        names=names,
-        ending=bool(mdp.ends.any()),
-        offsets=np.concatenate(offsets),
-    )
-
-
-def _edges(mdp: MDP, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """([D], [D]) largest and smallest of columns [D, S] or [D, S, A], of the actions there are.
-
-    Where episodes end, 0 is a value as well: that of all that would come after.
-    """
-    there = columns[:, mdp.choices] if mdp.restricted else columns.reshape(len(columns), -1)
-    high, low = there.max(axis=1), there.min(axis=1)
-    if mdp.ends.any():
-        high, low = np.maximum(high, 0.0), np.minimum(low, 0.0)
-    return high, low
 
 
 def are_many(mdp: MDP, features: Features) -> bool:

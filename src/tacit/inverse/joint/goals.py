@@ -10,7 +10,6 @@ pattern fills in, have a world of their own, in which nothing but the goal ends 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple, cast
 
@@ -225,7 +224,7 @@ class Goals:
         j, seen = self._journeys, self.seen(i)
         initial = seen.origins / seen.origins.sum()
         world = MDP(j.mdp.transitions, initial, j.discount, available=seen.open)
-        space = replace(j.space, tables=at_ends(j.mdp, world, j.space.tables))
+        space = j.space.with_tables(at_ends(j.mdp, world, j.space.tables))
         chain = StepsChain(world, space, np.zeros(seen.open.shape), seen.start, visits=seen.visits)
         if len(self._kept) < self._most:
             self._kept[i] = chain

@@ -22,7 +22,8 @@ from tacit.inverse.joint.trips import Journeys
 from tacit.likelihood.problem import Fit, LikelihoodProblem
 from tacit.likelihood.protocol import LARGEST, Beginning
 from tacit.likelihood.start import NOWHERE, Bounds, Options
-from tacit.likelihood.steps import Coordinates, of_constraints
+from tacit.likelihood.steps import of_constraints
+from tacit.model.features.design import Design
 
 # Goals of a rough fit from which that of all begins, and its tolerance.
 SOME, ROUGH = 64, 1e-3
@@ -57,7 +58,7 @@ class TripsChain:
         return self.dynamics.journeys
 
     @property
-    def space(self) -> Coordinates:
+    def space(self) -> Design:
         """The features, scaled."""
         return self.journeys.space
 

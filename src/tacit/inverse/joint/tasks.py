@@ -28,8 +28,9 @@ from tacit.inverse.recovery import RecoveryStatus
 from tacit.likelihood.problem import Fit, LikelihoodProblem
 from tacit.likelihood.rescue import VISIBLE, rescued
 from tacit.likelihood.start import Bounds, maximum
-from tacit.likelihood.steps import Coordinates, StepsChain, coordinates, information
+from tacit.likelihood.steps import StepsChain, information
 from tacit.likelihood.ties import UNSIZED, Tie, Ties
+from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.search.algebra import largest_first
@@ -160,7 +161,7 @@ def search(options: SharedLikelihood, tasks: Sequence[Task]) -> TaskFits:
     likelihood = options.likelihood
     likelihood.check()
     chains = [
-        StepsChain.of(task.mdp, coordinates(task.mdp, task.features), task.demonstrations)
+        StepsChain.of(task.mdp, Design.of(task.mdp, task.features), task.demonstrations)
         for task in tasks
     ]
     tried = [rescued(maximum(chain, likelihood), VISIBLE, likelihood.max_steps) for chain in chains]
@@ -193,7 +194,7 @@ def shaped(
     return LikelihoodProblem(chains=tuple(chains), ties=ties, lower=lower, upper=upper)
 
 
-def ties_of(options: SharedLikelihood, space: Coordinates) -> list[Tie]:
+def ties_of(options: SharedLikelihood, space: Design) -> list[Tie]:
     """One per block, as the options say; one cost feature has no direction to share."""
     shared = Tie.SAME if options.share_temperature else Tie.DIRECTION
     sizes = [block.stop - block.start for block in space.blocks[1:]]

@@ -17,8 +17,8 @@ from tacit.data.tally import impossible_rows
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
-from tacit.likelihood.steps import Coordinates, coordinates
 from tacit.model.features import Map
+from tacit.model.features.design import Design
 from tacit.model.mdp import MDP, checked_discount
 from tacit.model.objective import Features
 from tacit.model.transitions import Layout
@@ -96,7 +96,7 @@ class Trips:
         found = Journeys(
             mdp=self.mdp,
             discount=cast("float", self.discount),
-            space=coordinates(network_ending(self.mdp, distinct), self.features),
+            space=Design.of(network_ending(self.mdp, distinct), self.features),
             goals=distinct,
             states=seen.states.astype(np.int64),
             actions=seen.actions.astype(np.int64),
@@ -248,7 +248,7 @@ class Journeys:
 
     mdp: MDP
     discount: float
-    space: Coordinates
+    space: Design
     goals: np.ndarray
     states: np.ndarray
     actions: np.ndarray
@@ -378,7 +378,7 @@ def between(
     found = Journeys(
         mdp=mdp,
         discount=discount,
-        space=coordinates(network_ending(mdp, distinct), features),
+        space=Design.of(network_ending(mdp, distinct), features),
         goals=distinct,
         states=none,
         actions=none,

@@ -27,7 +27,7 @@ from tacit.likelihood.protocol import LARGEST
 from tacit.likelihood.rescue import FAR
 from tacit.likelihood.start import NOWHERE, Bounds
 from tacit.likelihood.steps import information, over_an_episode
-from tacit.model.features import Design
+from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
 from tacit.search.minimise import REST
 from tacit.search.operators import Matrices

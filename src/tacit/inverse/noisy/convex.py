@@ -51,14 +51,8 @@ from tacit.likelihood.problem import Fit, LikelihoodProblem
 from tacit.likelihood.protocol import LARGEST
 from tacit.likelihood.rescue import RESCUE, rescued
 from tacit.likelihood.start import NOWHERE, within_temperature
-from tacit.likelihood.steps import (
-    Coordinates,
-    StepsChain,
-    coordinates,
-    information,
-    over_an_episode,
-)
-from tacit.model.features import sums_as_given, values_off
+from tacit.likelihood.steps import StepsChain, information, over_an_episode
+from tacit.model.features.design import Design, sums_as_given, values_off
 from tacit.model.mdp import MDP, outside_visitation
 from tacit.model.objective import Features
 
@@ -110,7 +104,7 @@ class Convex:
             )
         if self.temperature is not None:
             check_temperature(self)
-        space = coordinates(mdp, features)
+        space = Design.of(mdp, features)
         if seen.visitation.shape != (mdp.states, mdp.actions):
             raise InvalidModel(
                 f"expectations must be those of a visitation [S, A] = {(mdp.states, mdp.actions)}; "
@@ -162,7 +156,7 @@ class Convex:
             matched = replace(matched, parameters=parameters)
         return delivered(warned(matched), throw)
 
-    def _fitted(self, mdp: MDP, space: Coordinates, seen: Expectations) -> tuple[Fit, Kind | None]:
+    def _fitted(self, mdp: MDP, space: Design, seen: Expectations) -> tuple[Fit, Kind | None]:
         """The fit, and the kind of finding that it needs a ridge for, if it needs one."""
         chain = StepsChain.matching(mdp, space, seen.visitation, ridge=self.ridge)
         bounds = space.lower(free_reward=self.free_reward), np.full(space.size, LARGEST)

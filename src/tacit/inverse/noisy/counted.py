@@ -21,8 +21,7 @@ from tacit.inverse.noisy.inference import Errors
 from tacit.inverse.parameters import inverse_information
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.protocol import ChainEvidence
-from tacit.likelihood.steps import Coordinates
-from tacit.model.features import Design
+from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
 from tacit.search.operators import Matrices
 from tacit.search.smooth_dual import Point
@@ -275,7 +274,7 @@ def shifted_by(way: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.nda
 
 
 def budget_stretch(
-    space: Coordinates | Design,
+    space: Design,
     gauge: Gauge,
     inverse: np.ndarray,
     law: np.ndarray,

@@ -19,8 +19,9 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.inverse.parameters import inverse_information
 from tacit.likelihood.problem import Fit, LikelihoodProblem
 from tacit.likelihood.start import Label, Range, maximum
-from tacit.likelihood.steps import Coordinates, StepsChain, information
+from tacit.likelihood.steps import StepsChain, information
 from tacit.likelihood.ties import Ties
+from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
 from tacit.search.algebra import covariance_root, weighted_products
 
@@ -75,7 +76,7 @@ class Units:
     cells: bool = False
 
     @classmethod
-    def trajectories(cls, mdp: MDP, space: Coordinates, seen: Demonstrations) -> Units:
+    def trajectories(cls, mdp: MDP, space: Design, seen: Demonstrations) -> Units:
         """The trajectories of these demonstrations."""
         from scipy.sparse import csr_matrix
 

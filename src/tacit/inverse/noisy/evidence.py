@@ -33,7 +33,8 @@ from tacit.likelihood.problem import Fit
 from tacit.likelihood.protocol import LARGEST, ChainEvidence
 from tacit.likelihood.rescue import RESCUE, VISIBLE, rescued
 from tacit.likelihood.start import silent
-from tacit.likelihood.steps import Coordinates, StepsChain
+from tacit.likelihood.steps import StepsChain
+from tacit.model.features.design import Design
 from tacit.model.objective import Features
 
 
@@ -156,8 +157,8 @@ class Evidence:
         )
 
 
-def scaled_by(space: Coordinates, unit: np.ndarray) -> Coordinates:
-    """The coordinates of features that are divided by `unit` [D]."""
+def scaled_by(space: Design, unit: np.ndarray) -> Design:
+    """The design of features that are divided by `unit` [D]."""
     return replace(space, scales=space.scales / unit)
 
 
@@ -287,7 +288,7 @@ def parameter_findings(evidence: Evidence) -> list[Finding]:
         kind = Kind.NOT_IDENTIFIED if chain.at_starts[j] else Kind.FORBIDDEN
         findings.append(Finding(said, kind, feature=names[j], number=low))
     mute = silent(evidence.fisher, chain.steps) & ~evidence.fitted.free
-    mute &= space.tables.any(axis=(1, 2))  # constants are among the findings on features
+    mute &= ~space.empty  # constants are among the findings on features
     return findings + blind_findings(
         names, np.concatenate([np.eye(space.size)[mute], evidence.found.blind])
     )

@@ -27,8 +27,7 @@ from tacit.inverse.parameters import (
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.protocol import ChainEvidence
 from tacit.likelihood.start import SILENT
-from tacit.likelihood.steps import Coordinates
-from tacit.model.features import Design
+from tacit.model.features.design import Design
 from tacit.search.algebra import at_least
 
 if TYPE_CHECKING:
@@ -201,7 +200,7 @@ def row_errors(rows: np.ndarray, covariance: np.ndarray, blind: np.ndarray) -> n
 
 
 def delta_method(
-    space: Coordinates | Design,
+    space: Design,
     x: np.ndarray,
     gauge: Gauge,
     covariance: np.ndarray,

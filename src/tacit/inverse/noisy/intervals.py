@@ -25,9 +25,8 @@ from tacit.inverse.noisy.inference import Chosen, Errors, row_errors
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.sets import Ends
 from tacit.likelihood.start import silent
-from tacit.likelihood.steps import Coordinates
 from tacit.likelihood.ties import UNSIZED
-from tacit.model.features import Design
+from tacit.model.features.design import Design
 from tacit.model.objective import Features
 
 
@@ -72,7 +71,7 @@ class Numbers:
 
     def identification(
         self,
-        space: Coordinates | Design,
+        space: Design,
         *,
         findings: Iterable[Finding] = (),
         verdict: Verdict | None,
@@ -284,7 +283,7 @@ def numbers_of(
 
 
 def intervals(
-    space: Coordinates,
+    space: Design,
     fitted: OwnFit,
     gauge: Gauge,
     *,
@@ -412,7 +411,7 @@ def _price_ends(around: Landscape, gauge: Gauge, k: int, reach: float) -> tuple[
 
 
 def _budget_ends(
-    around: Landscape, gauge: Gauge, fitted: OwnFit, space: Coordinates, k: int, stretch: float
+    around: Landscape, gauge: Gauge, fitted: OwnFit, space: Design, k: int, stretch: float
 ) -> tuple[float, float]:
     """A budget is a ratio too, its numerator linear only nearly: theta . expectations(theta)."""
     block = space.blocks[1 + k]
@@ -426,8 +425,7 @@ def _budget_ends(
 
     below = float(bottom @ around.best)
     best = (float(top @ around.best) + constant) / below if below > 0 else budget
-    own = space.tables[block]
-    edges = np.stack([own.min(axis=(1, 2)), own.max(axis=(1, 2))])
+    edges = np.stack(space.ranges)[:, block]
     costs = -(edges + space.offsets[block]) * space.scales[block]
     if fitted.discount == 1.0:
         limits = -np.inf if costs.min() < 0 else 0.0, np.inf if costs.max() > 0 else 0.0

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from tacit.inverse.noisy.evidence import Evidence
     from tacit.inverse.noisy.intervals import OwnFit
     from tacit.inverse.noisy.likelihood import Likelihood
-    from tacit.likelihood.steps import Coordinates
-    from tacit.model.features import Design
+    from tacit.model.features.design import Design
 
 # A step of this size or less (scaled features), beyond which no value is finite, ends at a border.
 NEAR = 1e-3
@@ -39,7 +38,7 @@ def check_temperature(options: Likelihood | Convex) -> None:
 
 def bound_findings(
     known: Bounds,
-    space: Coordinates | Design,
+    space: Design,
     x: np.ndarray,
     undecided: np.ndarray | None = None,
 ) -> list[Finding]:

@@ -67,8 +67,9 @@ from tacit.likelihood.start import (
     name_coefficients,
     within_temperature,
 )
-from tacit.likelihood.steps import StepsChain, are_many, coordinates
-from tacit.model.features import Ridge, Smooth, Sparse, values_off
+from tacit.likelihood.steps import StepsChain, are_many
+from tacit.model.features import Ridge, Smooth, Sparse
+from tacit.model.features.design import Design, values_off
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -294,7 +295,7 @@ def maximise(
 
     `first` is the coefficient of the first feature, where it is known beforehand.
     """
-    chain = StepsChain.of(mdp, coordinates(mdp, features), demonstrations)
+    chain = StepsChain.of(mdp, Design.of(mdp, features), demonstrations)
     if options.lapses is not False:
         found = estimate_with_lapses(options, features, demonstrations, chain, estimate_of_steps)
         return recovery(described(options), mdp, features, demonstrations, found)

@@ -51,7 +51,8 @@ from tacit.inverse.sets import unidentified
 from tacit.inverse.standardised import shown
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import maximum
-from tacit.likelihood.steps import StepsChain, coordinates
+from tacit.likelihood.steps import StepsChain
+from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.model.transitions import read_only
@@ -204,7 +205,7 @@ class Mixture:
                 f"a mixture of {self.types or 'several'} types needs at least {max(wanted, 2)} "
                 f"trajectories; got {demonstrations.episodes}"
             )
-        units = Units.trajectories(mdp, coordinates(mdp, features), demonstrations)
+        units = Units.trajectories(mdp, Design.of(mdp, features), demonstrations)
         with unwatched():  # hundreds of small fits: none is a stage of its own
             tried, criteria, found = self._search(units)
             mixture = _report(self, features, demonstrations, units, found, tried, criteria)

@@ -38,7 +38,8 @@ from tacit.likelihood.problem import Fit
 from tacit.likelihood.rescue import RESCUE
 from tacit.likelihood.start import Bounds
 from tacit.model.ends import uniform_policy
-from tacit.model.features import Design, Ridge, Smooth, Sparse, sums_as_given, values_off
+from tacit.model.features import Ridge, Smooth, Sparse
+from tacit.model.features.design import Design, sums_as_given, values_off
 from tacit.model.mdp import MDP, outside_policy
 from tacit.model.objective import Features
 

@@ -34,7 +34,7 @@ from tacit.inverse.sets import unmeasured
 from tacit.likelihood.problem import Fit, LikelihoodProblem
 from tacit.likelihood.rescue import RESCUE
 from tacit.likelihood.steps import information
-from tacit.model.features import Design, sums_as_given
+from tacit.model.features.design import Design, sums_as_given
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, coefficient_names
 

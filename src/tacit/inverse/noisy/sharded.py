@@ -28,7 +28,7 @@ from tacit.likelihood.problem import Fit, LikelihoodProblem
 from tacit.likelihood.protocol import LARGEST, Beginning
 from tacit.likelihood.rescue import RESCUE, rescued
 from tacit.likelihood.rescue import VISIBLE as VISIBLE_STEPS
-from tacit.likelihood.steps import Coordinates
+from tacit.model.features.design import Design
 from tacit.model.objective import Features
 from tacit.model.sharded import Rows, ShardedMDP
 from tacit.search.smooth_dual import Dual, Point, loss_at, loss_error, mass, point_there
@@ -95,7 +95,7 @@ def recover_sharded(
             "features and demonstrations of a sharded model must be functions of (start, stop); "
             f"got {type(features).__name__} and {type(seen).__name__}"
         )
-    space = _coordinates(mdp, features)
+    space = _design(mdp, features)
     counts = mdp.table(lambda i, j: np.asarray(seen(i, j), float))
     data = gathered(mdp.backend, mdp.discount, space.tables, counts)
     if not data.total > 0:
@@ -154,7 +154,7 @@ class ShardedChain:
     """
 
     mdp: ShardedMDP
-    space: Coordinates
+    space: Design
     bare: Dual
     ridge: float
 
@@ -219,7 +219,7 @@ class ShardedChain:
 
 
 def _recovery(
-    space: Coordinates, fitted: Fit, found: Explained, status: RecoveryStatus, *, likely: bool
+    space: Design, fitted: Fit, found: Explained, status: RecoveryStatus, *, likely: bool
 ) -> ShardedRecovery:
     point = fitted.parts[0]
     gauge = Gauge.of(space, point.x, found.spent, found.reaction)
@@ -243,8 +243,8 @@ def _recovery(
     )
 
 
-def _coordinates(mdp: ShardedMDP, features: Rows[Features]) -> Coordinates:
-    """The features of all states, scaled as `coordinates` does, split."""
+def _design(mdp: ShardedMDP, features: Rows[Features]) -> Design:
+    """The features of all states, scaled as `Design.of` does, split."""
     one: Features = features(0, 1)
     sizes = [table.shape[-1] for table in (one.reward, *one.costs)]
     ends = np.cumsum([0, *sizes])
@@ -262,7 +262,16 @@ def _coordinates(mdp: ShardedMDP, features: Rows[Features]) -> Coordinates:
     tables, scales = rescaled(mdp.backend, mdp.table(rows, int(ends[-1])), signs)
     blocks = tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
     names = (*one.reward_names, *(name for group in one.cost_names for name in group))
-    return Coordinates(tables, signs, scales, blocks, names=names)
+    return Design(
+        parts=(),
+        shape=(mdp.states, mdp.actions),
+        signs=signs,
+        scales=scales,
+        blocks=blocks,
+        names=names,
+        offsets=np.zeros(len(scales)),
+        given=tables,
+    )
 
 
 @compiled_in_double

@@ -28,7 +28,8 @@ from tacit.inverse.noisy.em import Kinds, Search, Units, climb, observed_informa
 from tacit.inverse.parameters import inverse_information
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import maximum
-from tacit.likelihood.steps import StepsChain, coordinates, information, of_constraints, priced
+from tacit.likelihood.steps import StepsChain, information, of_constraints, priced
+from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.model.transitions import Layout
@@ -294,7 +295,7 @@ def marked(
 
     `features` are those without the marks.
     """
-    space = coordinates(steps.mdp, with_marks(steps.mdp, features, marks))
+    space = Design.of(steps.mdp, with_marks(steps.mdp, features, marks))
     first = len(features.reward_names)
     either = {first + n: (None, None) for n in range(len(marks))}
     wider = StepsChain.counted(steps.mdp, space, steps.counts)
