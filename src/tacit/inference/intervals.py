@@ -18,7 +18,7 @@ import numpy as np
 
 from tacit.inference.boundary import FEW, MOST, PAIRED, RatioLaw
 from tacit.inference.tails import chi_square_tail
-from tacit.search.algebra import Approach, least_squares, root_between, square_roots
+from tacit.search.algebra import MANY_COLUMNS, Approach, least_squares, root_between, square_roots
 
 # Weight of an equality in the least-squares problem, relative to one standard error.
 STIFF = 1e5
@@ -82,6 +82,11 @@ class Landscape:
 
         Divided by the excess of the form, if it has any.
         """
+        if self._open:
+            own, short = form[self.moving], constant + float(form @ self.best)
+            variance = float(own @ self._spread @ own)
+            rise = 0.5 * short**2 / variance if variance > 0 else (0.0 if short == 0 else np.inf)
+            return rise if self.excess is None else rise / self.excess(form)
         row = form @ self.basis
         size = math.sqrt(row @ row)
         level = constant + float(form @ self.origin)
@@ -164,6 +169,12 @@ class Landscape:
     @cached_property
     def _laws(self) -> dict[bytes, RatioLaw]:
         return {}
+
+    @cached_property
+    def _open(self) -> bool:
+        """Whether there are many parameters and no bounds: a profile is a parabola then."""
+        bounded = np.isfinite(self.lower) | np.isfinite(self.upper)
+        return len(self.free) > MANY_COLUMNS and not bounded.any()
 
     @cached_property
     def _approach(self) -> Approach:

@@ -251,7 +251,7 @@ def _boundless(
         return (there - near.loss[rows]) - ridge.sum(axis=1)
 
     boundless, curvature = np.zeros(len(rows), bool), near.curvature.values[: len(rows)]
-    step = outward_step(x[rows], curvature)
+    step = outward_step(x[rows], Matrices(curvature))
     rise = (step[:, None, :] @ curvature @ step[:, :, None])[:, 0, 0]
     large = np.abs(x[rows]).max(axis=1, initial=0.0) > 1.0
     some = np.flatnonzero(large & (rise <= DEAR * visible))

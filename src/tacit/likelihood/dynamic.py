@@ -59,6 +59,8 @@ class DynamicsChain:
 
     exact = True
     large = False
+    penalty = None
+    writable = True
     convex = False
     design = 1.0
     squares = None

@@ -10,17 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from tacit.likelihood.products import Information
 from tacit.likelihood.protocol import LARGEST, ChainEvidence
 from tacit.likelihood.ties import Ties
 from tacit.search import minimise
-from tacit.search.operators import Matrices
+from tacit.search.operators import Matrices, Operator
 
 # Information of what is known beforehand, as a multiple of what the steps say of it at most.
 CERTAIN = 1e4
+NOTHING = np.zeros((0, 0))
+# Relative size of what is left of a silent direction by rounding.
+SILENT = 1e-9
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -91,6 +96,11 @@ class LikelihoodProblem:
         return self.lower < self.upper
 
     @property
+    def bounded(self) -> bool:
+        """Whether a bound can stop an entry."""
+        return bool((np.isfinite(self.lower) | (self.upper < LARGEST)).any())
+
+    @property
     def bilinear(self) -> bool:
         """Whether a parameter is a product of two entries that may move."""
         return self.ties.bilinear(self.movable)
@@ -104,6 +114,11 @@ class LikelihoodProblem:
     def ridged(self) -> bool:
         """Whether a ridge is added to a likelihood."""
         return any(np.any(chain.ridge) for chain in self.chains)
+
+    @property
+    def penalised(self) -> bool:
+        """Whether there is a prior."""
+        return any(chain.penalty is not None for chain in self.chains)
 
     def parameters(self, z: np.ndarray) -> list[np.ndarray]:
         """One [D] per chain."""
@@ -155,28 +170,45 @@ class LikelihoodProblem:
         ties, size = self.ties, len(z)
         lean = any(part.lean for part in parts)
         gradient, scale = np.zeros(size), np.zeros(size)
-        flat, bend = np.zeros((size, size)), np.zeros((size, size))
+        operator: Operator | None = None
         loss = error = 0.0
         for e, (chain, part) in enumerate(zip(self.chains, parts, strict=True)):
-            slope, inner = np.asarray(part.gradient), ties.jacobian(e, z)
-            gradient += inner.T @ slope
-            scale += np.abs(inner).T @ chain.scale
-            if not lean:
-                flat += inner.T @ np.asarray(part.curvature) @ inner
-                bend += ties.bend(e, slope)
+            slope = np.asarray(part.gradient)
+            if ties.alone:
+                gradient, scale = slope, chain.scale
+            else:
+                inner = ties.jacobian(e, z)
+                gradient += inner.T @ slope
+                scale += np.abs(inner).T @ chain.scale
             loss += float(part.loss)
             error += chain.error(part, ties.parameters(e, z), precision)
+        if not lean:
+            operator = self._curvature(z, parts)
         if self.tilt is not None:
             gradient, loss = gradient + self.tilt, loss + float(self.tilt @ z)
-        matrices = Matrices((flat + bend)[None], flat[None] if bend.any() else None)
         return minimise.Point(
             loss=np.array([loss]),
             gradient=gradient[None],
-            curvature=None if lean else matrices,
+            curvature=operator,
             error=np.array([error]),
             scale=np.maximum(scale, 1e-300)[None],
             detail=tuple(parts),
         )
+
+    def _curvature(self, z: np.ndarray, parts: Sequence[Any]) -> Operator:
+        """That of the sum of the parts at z [n]; of one chain alone it may be known by products."""
+        ties, size = self.ties, len(z)
+        if ties.alone:
+            own = parts[0].curvature
+            if isinstance(own, Information):
+                return replace(own.operator, bounded=self.bounded)
+            return Matrices(np.asarray(own)[None])
+        flat, bend = np.zeros((size, size)), np.zeros((size, size))
+        for e, part in enumerate(parts):
+            inner = ties.jacobian(e, z)
+            flat += inner.T @ np.asarray(part.curvature) @ inner
+            bend += ties.bend(e, np.asarray(part.gradient))
+        return Matrices((flat + bend)[None], flat[None] if bend.any() else None)
 
     def start(self, z: np.ndarray) -> np.ndarray:
         """[n] a place near z within the bounds, where equalities hold."""
@@ -284,7 +316,7 @@ class Fit:
         z: [n] where it was left.
         loss: there; infinite where there are no finite values.
         gradient: [n] of the loss, with what equalities pull.
-        curvature: [n, n].
+        curvature: [n, n], or what is known of it by its products.
         scale: [n] size of a gradient entry that counts as one.
         parts: one per chain.
         steps: evaluations taken.
@@ -297,7 +329,7 @@ class Fit:
     z: np.ndarray
     loss: float
     gradient: np.ndarray
-    curvature: np.ndarray
+    curvature: np.ndarray | Information
     scale: np.ndarray
     parts: tuple[Any, ...]
     steps: int
@@ -317,7 +349,6 @@ class Fit:
         """The fit whose search ended at z [n] with these parts."""
         here, known, pulls = problem.joined(z, parts, tolerance), problem.equalities, np.zeros(0)
         gradient = here.gradient[0]
-        assert isinstance(here.curvature, Matrices)
         if known is not None:
             free = (z > problem.lower) & (z < problem.upper)
             inside = known.matrix * free
@@ -325,13 +356,15 @@ class Fit:
             pulls = -np.linalg.solve(inside @ known.matrix.T, inside @ gradient)
             gradient = gradient + pulls @ known.matrix
         downhill = ((z > problem.lower) | (gradient < 0)) & ((z < problem.upper) | (gradient > 0))
-        moving = problem.movable
+        moving, curvature = problem.movable, parts[0].curvature
+        if isinstance(here.curvature, Matrices):
+            curvature = here.curvature.bent_up(downhill[None])[0]
         return cls(
             problem=problem,
             z=z,
             loss=float(here.loss[0]),
             gradient=gradient,
-            curvature=here.curvature.bent_up(downhill[None])[0],
+            curvature=curvature,
             scale=here.scale[0],
             parts=tuple(parts),
             steps=steps,
@@ -358,6 +391,21 @@ class Fit:
             tolerance=tolerance,
             pulls=np.zeros(0 if known is None else len(known.values)),
         )
+
+    @property
+    def operator(self) -> Operator:
+        """The curvature as a search asks for it."""
+        if isinstance(self.curvature, Information):
+            return replace(self.curvature.operator, bounded=self.problem.bounded)
+        return Matrices(self.curvature[None])
+
+    @cached_property
+    def diagonal(self) -> np.ndarray | None:
+        """[n] of the curvature; None where it is too large to be written out."""
+        if not isinstance(self.curvature, Information):
+            return np.diagonal(self.curvature)
+        whole = self.curvature.written_out()
+        return None if whole is None else np.diagonal(whole)
 
     @property
     def free(self) -> np.ndarray:
@@ -389,6 +437,9 @@ class Fit:
         free = self.free
         if not free.any():
             return 0.0
+        if isinstance(self.curvature, Information):
+            step, _, _ = self.curvature.inverse_times(self.gradient, free, share=0.1)
+            return 0.5 * float(self.gradient @ step)
         gradient, curvature = self.gradient[free], self.curvature[np.ix_(free, free)]
         return float(0.5 * gradient @ np.linalg.lstsq(curvature, gradient, rcond=None)[0])
 
@@ -406,7 +457,8 @@ class Fit:
         """One per chain, what was seen says at this fit."""
         ties, each = self.problem.ties, zip(self.problem.chains, self.parts, seen, strict=True)
         return tuple(
-            chain.evidence(part, ties.jacobian(e, self.z), own)
+            # Of very many features nothing is written out, and nothing needs a derivative.
+            chain.evidence(part, ties.jacobian(e, self.z) if chain.writable else NOTHING, own)
             for e, (chain, part, own) in enumerate(each)
         )
 
@@ -441,10 +493,41 @@ class Fit:
         assert known is not None
         return known.matrix @ z - known.values
 
+    @cached_property
+    def prior(self) -> np.ndarray | None:
+        """[n, n] curvature of the priors of all chains; None without any."""
+        ties, total = self.problem.ties, None
+        for e, chain in enumerate(self.problem.chains):
+            if chain.penalty is None:
+                continue
+            inner = ties.jacobian(e, self.z)
+            own = chain.penalty.toarray() if ties.alone else inner.T @ (chain.penalty @ inner)
+            total = own if total is None else total + own
+        return total
+
     def informed(self, fisher: np.ndarray) -> np.ndarray:
         """[n, n] an information with that of what was known beforehand."""
         known = self.problem.equalities
-        return fisher if known is None else fisher + known.information(fisher)
+        sure = fisher if known is None else fisher + known.information(fisher)
+        if self.prior is None:
+            return sure
+        sure = sure + self.prior
+        return sure + self._chosen(sure)
+
+    def _chosen(self, sure: np.ndarray) -> np.ndarray:
+        """[n, n] that of a constant of the reward that neither steps nor the prior tell.
+
+        It changes nothing that anybody does, in any world: that is no doubt but a choice, and stays
+        as it was chosen.
+        """
+        chain, nothing = self.problem.chains[0], np.zeros(sure.shape)
+        free = self.problem.ties.alone and self.free[chain.space.blocks[0]].all()
+        if not free or chain.space.ending or chain.space.constant is None:
+            return nothing
+        unit = chain.space.constant / np.linalg.norm(chain.space.constant)
+        if np.abs(sure @ unit).max() > SILENT * np.abs(sure).max():
+            return nothing
+        return CERTAIN * float(np.diagonal(sure).mean()) * np.outer(unit, unit)
 
     def refit(self, problem: LikelihoodProblem, *, max_steps: int = 300) -> Fit:
         """The minimum of a problem like this one, sought from here.

@@ -11,6 +11,8 @@ from tacit.data.units import Units
 from tacit.likelihood.ties import ScaledFeatures
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
     from tacit.likelihood.problem import LikelihoodProblem
 
 # Scaled features have range one. Far beyond any plausible parameter, even where one extreme entry
@@ -33,7 +35,7 @@ class Part(Protocol):
 
     @property
     def curvature(self) -> Any:
-        """[D, D]."""
+        """[D, D], or its products with directions [D]."""
         ...
 
     @property
@@ -154,6 +156,16 @@ class Chain(Protocol):
     @property
     def scale(self) -> np.ndarray:
         """[D] size of a gradient entry that counts as one."""
+        ...
+
+    @property
+    def penalty(self) -> csr_array | None:
+        """[D, D] of a prior, added to the loss; None for none."""
+        ...
+
+    @property
+    def writable(self) -> bool:
+        """Whether the scores of all parameters can be written out."""
         ...
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.protocol import LARGEST
-from tacit.search.operators import Matrices
+from tacit.search.operators import Operator
 
 # Likelihood (nats) that doubling all parameters must cost, or the expert looks deterministic.
 VISIBLE = 1e-3
@@ -17,6 +17,8 @@ VISIBLE = 1e-3
 FAR = 30.0
 # A step whose loss would rise by half as many thresholds, were it a parabola, is not flat.
 DEAR = 1e3
+# Share of a slope that is small enough to be left where a step is bent.
+BENT = 0.01
 # Pull towards 0 taken when the demonstrations alone determine no finite parameters.
 RESCUE = 1e-3
 
@@ -28,7 +30,7 @@ def rescued(
     moving = fitted.problem.movable
     far = float(np.abs(fitted.z[moving]).max(initial=0.0)) > FAR
     runs_away = looks_deterministic(fitted, threshold) if fitted.converged else far
-    if not runs_away or fitted.problem.ridged:
+    if not runs_away or fitted.problem.ridged or fitted.problem.penalised:
         return fitted, False
     chains = [replace(chain, ridge=ridge) for chain in fitted.problem.chains]
     return fitted.refit(fitted.problem.with_chains(chains), max_steps=max_steps), True
@@ -41,7 +43,7 @@ def looks_deterministic(fitted: Fit, threshold: float) -> bool:
         fitted.z,
         lower=fitted.problem.lower,
         upper=fitted.problem.upper,
-        curvature=fitted.curvature,
+        curvature=fitted.operator,
         threshold=threshold,
     )
 
@@ -52,7 +54,7 @@ def is_boundless(
     *,
     lower: np.ndarray,
     upper: np.ndarray,
-    curvature: np.ndarray,
+    curvature: Operator,
     threshold: float,
 ) -> bool:
     """Whether the minimum at x [D] is an infinite one: the loss is flat along larger parameters.
@@ -68,8 +70,8 @@ def is_boundless(
     step = np.clip(np.where(moving, 2.0, 1.0) * x, lower, upper) - x
     if not np.abs(step).max(initial=0.0) > 1.0:  # its bounds keep it here
         return False
-    bent = outward_step(step[None], curvature[None])[0]
-    if bent @ curvature @ bent > DEAR * threshold:  # no need to look
+    bent = outward_step(step[None], curvature)[0]
+    if bent @ curvature.times(bent[None])[0] > DEAR * threshold:  # no need to look
         return False
     here = loss(x)
     if loss(x + step) - here < threshold:
@@ -80,13 +82,13 @@ def is_boundless(
     return abs(loss(bent) - loss(np.zeros(len(x)))) >= threshold
 
 
-def outward_step(step: np.ndarray, curvature: np.ndarray) -> np.ndarray:
-    """[N, D] steps [N, D] bent to where curvatures [N, D, D] see least of them.
+def outward_step(step: np.ndarray, curvature: Operator) -> np.ndarray:
+    """[N, D] steps [N, D] bent to where curvatures see least of them.
 
     Every coordinate goes at least half of its way. Two actions that are taken equally often, by an
     expert whose other choices are certain, pin down one sum of large parameters: to double that sum
     would be dear, and parameters may run off to infinity beside it.
     """
-    slope = (curvature @ step[:, :, None])[:, :, 0]
-    leeway = 0.5 * np.abs(step)
-    return step + Matrices(curvature).bounded_step(slope, -leeway, leeway)
+    slope, leeway = curvature.times(step), 0.5 * np.abs(step)
+    share = np.full(len(step), BENT)
+    return step + curvature.bounded_step(slope, -leeway, leeway, ties=None, share=share)

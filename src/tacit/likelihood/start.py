@@ -17,6 +17,7 @@ from tacit.data.tally import random_loss
 from tacit.errors import InvalidModel
 from tacit.files.wording import did_you_mean
 from tacit.likelihood.problem import Equalities, Fit, LikelihoodProblem
+from tacit.likelihood.products import PARAMETERS
 from tacit.likelihood.protocol import LARGEST
 from tacit.likelihood.steps import StepsChain, over_an_episode
 from tacit.model.objective import coefficient_names
@@ -201,7 +202,8 @@ def maximum(
     problem = LikelihoodProblem.of(chain, known.lower, known.upper if upper is None else upper)
     place = None if near is None else near.z
     x, part = known.start if near is None else place, None if near is None else near.parts
-    if x is None and not chain.convex and chain.discounted is not None:
+    begins = x is None and chain.penalty is None  # a prior's own place is 0
+    if begins and not chain.convex and chain.discounted is not None:
         x, part = _convex_start(chain, chain.discounted, problem, options.max_steps)
     found = problem.minimum(
         np.zeros(chain.space.size) if x is None else x,
@@ -234,7 +236,8 @@ def _convex_start(
     if not loss < random_loss(chain.counts, chain.mdp.choices):
         return None, None
     # A feature that moves nothing matches cut-off trajectories with any parameter.
-    moves = np.diagonal(rough.curvature) > ridge * (1.0 + 1e-9)
+    bends = rough.diagonal
+    moves = True if bends is None else bends > ridge * (1.0 + 1e-9)
     return np.clip(np.where(moves, rough.z, 0.0), problem.lower, problem.upper), rough.parts
 
 
@@ -253,7 +256,14 @@ def within_temperature(fitted: Fit, temperature: float, max_steps: int) -> Fit:
         )
     form = np.zeros(space.size)
     form[reward] = signs[reward] / space.scales[reward]
-    shown = ~silent(fitted.curvature, float(chain.visits.sum()))
+    bends = fitted.diagonal
+    if bends is None:
+        raise InvalidModel(
+            "a given temperature is an equality between all reward weights, which needs the "
+            f"curvature of the likelihood written out: at most {PARAMETERS} features; got "
+            f"{space.size}"
+        )
+    shown = bends > SILENT * max(float(chain.visits.sum()), 1.0)
     form *= shown & problem.movable
     if not form.any():
         raise InvalidModel("a given temperature needs a reward that changes what is done; got none")

@@ -25,10 +25,10 @@ from tacit.data.units import EPISODES, Units, units_of
 from tacit.engine.backends import Host, backend_of, fetched, placed, tables_fit
 from tacit.forward.soft_dual import finite_start
 from tacit.forward.solution import visitation
+from tacit.likelihood.products import Loss, can_write_out, table_values
 from tacit.likelihood.protocol import Beginning
 from tacit.model.features.design import Design, sums_as_given
 from tacit.model.mdp import MDP, outside_policy
-from tacit.model.objective import Features
 from tacit.search.algebra import square_roots, weighted_products
 from tacit.search.smooth_dual import (
     INERT,
@@ -44,11 +44,13 @@ from tacit.search.smooth_dual import (
 )
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
     from tacit.likelihood.problem import LikelihoodProblem
 
 Amount = TypeVar("Amount", float, np.ndarray)
 
-# More parameters than this have no curvature [D, D] made of D solves on every step.
+# More features than this have no curvature [D, D] made of D solves on every step.
 MANY_FEATURES = 200
 # Share of the information below which the loss is too flat to divide by.
 BENT = 0.05
@@ -67,6 +69,7 @@ class StepsChain:
         visits: [S] number of steps in each state, by which information is weighted; 0 where the
             loss is no likelihood.
         ridge: pull of the parameters towards 0, on scaled features.
+        penalty: [D, D] sparse and positive semidefinite, that of a prior; None for none.
         discounted: [S, A] mean discounted visits of the trajectories that begin at the start, if
             there are any.
         tally: of the demonstrations; None where there are only counts.
@@ -83,28 +86,39 @@ class StepsChain:
     _: KW_ONLY
     visits: np.ndarray
     ridge: float = 0.0
+    penalty: csr_array | None = None
     discounted: np.ndarray | None = None
     tally: Tally | None = None
     lost: np.ndarray | None = None
     squares: np.ndarray | None = None
 
     @classmethod
-    def of(cls, mdp: MDP, space: Design, demonstrations: Observed) -> StepsChain:
-        """The likelihood of these demonstrations."""
+    def of(
+        cls,
+        mdp: MDP,
+        space: Design,
+        demonstrations: Observed,
+        *,
+        penalty: csr_array | None = None,
+    ) -> StepsChain:
+        """The likelihood of these demonstrations, and the penalty of a prior."""
         tally, visits = tally_of(mdp, demonstrations), None
         if tally.trajectories:
             known = np.flatnonzero(mdp.absorbing & ~mdp.ends)
             alike = known[space.alike(known)]
             visits = tally.visitation(np.isin(np.arange(mdp.states), alike))
-        plain, squares = cls.counted(mdp, space, tally.counts), squares_of(mdp, demonstrations)
+        plain = cls.counted(mdp, space, tally.counts, penalty=penalty)
+        squares = squares_of(mdp, demonstrations)
         return replace(plain, discounted=visits, tally=tally, squares=squares)
 
     @classmethod
-    def counted(cls, mdp: MDP, space: Design, counts: np.ndarray) -> StepsChain:
+    def counted(
+        cls, mdp: MDP, space: Design, counts: np.ndarray, *, penalty: csr_array | None = None
+    ) -> StepsChain:
         """The likelihood of steps of which only the counts [S, A] are known."""
         visits = counts.sum(axis=1)
         start = visits - mdp.discount * mdp.inflow(counts)
-        return cls(mdp, space, counts, start, visits=visits)
+        return cls(mdp, space, counts, start, visits=visits, penalty=penalty)
 
     @classmethod
     def matching(
@@ -116,11 +130,48 @@ class StepsChain:
 
     def reweighted(self, counts: np.ndarray) -> StepsChain:
         """The likelihood of some of the steps, or of a share of each, given as counts [S, A]."""
-        return self.counted(self.mdp, self.space, counts)
+        return self.counted(self.mdp, self.space, counts, penalty=self.penalty)
 
     def elsewhere(self, mdp: MDP) -> StepsChain:
         """The likelihood of the same steps in another world."""
-        return replace(self.counted(mdp, self.space, self.counts), ridge=self.ridge)
+        there = self.counted(mdp, self.space, self.counts, penalty=self.penalty)
+        return replace(there, ridge=self.ridge)
+
+    @cached_property
+    def by_products(self) -> bool:
+        """Whether features are too many for tables [D, S, A] and a curvature [D, D] a step.
+
+        Of more than `MANY_FEATURES` only those that vary count: the others influence nothing.
+        """
+        space = self.space
+        if space.given is not None:
+            return False
+        if not tables_fit(space.size * self.counts.size):
+            return True
+        return space.size > MANY_FEATURES and int((~space.empty).sum()) > MANY_FEATURES
+
+    @property
+    def writable(self) -> bool:
+        """Whether the scores of all parameters can be written out."""
+        return not self.by_products or can_write_out(self.space)
+
+    @cached_property
+    def loss(self) -> Loss:
+        """The same without tables, for very many features."""
+        from scipy.sparse import csr_array, eye_array
+
+        penalty = self.penalty
+        if self.ridge:
+            ridge = csr_array(self.ridge * eye_array(self.space.size))
+            penalty = ridge if penalty is None else csr_array(penalty + ridge)
+        return Loss(
+            mdp=self.mdp,
+            design=self.space,
+            start=self.start,
+            seen=self.counts,
+            visits=self.visits,
+            penalty=penalty,
+        )
 
     @property
     def design(self) -> float:
@@ -187,26 +238,45 @@ class StepsChain:
     @property
     def exact(self) -> bool:
         """Whether a rough evaluation costs as much as a fine one."""
-        return backend_of(self.mdp).direct or self.space.size == 0
+        return self.space.size == 0 or (not self.by_products and backend_of(self.mdp).direct)
 
     @property
     def large(self) -> bool:
         """Whether derivatives in parameters that cannot move are worth leaving out."""
-        return isinstance(backend_of(self.mdp), Host)
+        return not self.by_products and isinstance(backend_of(self.mdp), Host)
 
-    def view(self, x: np.ndarray, moving: np.ndarray | None = None) -> StepsView:
+    def view(self, x: np.ndarray, moving: np.ndarray | None = None) -> StepsView | ProductsView:
         """The chain as a search asks for it, that begins at x [D].
 
         Derivatives in parameters that do not move, [D] bool, are left out; None moves all.
         """
+        if self.by_products:
+            return ProductsView(self)
         return StepsView(self, x, None if moving is None or moving.all() else moving)
 
     def at(self, x: np.ndarray, near: Point, precision: float) -> Point:
         """The loss at x [D] with all derivatives, sought from a point nearby."""
-        return point_at(backend_of(self.mdp), self.dual, x, near.values, precision, near=near)
+        if self.by_products:
+            return self.loss.at(x, near.values, precision)
+        backend = backend_of(self.mdp)
+        return self.pulled(point_at(backend, self.dual, x, near.values, precision, near=near))
+
+    def pulled(self, point: Point) -> Point:
+        """A point of the steps with what the penalty adds."""
+        if self.penalty is None:
+            return point
+        x = np.asarray(point.x)
+        pull = self.penalty @ x
+        return point._replace(
+            loss=point.loss + 0.5 * float(x @ pull),
+            gradient=np.asarray(point.gradient) + pull,
+            curvature=np.asarray(point.curvature) + self.penalty.toarray(),
+        )
 
     def blank(self, x: np.ndarray) -> Point:
         """A point at x [D] of which nothing is known."""
+        if self.by_products:
+            return self.loss.blank(x, np.zeros(self.mdp.states))
         return blank(self.dual, x, np.zeros(self.mdp.states))
 
     def unsettled(self, point: Point) -> bool:
@@ -216,12 +286,16 @@ class StepsChain:
     @property
     def inputs(self) -> tuple:
         """What the loss is made of."""
-        return self.start, self.counts, self.space.tables, self.mdp.transitions
+        return self.start, self.counts, self.space.scales, self.mdp.transitions
 
     def loss_at(self, x: np.ndarray, near: Point, precision: float) -> float:
         """The loss at x [D] without its ridge."""
+        if self.by_products:
+            bare = replace(self.loss, penalty=self.penalty)
+            return float(bare.at(x, near.values, precision).loss)
+        pull = 0.0 if self.penalty is None else 0.5 * float(x @ (self.penalty @ x))
         bare = self.dual._replace(ridge=np.zeros(len(x)))
-        return float(loss_at(backend_of(self.mdp), bare, x, near.values, precision))
+        return float(loss_at(backend_of(self.mdp), bare, x, near.values, precision)) + pull
 
     def error(self, point: Point, x: np.ndarray, precision: float) -> float:
         """By what rounding and rough solves may mistake the loss."""
@@ -239,6 +313,9 @@ class StepsChain:
         """As the protocol says; at discount 1 values are finite for some x alone."""
         if self.mdp.discount < 1.0:
             return Beginning(x, self.blank(x) if near is None else near, False)
+        if self.by_products:
+            begun = self.loss.finite_start(x, problem.lower, problem.upper, precision)
+            return None if begun is None else Beginning(begun.x, begun, True)
         known, dual = problem.equalities, self.dual
         dual = dual._replace(lower=problem.lower, upper=problem.upper)
         ties = None if known is None else known.matrix
@@ -247,11 +324,18 @@ class StepsChain:
 
     def evidence(self, point: Point, inner: np.ndarray, seen: Observed) -> StepsEvidence:
         """What was seen says at a point, its parameters having this derivative [D, n]."""
-        return StepsEvidence(self, point, inner, seen)
+        return StepsEvidence(self, self.written(point), inner, seen)
+
+    def written(self, point: Point) -> Point:
+        """A point with the values of all tables, which products do without, where they fit."""
+        if not self.by_products or not self.writable or len(point.table_values):
+            return point
+        tables = self.space.tables.reshape(self.space.size, -1).T
+        return point._replace(table_values=table_values(self.mdp, tables, point.policy).T)
 
     def scores(self, point: Point) -> np.ndarray:
         """[D, S, A] the score of one step: its features and all that follow, less the average."""
-        mdp, tables = self.mdp, self.space.tables
+        mdp, tables, point = self.mdp, self.space.tables, self.written(point)
         result = np.empty(tables.shape)
         for d, values in enumerate(point.table_values):
             later = mdp.discount * mdp.expected_next(np.ascontiguousarray(values))
@@ -373,14 +457,34 @@ class StepsView:
         """The loss at x [D] and its derivatives, left where they were computed."""
         moving = self._moving
         if moving is None:
-            return point_there(self._backend, self._dual, x, near.values, precision, near=near)
+            found = point_there(self._backend, self._dual, x, near.values, precision, near=near)
+            return self._chain.pulled(found)
         known = near._replace(x=near.x[moving], table_values=near.table_values[moving])
         found = point_at(self._backend, self._dual, x[moving], near.values, precision, near=known)
-        return extended(self._chain.dual, x, moving, found)
+        return self._chain.pulled(extended(self._chain.dual, x, moving, found))
 
     def ended(self, point: Point) -> Point:
         """A point in NumPy arrays."""
         return fetched(self._backend, point)
+
+
+@dataclass(frozen=True, eq=False)
+class ProductsView:
+    """A chain of very many features during one search."""
+
+    chain: StepsChain
+
+    def begun(self, near: Point) -> Point:
+        """A point nearby."""
+        return near
+
+    def at(self, x: np.ndarray, near: Point, precision: float, *, lean: bool = False) -> Point:
+        """The loss at x [D] and its derivatives."""
+        return self.chain.loss.at(x, near.values, precision)
+
+    def ended(self, point: Point) -> Point:
+        """The point."""
+        return point
 
 
 def over_an_episode(mdp: MDP, amount: Amount) -> Amount:
@@ -409,19 +513,6 @@ def positive_or(own: np.ndarray, fisher: np.ndarray) -> np.ndarray:
     inverse = square_roots(fisher)[1]
     least = np.linalg.eigvalsh(inverse @ own @ inverse.T).min(initial=1.0)
     return own if least > BENT else fisher
-
-
-def are_many(mdp: MDP, features: Features) -> bool:
-    """Whether there are more features than are fitted with their curvature [D, D].
-
-    Of more than those only features that vary count: the others influence nothing.
-    """
-    count = sum(features.sizes)
-    if not tables_fit(count * mdp.states * mdp.actions):
-        return True
-    if count > MANY_FEATURES:
-        count = int((~Design.of(mdp, features).empty).sum())
-    return count > MANY_FEATURES
 
 
 def priced(blocks: Sequence[slice], lower: np.ndarray) -> tuple[int, ...]:

@@ -136,6 +136,11 @@ class Ties:
             names=(*spaces[0].names, *(f"length (task {e})" for e in range(1, count))),
         )
 
+    @property
+    def alone(self) -> bool:
+        """Whether there is one chain, whose parameters are z."""
+        return len(self.rows) == 1
+
     def multiples(self, chain: int, z: np.ndarray) -> np.ndarray:
         """[D] by what the entries of z are multiplied in the chain's parameters."""
         sizes = self.sizes[chain]

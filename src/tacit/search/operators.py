@@ -16,6 +16,8 @@ BLIND = 1e-9
 FAINT = 1e-15
 # Share of a coordinate's own curvature that is added to it.
 STEADY = 1e-10
+# Parameters beyond which an information is inverted by elimination, if it can be.
+LARGE = 200
 # Products for one step: among coordinates that no bound can stop, and within bounds.
 PRODUCTS, BOUNDED_PRODUCTS = 250, 1000
 
@@ -29,6 +31,14 @@ class Operator(Protocol):
 
     def replaced(self, rows: np.ndarray, fresh: Any) -> Operator:
         """The same with those of these problems new."""
+        ...
+
+    def times(self, directions: np.ndarray) -> np.ndarray:
+        """[N, D] the products with directions [N, D]."""
+        ...
+
+    def bent_up(self, free: np.ndarray) -> np.ndarray:
+        """[N, D, D] the curvatures, convex among the free [N, D]."""
         ...
 
     def bounded_step(
@@ -73,6 +83,10 @@ class Matrices:
         values = self.values.copy()
         values[rows] = fresh.values
         return Matrices(values)
+
+    def times(self, directions: np.ndarray) -> np.ndarray:
+        """[N, D] the products with directions [N, D]."""
+        return (self.values @ directions[:, :, None])[:, :, 0]
 
     def bounded_step(
         self,
@@ -171,11 +185,13 @@ class Products:
         matrix: the products with directions [D].
         rough: an approximate inverse.
         bounded: whether a bound can stop a coordinate.
+        written: () -> [D, D] the same; None where it is too large.
     """
 
     matrix: Matrix
     rough: Callable[[np.ndarray], np.ndarray]
-    bounded: bool
+    bounded: bool = False
+    written: Callable[[], np.ndarray | None] = lambda: None
 
     def taken(self, rows: np.ndarray) -> Products:
         """Itself: there is one problem."""
@@ -184,6 +200,16 @@ class Products:
     def replaced(self, rows: np.ndarray, fresh: Products) -> Products:
         """The new one: there is one problem."""
         return fresh
+
+    def times(self, directions: np.ndarray) -> np.ndarray:
+        """[1, D] the product with a direction [1, D]."""
+        return np.asarray(self.matrix @ directions[0])[None]
+
+    def bent_up(self, free: np.ndarray) -> np.ndarray:
+        """[1, D, D] the curvature, where it is small enough to be written out."""
+        whole = self.written()
+        assert whole is not None
+        return whole[None]
 
     def bounded_step(
         self,
@@ -196,7 +222,10 @@ class Products:
     ) -> np.ndarray:
         """[1, D] the step to about the minimum of the quadratic model in a box."""
         slope, box, left = gradient[0], (low[0], high[0]), float(share[0])
-        if self.bounded:
+        if self.bounded or ties is not None:
+            # Bounds that come and go cost more products than there are parameters.
+            if (whole := self.written()) is not None:
+                return Matrices(whole[None]).bounded_step(gradient, low, high, ties=ties)
             step, _ = bounded_step(self.matrix, slope, *box, share=left, most=BOUNDED_PRODUCTS)
             return step[None]
         free = box[1] > box[0]
@@ -220,7 +249,11 @@ def inverse_information(fisher: np.ndarray, free: np.ndarray) -> tuple[np.ndarra
     units = np.sqrt(np.maximum(np.diagonal(block), 0.0))
     faint = units <= FAINT
     units[faint], block[faint], block[:, faint] = 1.0, 0.0, 0.0
-    eigenvalues, vectors = np.linalg.eigh(block / np.outer(units, units))
+    block = block / np.outer(units, units)
+    if len(kept) > LARGE and (inverse := _by_elimination(block)) is not None:
+        covariance[np.ix_(kept, kept)] = inverse / np.outer(units, units)
+        return covariance, np.zeros((0, size))
+    eigenvalues, vectors = np.linalg.eigh(block)
     seen = np.asarray(eigenvalues > BLIND * max(eigenvalues.max(), 0.0))
     half = vectors[:, seen] / np.sqrt(eigenvalues[seen])
     covariance[np.ix_(kept, kept)] = (half @ half.T) / np.outer(units, units)
@@ -228,3 +261,14 @@ def inverse_information(fisher: np.ndarray, free: np.ndarray) -> tuple[np.ndarra
     directions[:, kept] = (vectors[:, np.logical_not(seen)] / units[:, None]).T
     lengths = np.linalg.norm(directions, axis=1, keepdims=True)
     return covariance, directions / np.where(lengths > 0, lengths, 1.0)
+
+
+def _by_elimination(matrix: np.ndarray) -> np.ndarray | None:
+    """[n, n] the inverse of a matrix with 1 on its diagonal; None where it may be blind."""
+    from scipy.linalg import lapack
+
+    factor, failed = lapack.dpotrf(matrix, lower=1, clean=1)  # pyright: ignore[reportAttributeAccessIssue]
+    if failed or np.diagonal(factor).min(initial=1.0) ** 2 < BLIND * len(matrix):
+        return None
+    inverse, _ = lapack.dpotri(factor, lower=1)  # pyright: ignore[reportAttributeAccessIssue]
+    return np.tril(inverse) + np.tril(inverse, -1).T

@@ -84,6 +84,8 @@ class TripsChain:
 
     exact = True
     large = False
+    penalty = None
+    writable = True
     design = 1.0
     squares = None
     endless_rewards = True

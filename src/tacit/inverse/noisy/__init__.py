@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tacit.engine.kernels.chains import policy_chain
 from tacit.errors import InvalidModel
 from tacit.inverse.findings import Finding, Kind
-from tacit.model.mdp import MDP
 
 if TYPE_CHECKING:
     from tacit.likelihood.steps import StepsChain
@@ -114,17 +112,3 @@ def weight_findings(steps: StepsChain) -> list[Finding]:
         "and bounds on the sums of trajectories."
     )
     return [Finding(said, Kind.ERRORS, number=steps.design)]
-
-
-def table_scores(mdp: MDP, tables: np.ndarray, policy: np.ndarray) -> np.ndarray:
-    """[D, S, A] the scores of one step, of the parameters of tables [S * A, D]."""
-    size, moves = (mdp.states, mdp.actions, tables.shape[1]), mdp.sparse()
-    chain = np.zeros((mdp.states, mdp.states))
-    rows, weights = policy_chain(mdp, policy)
-    np.add.at(chain, (np.arange(mdp.states)[:, None], rows), weights)
-    average = (policy[:, :, None] * tables.reshape(size)).sum(axis=1)
-    values = np.linalg.solve(np.eye(mdp.states) - mdp.discount * chain, average)
-    scores = tables + mdp.discount * (moves @ values) - np.repeat(values, mdp.actions, axis=0)
-    if mdp.restricted:
-        scores[~mdp.choices.ravel()] = 0.0
-    return np.ascontiguousarray(scores.T).reshape(-1, mdp.states, mdp.actions)

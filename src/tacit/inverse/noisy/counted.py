@@ -17,13 +17,12 @@ from tacit.inference.counted_rows import CountedRows, chain_slopes, moved_polici
 from tacit.inference.gauge import Gauge
 from tacit.inverse.diagnostics import CountedDynamics
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.noisy.inference import Errors
+from tacit.inverse.noisy.inference import Errors, sandwich
 from tacit.inverse.parameters import inverse_information
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.protocol import ChainEvidence
 from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
-from tacit.search.operators import Matrices
 from tacit.search.smooth_dual import Point
 
 # Newton's steps in a drawn world, and the tolerance of its values.
@@ -73,10 +72,17 @@ class DynamicsNoise:
         across = inverse @ self.across
         return np.block([[law, across], [across.T, self.sums]])
 
-    def on(self, found: Errors, fisher: np.ndarray, inverse: np.ndarray) -> Errors:
+    def on(
+        self,
+        found: Errors,
+        fisher: np.ndarray,
+        inverse: np.ndarray,
+        prior: np.ndarray | None = None,
+    ) -> Errors:
         """The errors with those of the dynamics; `inverse` [D, D] is that of the information."""
         scatter = self.total(fisher if found.scatter is None else found.scatter)
-        return replace(found, scatter=scatter, covariance=inverse @ scatter @ inverse)
+        covariance = sandwich(inverse, scatter, prior)
+        return replace(found, scatter=scatter, covariance=covariance)
 
     def summary(
         self, rows: CountedRows, visits: np.ndarray, before: Errors, after: Errors
@@ -174,7 +180,8 @@ def dynamics_noise(
     for rows, numbers in counted:
         parts, places = [], []
         for e in numbers:
-            about, part = chain_of(fitted.parts[e], evidence[e].scores), fitted.parts[e]
+            part = evidence[e].part
+            about = chain_of(part, evidence[e].scores)
             own = np.arange(edges[e], edges[e + 1])
             visits, mdp = np.asarray(part.visits), chains[e].mdp
             parts.append(chain_slopes(mdp, **about, visits=visits, counts=chains[e].counts))
@@ -205,7 +212,7 @@ def dynamics_noise(
 
         def way(place: np.ndarray) -> np.ndarray:
             here = elsewhere.joined(place, elsewhere.parts(place, fitted.parts, ROUGHLY), ROUGHLY)
-            assert isinstance(here.curvature, Matrices)
+            assert here.curvature is not None
             convex = here.curvature.bent_up(free[None])[0]
             return newton_way(here.gradient[0] + fitted.pull, fitted.informed(convex), free)
 

@@ -7,11 +7,14 @@ import numpy as np
 from tacit.forward.solution import conclude
 from tacit.inference.gauge import Gauge
 from tacit.inverse.assembly import Estimate, objective_of
-from tacit.inverse.noisy.evidence import Evidence
+from tacit.inverse.noisy.evidence import TOO_MANY, Evidence
 from tacit.inverse.parameters import Parameters
 from tacit.inverse.sets import unmeasured
 from tacit.likelihood.problem import Fit
 from tacit.model.objective import Features, coefficient_names
+
+# Most coefficients whose errors are kept as tables [D, D].
+TABLED = 1000
 
 
 def estimate_of(
@@ -78,8 +81,9 @@ def coefficients_of(
     ends = [ties.own_bounds(e, fitted.z, end) for end in (problem.lower, fitted.upper)]
     # A constraint that was dropped is on its bound like any other cost without a price.
     lower, upper = bounds_of(*ends, space.scales, given)
-    if evidence.absence:
-        return unmeasured(names, points, lower=lower, absence=evidence.absence)
+    absence = evidence.absence or (TOO_MANY if space.size > TABLED else "")
+    if absence:
+        return unmeasured(names, points, lower=lower, absence=absence)
     if known is not None:
         # None is more than all of the reward; a hair above, where one is all of it, is no bound.
         upper = np.where(known.matrix[0] != 0, known.values[0] * (1.0 + 1e-12), np.inf)

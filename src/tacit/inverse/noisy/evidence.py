@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tacit.inference.activity import ScoreLaw
+from tacit.inference.counted_rows import CountedRows
 from tacit.inference.gauge import Gauge
 from tacit.inference.limits import lower_limits
 from tacit.inverse.diagnostics import CountedDynamics
@@ -37,9 +38,15 @@ from tacit.likelihood.steps import StepsChain
 from tacit.model.features.design import Design
 from tacit.model.objective import Features
 
+# Directions that nothing is known of, of which each is named.
+SHOWN = 20
+TOO_MANY = "no table of standard errors is made for so many coefficients: ask for directions"
+
 
 def pooled(parts: Sequence[np.ndarray], chains: Sequence[ChainEvidence]) -> np.ndarray:
     """[n, n] matrices [D, D] of single chains as one of the joint parameters."""
+    if len(chains) == 1:
+        return parts[0]
     pairs = zip(parts, chains, strict=True)
     return np.sum([one.inner.T @ part @ one.inner for part, one in pairs], axis=0)
 
@@ -88,20 +95,32 @@ class Evidence:
         """A chain's parameters in the gauge, of features that are divided by `unit` [D]."""
         own = self.chains[e]
         space = own.chain.space if unit is None else scaled_by(own.chain.space, unit)
-        shut = np.isfinite(self.own_limits(e))
-        return Gauge.of(space, self.fitted.x(e), own.spent, own.reaction, unbounded=shut)
+        shut, reaction = np.isfinite(self.own_limits(e)), own.reaction if self.written else None
+        return Gauge.of(space, self.fitted.x(e), own.spent, reaction, unbounded=shut)
+
+    @property
+    def written(self) -> bool:
+        """Whether the law of all parameters is written out."""
+        return all(one.chain.writable for one in self.chains)
 
     @property
     def absence(self) -> str:
         """Why curvature says nothing: the maximum is not there, or was not reached; else empty."""
         if self.boundless:
             return "the likelihood has no maximum: there are no standard errors"
-        return "" if self.fitted.converged else "the search did not converge: there are none"
+        if not self.fitted.converged:
+            return "the search did not converge: there are none"
+        return "" if self.written else TOO_MANY
 
     @cached_property
     def inverse(self) -> np.ndarray:
         """[n, n] of the information of the parameters that no bound holds."""
-        return inverse_information(self.fisher, self.free)[0]
+        return inverse_information(self.fitted.informed(self.fisher), self.free)[0]
+
+    @property
+    def effective(self) -> float:
+        """How many directions of the parameters the steps determine, a share of each."""
+        return float((self.inverse * self.fisher).sum())
 
     def own_noise(self, e: int) -> DynamicsNoise | None:
         """What counted dynamics add, to the sums of one chain's own features."""
@@ -184,20 +203,22 @@ def evidence_of(
     fitted, boundless = rescued(kept, VISIBLE, max_steps)
     fitted = fitted.completed
     boundless |= fitted.problem.ridged
+    chains = fitted.evidence(seen)
+    if not all(one.chain.writable for one in chains):
+        return _unwritten(kept, fitted, chains, boundless)
     # An expert without noise forbids everything it does not do: nothing in particular is forbidden.
     limits = np.full(len(fitted.z), np.nan) if boundless else _limits(fitted)
     shut = np.isfinite(limits)
-    chains = fitted.evidence(seen)
     fisher = pooled([one.curvature if robust else one.fisher for one in chains], chains)
     sure = fitted.informed(fisher)
     free = undecided(fitted, sure, fitted.free & ~shut) & ~shut
-    found = errors(sure, free, chains, robust=robust, floor=fisher)
+    found = errors(sure, free, chains, robust=robust, floor=fisher, prior=fitted.prior)
     noise, dynamics = None, tuple[CountedDynamics | None, ...]()
     if counted and fitted.converged and not boundless:
         made = dynamics_noise(fitted, chains, bread=sure, free=free, sums=True, seed=seed)
         if made is not None:
             noise, plain = made.noise, found
-            found = noise.on(plain, fisher, inverse_information(sure, free)[0])
+            found = noise.on(plain, fisher, inverse_information(sure, free)[0], fitted.prior)
             dynamics = made.summaries(fitted, plain, found)
     return Evidence(
         asked=kept,
@@ -215,6 +236,30 @@ def evidence_of(
     )
 
 
+def _unwritten(
+    kept: Fit, fitted: Fit, chains: tuple[ChainEvidence, ...], boundless: bool
+) -> Evidence:
+    """The `Evidence` of so many parameters that only single questions are answered."""
+    size, none = len(fitted.z), np.zeros((0, 0))
+    rows = [CountedRows.of(one.chain.mdp) for one in chains]
+    pairs = zip(rows, chains, strict=True)
+    return Evidence(
+        asked=kept,
+        fitted=fitted,
+        chains=chains,
+        found=Errors(none, np.zeros((0, size)), False),
+        fisher=none,
+        outer=none,
+        free=fitted.free,
+        limits=np.full(size, np.nan),
+        boundless=boundless,
+        dynamics=tuple(
+            None if own is None else CountedDynamics(unseen=own.unseen(one.chain.visits))
+            for own, one in pairs
+        ),
+    )
+
+
 def score_law(
     fitted: Fit,
     seen: Sequence[Any],
@@ -223,8 +268,8 @@ def score_law(
     robust: bool = False,
     counted: bool = True,
     seed: int = 0,
-) -> ScoreLaw:
-    """The law of the scores at a fit.
+) -> ScoreLaw | None:
+    """The law of the scores at a fit; None where it is too large to be written down.
 
     Args:
         fitted: the fit.
@@ -235,6 +280,8 @@ def score_law(
         seed: of worlds that are drawn from what is known of them.
     """
     chains = fitted.evidence(seen)
+    if not all(one.chain.writable for one in chains):
+        return None
     bread = scatter = pooled([one.fisher for one in chains], chains)
     if robust:
         bread = pooled([one.curvature for one in chains], chains)
@@ -261,7 +308,7 @@ def _limits(fitted: Fit) -> np.ndarray:
 
     return lower_limits(
         z,
-        np.diagonal(fitted.curvature),
+        fitted.diagonal,
         asked & problem.movable & np.where(z > 0, problem.upper >= LARGEST, endless),
         loss=fitted.lagrangian,
         refitted_loss=refitted_loss,
@@ -287,11 +334,18 @@ def parameter_findings(evidence: Evidence) -> list[Finding]:
         low = float(limits[j] / space.scales[j])
         kind = Kind.NOT_IDENTIFIED if chain.at_starts[j] else Kind.FORBIDDEN
         findings.append(Finding(said, kind, feature=names[j], number=low))
-    mute = silent(evidence.fisher, chain.steps) & ~evidence.fitted.free
+    if not evidence.written:
+        return findings
+    mute = silent(evidence.fitted.informed(evidence.fisher), chain.steps) & ~evidence.fitted.free
     mute &= ~space.empty  # constants are among the findings on features
-    return findings + blind_findings(
-        names, np.concatenate([np.eye(space.size)[mute], evidence.found.blind])
+    blind = np.concatenate([np.eye(space.size)[mute], evidence.found.blind])
+    if len(blind) <= SHOWN:
+        return findings + blind_findings(names, blind)
+    said = (
+        f"{len(blind)} of {space.size} directions of the weights change nothing in the states that "
+        "were visited, and no prior speaks of them: their intervals are infinite."
     )
+    return [*findings, Finding(said, Kind.NOT_IDENTIFIED, number=len(blind))]
 
 
 def method_findings(steps: StepsChain, evidence: Evidence) -> list[Finding]:
@@ -322,6 +376,16 @@ def method_findings(steps: StepsChain, evidence: Evidence) -> list[Finding]:
         why = "about the best approximation within the model, since it does not fit"
         why = why if steps.squares is None else "since weights are no counts"
         said = f"Standard errors and intervals are {kind} ones, {why}; they treat {taken}."
+    if evidence.fitted.problem.penalised:
+        said += (
+            " They are those of the posterior law, the strength of the prior taken as known: "
+            "intervals hold on average over weights that the prior would draw, not for each."
+        )
+    if not evidence.written:
+        said += (
+            " With so many features no table of intervals is made: identification.interval "
+            "answers for any direction that is asked."
+        )
     findings.append(Finding(said, Kind.ERRORS))
     for dynamics in evidence.dynamics:
         findings += [] if dynamics is None else dynamics_findings(dynamics)

@@ -103,6 +103,7 @@ def errors(
     *,
     robust: bool = False,
     floor: np.ndarray | None = None,
+    prior: np.ndarray | None = None,
 ) -> Errors:
     """The `Errors` of the free parameters, clustered by trajectory where those are many.
 
@@ -112,6 +113,7 @@ def errors(
         chains: what was seen, at the fit.
         robust: whether the model does not fit: errors are then those of its best approximation.
         floor: [n, n] what scores scatter at least; None for the bread.
+        prior: [n, n] what of the bread a prior knows; None without one.
     """
     floor = bread if floor is None else floor
     inverse, blind = inverse_information(bread, free)
@@ -128,9 +130,14 @@ def errors(
             many = clusters.episodes
             scatter = at_least(floor, clusters.products * (many / (many - 1.0)))
     named = set[object]().union(*(one.individuals for one in chains))
-    law = inverse if scatter is None else inverse @ scatter @ inverse
+    law = inverse if scatter is None else sandwich(inverse, scatter, prior)
     about = {"clusters": clusters, "unit": unit, "few": 0 if unit == INDIVIDUALS else len(named)}
     return Errors(law, blind, scatter is not None and clusters is not None, scatter, **about)
+
+
+def sandwich(inverse: np.ndarray, scatter: np.ndarray, prior: np.ndarray | None) -> np.ndarray:
+    """[n, n] covariance by the scatter of scores; a prior scatters by what it knows."""
+    return inverse @ (scatter if prior is None else scatter + prior) @ inverse
 
 
 def clusters_of(

@@ -17,6 +17,7 @@ import numpy as np
 from tacit.inference.activity import Verdict
 from tacit.inference.gauge import Gauge
 from tacit.inference.intervals import Landscape, ends_of, landscape
+from tacit.inference.tails import ONE_SIDED, TWO_SIDED
 from tacit.inverse.diagnostics import Answer, CountedDynamics, Identification
 from tacit.inverse.expectations import pull_back
 from tacit.inverse.findings import Finding
@@ -28,6 +29,10 @@ from tacit.likelihood.start import silent
 from tacit.likelihood.ties import UNSIZED
 from tacit.model.features.design import Design
 from tacit.model.objective import Features
+
+# Parameters that move, beyond which intervals are by standard errors: profiles of so many cost
+# minutes. A threshold of law: docs/trust.md says by how much an interval jumps there.
+PROFILED = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +124,7 @@ class OwnFit:
         known: [D, D] that of what was known beforehand.
         errors: of the parameters.
         limits: [D] lower limits of forbidden costs, NaN elsewhere.
+        inverse: [D, D] of the information of the parameters that no bound holds for certain.
         loose: [D] bool, the parameters that no bound holds for certain, where the model does not
             fit; None where it does.
         steps: how many there are.
@@ -133,6 +139,7 @@ class OwnFit:
     known: np.ndarray
     errors: Errors
     limits: np.ndarray
+    inverse: np.ndarray
     loose: np.ndarray | None
     steps: float
     discount: float
@@ -160,6 +167,7 @@ class OwnFit:
                 fisher=evidence.fisher,
                 known=fitted.informed(evidence.fisher) - evidence.fisher,
                 errors=found,
+                inverse=evidence.inverse,
                 loose=evidence.free if evidence.robust else None,
                 **about,
             )
@@ -182,6 +190,7 @@ class OwnFit:
             fisher=fisher,
             known=np.zeros(fisher.shape),
             errors=of_chain,
+            inverse=inner @ evidence.inverse @ inner.T,
             loose=None,
             **about,
         )
@@ -194,7 +203,7 @@ class OwnFit:
     @property
     def silent(self) -> np.ndarray:
         """[D] bool, the parameters that no action ever depends on."""
-        return silent(self.fisher, self.steps)
+        return silent(self.fisher + self.known, self.steps)
 
     def landscape(self, moving: np.ndarray) -> Landscape:
         """The loss around the fit over the parameters `moving` [D] bool.
@@ -254,8 +263,12 @@ def numbers_of(
     Of the features is asked what a constant costs: the coordinates do not know. `chosen` are the
     constraints that are reported; `unit` [D] is what the features are divided by first.
     """
-    own, gauge, part = evidence.chains[e], evidence.gauge(e, unit), OwnFit.of(evidence, e)
+    own, gauge = evidence.chains[e], evidence.gauge(e, unit)
     space = own.chain.space if unit is None else scaled_by(own.chain.space, unit)
+    if not evidence.written:
+        ends = np.full((space.size + 2 * space.constraints, 2), np.nan)
+        return Numbers(gauge, ends, ends[:, 0].copy())
+    part = OwnFit.of(evidence, e)
     stretch = evidence.budget_stretch(e, gauge)
     ends, spread = intervals(space, part, gauge, chosen=chosen, stretch=stretch)
     mute = part.silent & (part.upper > part.lower)
@@ -306,13 +319,18 @@ def intervals(
     spread[size + count :] *= stretch
     ends = np.full((size + 2 * count, 2), np.nan)
     mute, lower, upper = fitted.silent, fitted.lower, fitted.upper
-    around = fitted.landscape(np.isnan(limits) & ~mute)
+    moving = np.isnan(limits) & ~mute
+    profiled = int((moving & (upper > lower)).sum()) <= PROFILED
+    around = fitted.landscape(moving) if profiled else None
+    far = ends if profiled else quadratic_ends(space, fitted, gauge, spread)
     floor = np.where(lower >= 0.0, 0.0, -1.0)
     ceiling = np.where((upper <= 0.0) & (lower < 0.0), 0.0, 1.0)
     for j in np.flatnonzero(~np.isnan(gauge.ratios.sizes[:size])):
         # Anything goes for a parameter that moves nothing; `numbers_of` widens the others by it.
         alone = (float(floor[j]), float(ceiling[j]))
-        ends[j] = alone if mute[j] else _weight_ends(around, gauge, int(j), alone)
+        ends[j] = far[j]
+        if mute[j] or around is not None:
+            ends[j] = alone if mute[j] else _weight_ends(around, gauge, int(j), alone)
     if np.isnan(gauge.reward_weights).any():  # no reward was needed: which one is anybody's guess
         ends[space.blocks[0]] = np.stack([floor, ceiling], axis=1)[space.blocks[0]]
     for k, block in enumerate(space.blocks[1:]):
@@ -323,10 +341,15 @@ def intervals(
         else:
             reach = 0.0 if chosen is None else chosen.reach(k)
             ends[size + k] = (0.0, np.inf)
-            if not mute[block].all():
+            if around is None:
+                ends[size + k] = far[size + k]
+            elif not mute[block].all():
                 ends[size + k] = _price_ends(around, gauge, k, reach)
         if np.isfinite(gauge.budgets[k]):
-            ends[size + count + k] = _budget_ends(around, gauge, fitted, space, k, stretch[k])
+            ends[size + count + k] = far[size + count + k]
+            if around is not None:
+                own_ends = _budget_ends(around, gauge, fitted, space, k, stretch[k])
+                ends[size + count + k] = own_ends
         if chosen is not None and chosen.barely_found(k) and block.stop - block.start > 1:
             ends[block] = np.where(np.isnan(ends[block]), np.nan, [0.0, 1.0])
     shut = np.isfinite(limits)
@@ -337,6 +360,40 @@ def intervals(
     moves = fitted.free | ((lower == upper) & (fitted.x != 0.0))
     spread[:size] = np.where(moves & ~shut, spread[:size], np.nan)
     return ends, spread
+
+
+def quadratic_ends(space: Design, fitted: OwnFit, gauge: Gauge, spread: np.ndarray) -> np.ndarray:
+    """[D + K + K, 2] intervals of weights, prices and budgets by their errors, within the bounds.
+
+    On a bound the interval is one-sided: up to where the loss, the free parameters adapting, has
+    risen by its quantile.
+    """
+    weights = np.concatenate([gauge.reward_weights, *gauge.cost_weights])
+    middle = np.concatenate([weights, gauge.multipliers, gauge.budgets])
+    ends = middle[:, None] + TWO_SIDED * np.outer(spread, [-1.0, 1.0])
+    theta, size, sure = fitted.x / space.scales, space.size, fitted.fisher + fitted.known
+    scatter = sure if fitted.errors.scatter is None else fitted.errors.scatter + fitted.known
+    held = np.flatnonzero(~fitted.free & (fitted.upper > fitted.lower))  # others move with units
+    side = np.where(fitted.x <= fitted.lower, 1.0, -1.0)[held]
+    slope = np.maximum(side * fitted.gradient[held], 0.0)
+    across = sure[held]
+    left = np.diagonal(sure)[held] - ((across @ fitted.inverse) * across).sum(axis=1)
+    left = np.maximum(left, 1e-300)
+    rest = np.eye(size)[held] - across @ fitted.inverse
+    varied = np.maximum(((rest @ scatter) * rest).sum(axis=1), left)
+    limits = (np.sqrt(slope**2 + ONE_SIDED**2 * varied) - slope) / left / space.scales[held]
+    units = np.full(size, gauge.temperature)
+    for k, block in enumerate(space.blocks[1:]):
+        price = gauge.multipliers[k]
+        units[block] = gauge.temperature / price if price > 0 else np.nan
+    far = theta[held] + side * limits
+    ends[held] = np.sort(np.stack([theta[held], far], axis=1) * units[held, None], axis=1)
+    prices = np.arange(size, size + space.constraints)
+    for rows in (np.flatnonzero(fitted.lower >= 0.0), prices):
+        ends[rows] = np.maximum(ends[rows], 0.0)
+    below = np.flatnonzero((fitted.upper <= 0.0) & (fitted.lower < 0.0))
+    ends[below] = np.minimum(ends[below], 0.0)
+    return ends
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,6 @@ from tacit.inverse.findings import LEVEL, Finding, Kind, chance
 from tacit.inverse.noisy import MANY
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import Bounds
-from tacit.search.operators import Matrices
 
 if TYPE_CHECKING:
     from tacit.inverse.noisy.convex import Convex
@@ -31,7 +30,7 @@ def check_temperature(options: Likelihood | Convex) -> None:
     number = isinstance(given, int | float | np.number) and not isinstance(given, bool)
     if given is None or not number or not 0.0 < given < np.inf:
         raise InvalidModel(f"temperature must be positive and finite; got {given!r:.60}")
-    for name in ("lapses", "prior", "ridge", "bounds", "fixed", "start"):
+    for name in ("lapses", "ridge", "bounds", "fixed", "start"):
         if other := getattr(options, name, None):
             raise InvalidModel(f"a given temperature must be without {name}; got {name}={other!r}")
 
@@ -85,8 +84,8 @@ def at_border(fitted: Fit) -> bool:
         return False
     problem, z = fitted.problem, fitted.z
     low, high = np.maximum(problem.lower - z, -NEAR), np.minimum(problem.upper - z, NEAR)
-    model = Matrices(fitted.curvature[None])
-    step = model.bounded_step(fitted.gradient[None], low[None], high[None])[0]
+    box, share = (low[None], high[None]), np.array([0.1])
+    step = fitted.operator.bounded_step(fitted.gradient[None], *box, ties=None, share=share)[0]
     beyond = np.clip(z + step, problem.lower, problem.upper)
     return bool(np.isinf(problem.losses(beyond, fitted.parts, fitted.tolerance)))
 

@@ -22,12 +22,14 @@ from tacit.inverse.assembly import Estimate, recovery
 from tacit.inverse.diagnostics import Goodness, goodness_of, untested
 from tacit.inverse.expectations import are_weighted, check_task, expectations_from_start, pull_back
 from tacit.inverse.findings import (
+    NAMED,
     Finding,
     Kind,
     doubt_findings,
     feature_findings,
     found_findings,
     guarantee_findings,
+    listed,
     more_data_findings,
 )
 from tacit.inverse.noisy import MANY, check_plain
@@ -42,7 +44,7 @@ from tacit.inverse.noisy.evidence import (
     score_law,
 )
 from tacit.inverse.noisy.inference import Chosen, delta_method, described, fitted_scores
-from tacit.inverse.noisy.intervals import OwnFit, numbers_of
+from tacit.inverse.noisy.intervals import PROFILED, OwnFit, numbers_of
 from tacit.inverse.noisy.known import (
     bound_findings,
     check_temperature,
@@ -50,9 +52,11 @@ from tacit.inverse.noisy.known import (
     zero_findings,
 )
 from tacit.inverse.noisy.lapses import estimate_with_lapses
-from tacit.inverse.noisy.penalised import maximise_many
 from tacit.inverse.noisy.power import PowerStudy
-from tacit.inverse.noisy.verdicts import check_sparse, select
+from tacit.inverse.noisy.questions import AskedByProducts
+from tacit.inverse.noisy.sparse import check_sparse, select
+from tacit.inverse.noisy.strength import Strength, choose_strength, penalty_of, prior_findings
+from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import Recovery, delivered, warned
 from tacit.inverse.sets import NeverIncurred, never_incurred
 from tacit.inverse.standardised import standard_of
@@ -67,11 +71,15 @@ from tacit.likelihood.start import (
     name_coefficients,
     within_temperature,
 )
-from tacit.likelihood.steps import StepsChain, are_many
+from tacit.likelihood.steps import StepsChain
 from tacit.model.features import Ridge, Smooth, Sparse
 from tacit.model.features.design import Design, values_off
+from tacit.model.features.priors import too_large
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
+
+# Directions, drawn at random, in which trajectories are compared where parameters are very many.
+DIRECTIONS = 12
 
 
 def estimate_of_steps(
@@ -84,11 +92,13 @@ def estimate_of_steps(
     verdict: Verdict,
     goodness: Goodness,
     unknown: Fit | None = None,
+    strength: Strength | None = None,
 ) -> Estimate:
     """The `Estimate` of the fit `kept`; `wide` is of every constraint, shown to be active or not.
 
     All errors and intervals are those of `wide`: what was left out was chosen by the same data. A
-    fit that does not know the temperature is `unknown`, where it was given.
+    fit that does not know the temperature is `unknown`, where it was given; `strength` is that of a
+    prior.
     """
     chain = kept.problem.chains[0]
     mdp, space, weigh = chain.mdp, chain.space, chain.squares is not None
@@ -112,11 +122,12 @@ def estimate_of_steps(
     given = np.zeros(space.size, bool) if bounds is None else bounds.given
     findings = (
         *constraint_findings(evidence, verdict, chosen, misfit=not weigh),
+        *([] if strength is None else prior_findings(options.prior, strength, wide)),
         *([] if bounds is None else bound_findings(bounds, space, fitted.z, evidence.free)),
         *parameter_findings(evidence),
-        *feature_findings(features, mdp),
+        *told_features(features, chain),
         *method_findings(chain, wide),
-        *temperature_findings(wide, OwnFit.of(wide), unknown),
+        *([] if unknown is None else temperature_findings(wide, OwnFit.of(wide), unknown)),
         *(zero_findings(wide) if (wide.fitted.z == 0.0).sum() >= MANY else []),
         *more_data_findings(list(space.names), weights, demonstrations, clustered),
         *([] if seen is None or weigh else guarantee_findings(seen, reached, standard.deviations)),
@@ -126,9 +137,14 @@ def estimate_of_steps(
     if np.isfinite(limits).any():
         endless = never_incurred(space, limits, chain.at_starts)
     estimate = estimate_of(features, fitted, gauge, own.reached, off=off)
+    if strength is not None:
+        estimate = replace(estimate, history=strength.history(fitted))
+    lost = wide.boundless and bool(verdict.absence)
     gap = fitted.objective_gap if chain.convex else np.nan
     answer = None
-    if not wide.absence:
+    if wide.fitted.converged and not wide.boundless and not wide.written:
+        answer = AskedByProducts.of(wide.fitted, gauge)
+    elif not wide.absence:
         known = (wide.found.covariance, wide.found.blind, numbers.ends)
         answer = delta_method(space, fitted.z, gauge, *known)
     return replace(
@@ -139,7 +155,7 @@ def estimate_of_steps(
         certificate={**estimate.certificate, "objective_gap": gap},
         known=numbers.identification(
             space,
-            verdict=verdict if wide.asked.converged and not verdict.absence else None,
+            verdict=verdict if wide.asked.converged and not lost else None,
             dynamics=wide.dynamics[0] if wide.dynamics else None,
             answer=answer,
         ),
@@ -159,8 +175,14 @@ def _goodness(options: Likelihood, demonstrations: Observed, evidence: Evidence)
     if not fitted.converged or fitted.problem.chains[0].squares is not None:
         weigh = "its tests need counts, and the steps have sampling weights"
         return untested(weigh if fitted.converged else "the search did not converge")
+    if evidence.boundless and fitted.problem.chains[0].by_products:
+        return untested("the search found no maximum")
+    if not evidence.written:
+        size = len(fitted.z)
+        return untested(f"the law of a fit of {size} features is too large to simulate")
     found = chain_goodness(evidence.chains[0], fitted, demonstrations, options.level, options.seed)
     known = fitted.problem.equalities is not None or fitted.problem.chains[0].mdp.evidence
+    known = known or fitted.problem.penalised
     if not isinstance(demonstrations, Demonstrations) or known:
         return found
     return replace(found, study=PowerStudy(options, fitted, demonstrations))
@@ -180,6 +202,19 @@ def chain_goodness(
         choices=chain.mdp.available.sum(axis=1),
         names=[chain.space.names[j] for j in np.flatnonzero(free)] if plain else [],
     )
+    size = len(choices.scores)
+    if chain.penalty is not None or (plain and size > PROFILED):
+        bread = own.fisher if chain.penalty is None else fitted.informed(own.fisher)
+        inverse, blind = inverse_information(bread, free)
+        choices = replace(
+            choices,
+            covariance=inverse[np.ix_(free, free)],
+            rank=size - len(blind),
+            pull=None if chain.penalty is None else (chain.penalty @ fitted.x(e))[free],
+        )
+    if size > PROFILED:
+        directions = np.random.default_rng(seed).standard_normal((DIRECTIONS, size))
+        choices = replace(choices, directions=directions)
     tested = partial(goodness_of, demonstrations, level=level, seed=seed)
     rows = CountedRows.of(chain.mdp)
     if rows is None:
@@ -187,6 +222,19 @@ def chain_goodness(
     doubt = policy_noise(rows, part.policy, part.values)
     found = tested(replace(choices, doubt=doubt))
     return replace(found, settled=tested(choices).p_value) if found.adequate else found
+
+
+def told_features(features: Features, chain: StepsChain) -> list[Finding]:
+    """Features that cannot be told apart, or mean nothing."""
+    space = chain.space
+    if chain.writable and not any(map(too_large, features.maps)):
+        return feature_findings(features, chain.mdp)
+    empty = [space.names[j] for j in np.flatnonzero(space.empty)]
+    if not empty:
+        return []
+    what = "is the same everywhere: it" if len(empty) == 1 else "are the same everywhere: they"
+    said = f"{listed(empty, NAMED)} {what} cannot influence anything."
+    return [Finding(said, Kind.NOT_IDENTIFIED, feature=empty[0], number=len(empty))]
 
 
 def constraint_findings(
@@ -198,7 +246,8 @@ def constraint_findings(
     """
     gauge = evidence.gauge()
     # A search that found no maximum has tested nothing, even where a ridge then gave a point.
-    tested = evidence.fitted.converged and evidence.asked.converged and not verdict.absence
+    lost = evidence.boundless and bool(verdict.absence)
+    tested = evidence.fitted.converged and evidence.asked.converged and not lost
     misfit &= evidence.robust
     findings = verdict_findings(verdict, gauge.multipliers, converged=tested, robust=misfit)
     if tested and chosen is not None:
@@ -273,14 +322,11 @@ class Likelihood:
     ) -> Recovery:
         """The recovery under which the observed actions are most likely."""
         self.check()
-        many, plain = are_many(mdp, features), self.prior is None and self.lapses is False
-        check_task(mdp, features, demonstrations, weighted=plain and not many)
+        plain = self.prior is None and self.lapses is False
+        check_task(mdp, features, demonstrations, weighted=plain)
         if isinstance(self.prior, Sparse):
-            check_sparse(self, features, many)
-        elif self.prior is not None:
-            many = True
-        chosen = maximise_many if many else maximise
-        return delivered(warned(chosen(self, mdp, features, demonstrations)), throw)
+            check_sparse(self)
+        return delivered(warned(maximise(self, mdp, features, demonstrations)), throw)
 
 
 def maximise(
@@ -295,7 +341,15 @@ def maximise(
 
     `first` is the coefficient of the first feature, where it is known beforehand.
     """
-    chain = StepsChain.of(mdp, Design.of(mdp, features), demonstrations)
+    space, prior, strength, penalty = Design.of(mdp, features), options.prior, None, None
+    if isinstance(prior, Ridge | Smooth):
+        unit = penalty_of(prior, mdp, space)
+        if prior.strength is None:
+            strength = choose_strength(options, mdp, space, demonstrations, unit)
+        else:
+            strength = Strength(value=float(prior.strength))
+        penalty = strength.value * unit
+    chain = StepsChain.of(mdp, space, demonstrations, penalty=penalty)
     if options.lapses is not False:
         found = estimate_with_lapses(options, features, demonstrations, chain, estimate_of_steps)
         return recovery(described(options), mdp, features, demonstrations, found)
@@ -314,23 +368,28 @@ def maximise(
     if robust:
         wide = asked(robust=True)
     about = {"size": int(full.free.sum()), "robust": robust, "seed": options.seed}
-    kept, _, verdict = without_idle_constraints(
-        full,
-        [Restraint(k, (0,)) for k in range(chain.space.constraints)],
-        lambda less: score_law(less, [demonstrations], **about),
-        level=options.level,
-        steps=float(chain.counts.sum()),
-        max_steps=options.max_steps,
-        seed=options.seed,
-        scattered=robust or mdp.evidence is not None,
-    )
+    nothing = np.full(space.constraints, np.nan)
+    if penalty is not None:
+        absence = "under a prior no law is known"
+        kept, verdict = full, Verdict(unadjusted=nothing, p_values=nothing, absence=absence)
+    else:
+        kept, _, verdict = without_idle_constraints(
+            full,
+            [Restraint(k, (0,)) for k in range(space.constraints)],
+            lambda less: score_law(less, [demonstrations], **about),
+            level=options.level,
+            steps=float(chain.counts.sum()),
+            max_steps=options.max_steps,
+            seed=options.seed,
+            scattered=robust or mdp.evidence is not None,
+        )
     lost = wide.boundless and kept is not full
     if lost and not rescued(kept, VISIBLE, options.max_steps)[1]:
         # Only with all constraints there is no maximum: leaving some out would hide that.
-        nothing = np.full(chain.space.constraints, np.nan)
         absence = "the likelihood has no maximum with it"
         kept, verdict = full, Verdict(unadjusted=nothing, p_values=nothing, absence=absence)
-    known = {"wide": wide, "verdict": verdict, "goodness": goodness, "unknown": unknown}
+    known = {"wide": wide, "verdict": verdict, "goodness": goodness}
+    known |= {"unknown": unknown, "strength": strength}
     estimate = partial(estimate_of_steps, options, features, demonstrations, **known)
     if not isinstance(options.prior, Sparse) or not full.converged:
         found = estimate(kept=kept)

@@ -116,9 +116,11 @@ class PowerStudy:
 
     def _policy(self, mdp: MDP, x: np.ndarray) -> np.ndarray:
         """[S, A] the policy of these parameters in a model."""
+        values, tolerance = self.fitted.parts[0].values, self.fitted.tolerance
+        if self._chain.by_products:
+            return self._chain.elsewhere(mdp).loss.at(x, values, tolerance).policy
         nothing = np.zeros(len(x), bool)
         alone = restricted(self._chain.dual, x, nothing)._replace(discount=mdp.discount)
-        values, tolerance = self.fitted.parts[0].values, self.fitted.tolerance
         policy = np.asarray(point_at(backend_of(mdp), alone, x[:0], values, tolerance).policy)
         return policy / np.maximum(policy.sum(axis=1, keepdims=True), 1e-300)
 

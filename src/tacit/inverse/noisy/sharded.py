@@ -160,6 +160,7 @@ class ShardedChain:
 
     exact = False
     large = False
+    penalty = None
     convex = True
     inputs = ()
 

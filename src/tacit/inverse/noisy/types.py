@@ -23,10 +23,10 @@ from tacit.inference.activity import (
 )
 from tacit.inference.tails import TWO_SIDED
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.noisy import table_scores
 from tacit.inverse.noisy.em import Kinds, Search, Units, climb, observed_information
 from tacit.inverse.parameters import inverse_information
 from tacit.likelihood.problem import Fit
+from tacit.likelihood.products import table_scores
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import StepsChain, information, of_constraints, priced
 from tacit.model.features.design import Design
