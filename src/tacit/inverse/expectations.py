@@ -233,16 +233,16 @@ class Spending:
         """That of the trajectories, without prices; None where none begins at the start."""
         if seen is None:
             return None
+        # Sparse maps are written out where there are costs alone.
+        costs = features.costs if len(features.maps) > 1 else ()
         # What is missing of trajectories that were cut off makes sums smaller, unless it pays.
         least = tuple(
             mean - np.where(_flat(table).min(axis=0) < 0, cut, 0.0)
-            for table, mean, cut in zip(
-                features.costs, seen.costs, seen.truncation[1:], strict=True
-            )
+            for table, mean, cut in zip(costs, seen.costs, seen.truncation[1:], strict=True)
         )
         sizes = [len(mean) + 1 for mean in least]
         return cls(
-            maps=features.costs,
+            maps=costs,
             means=least,
             errors=seen.standard_errors[1:],
             prices=tuple(np.full(size, np.nan) for size in sizes),

@@ -27,10 +27,12 @@ def rescued(
     fitted: Fit, threshold: float, max_steps: int, *, ridge: float = RESCUE
 ) -> tuple[Fit, bool]:
     """A fit with finite parameters, and whether that took a ridge because the best are infinite."""
+    if fitted.problem.ridged or fitted.problem.penalised:
+        return fitted, False
     moving = fitted.problem.movable
     far = float(np.abs(fitted.z[moving]).max(initial=0.0)) > FAR
     runs_away = looks_deterministic(fitted, threshold) if fitted.converged else far
-    if not runs_away or fitted.problem.ridged or fitted.problem.penalised:
+    if not runs_away:
         return fitted, False
     chains = [replace(chain, ridge=ridge) for chain in fitted.problem.chains]
     return fitted.refit(fitted.problem.with_chains(chains), max_steps=max_steps), True

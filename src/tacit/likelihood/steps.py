@@ -388,7 +388,7 @@ class StepsEvidence:
         """[n, n] sum over all steps of score times score, in the joint parameters."""
         squares = self.chain.counts if self.chain.squares is None else self.chain.squares
         own = information(self.scores, squares, np.ones(len(squares)))
-        return self.inner.T @ own @ self.inner
+        return carried(own, self.inner)
 
     @cached_property
     def reached(self) -> np.ndarray:
@@ -402,7 +402,9 @@ class StepsEvidence:
 
     @cached_property
     def reaction(self) -> np.ndarray:
-        """[D, D] derivative of what is spent."""
+        """[D, D] derivative of what is spent; 0 where no constraint asks for it."""
+        if not self.chain.space.constraints:
+            return np.zeros(self.inner.shape[:1] * 2)
         return information(self.scores, self.part.policy, self.reached.sum(axis=1))
 
     @property
@@ -438,7 +440,7 @@ class StepsEvidence:
         else:
             assert isinstance(self.seen, PartitionedDemonstrations)
             found = self.seen.scatter(self.scores)
-        return Scatter(found.episodes, self.inner.T @ found.products @ self.inner)
+        return Scatter(found.episodes, carried(found.products, self.inner))
 
 
 class StepsView:
@@ -499,6 +501,12 @@ def information(scores: np.ndarray, policy: np.ndarray, visits: np.ndarray) -> n
     """[D, D] sum over states of visits [S] times the covariance of the scores under the policy."""
     flat = scores.reshape(len(scores), -1)
     return weighted_products(flat, (visits[:, None] * policy).ravel())
+
+
+def carried(matrix: np.ndarray, inner: np.ndarray) -> np.ndarray:
+    """[n, n] a matrix [D, D] of a chain's parameters, whose derivative is [D, n], in those of z."""
+    alone = inner.shape == matrix.shape and np.array_equal(inner, np.eye(len(inner)))
+    return matrix if alone else inner.T @ matrix @ inner
 
 
 def bent(

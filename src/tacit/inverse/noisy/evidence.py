@@ -148,7 +148,7 @@ class Evidence:
         A price times what it is charged for is linear in the parameters but for what they do to
         the spending: both move together, and their errors with them.
         """
-        if self.absence:
+        if self.absence or not self.chains[e].chain.space.constraints:
             return Spending.of_data(features, seen)
         own, noise = self.chains[e], self.own_noise(e)
         space, inner, size = own.chain.space, own.inner, own.chain.space.size
@@ -306,10 +306,13 @@ def _limits(fitted: Fit) -> np.ndarray:
         less = fitted.held(np.arange(len(z)) == j, value)
         return fitted.lagrangian(less.z) if np.isfinite(less.loss) else np.inf
 
+    asked &= problem.movable & np.where(z > 0, problem.upper >= LARGEST, endless)
+    if not asked.any():
+        return np.full(len(z), np.nan)
     return lower_limits(
         z,
         fitted.diagonal,
-        asked & problem.movable & np.where(z > 0, problem.upper >= LARGEST, endless),
+        asked,
         loss=fitted.lagrangian,
         refitted_loss=refitted_loss,
         largest=LARGEST,

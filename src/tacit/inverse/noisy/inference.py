@@ -186,7 +186,7 @@ def undecided(fitted: Fit, fisher: np.ndarray, free: np.ndarray) -> np.ndarray:
     """
     inverse, _ = inverse_information(fisher, free)
     known, slope = np.diagonal(fisher), np.abs(fitted.gradient)
-    left = known - np.einsum("ij,jk,ik->i", fisher, inverse, fisher)
+    left = known - ((fisher @ inverse) * fisher).sum(axis=1)
     least = np.where(left > BLIND * known, 4.0 * left, LEVEL_SLOPE * known)
     open_ended = fitted.problem.movable
     shown = known > SILENT * max(float(known.max(initial=0.0)), 1.0)
