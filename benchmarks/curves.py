@@ -120,10 +120,9 @@ def by_steps(longest: float) -> list[dict[str, Any]]:
 
 
 def by_states(longest: float) -> list[dict[str, Any]]:
-    from tacit.model.features.design import Design
-
     from tacit.engine.backends import backend_of
     from tacit.likelihood.steps import StepsChain
+    from tacit.model.features.design import Design
     from tacit.search.smooth_dual import point_at
 
     rows: list[dict[str, Any]] = []

@@ -63,11 +63,10 @@ class Args:
 
 def row(args: Args, size: int) -> dict[str, Any]:
     """Both sides on one grid."""
-    from tacit.model.features.design import Design
-
     import tacit
     from tacit.engine.backends import backend_of
     from tacit.likelihood.steps import StepsChain
+    from tacit.model.features.design import Design
     from tacit.search.smooth_dual import point_at
 
     world = tacit.worlds.hill_grid(0, size=size, discount=args.discount)

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tacit.model.features.design import Design
 
 import tacit
 from provenance import about
@@ -29,6 +28,7 @@ from tacit.inverse.parameters import inverse_information
 from tacit.likelihood.problem import Fit, LikelihoodProblem
 from tacit.likelihood.protocol import LARGEST
 from tacit.likelihood.steps import StepsChain, information
+from tacit.model.features.design import Design
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy.stats import chi2
-from tacit.model.features.design import Design
 
 import experts
 import networks
@@ -21,6 +20,7 @@ from tacit.inverse.noisy.em import Search, Units, lost_information, trajectory_p
 from tacit.inverse.noisy.types import best_mark, missing_marks, with_marks
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import StepsChain, information
+from tacit.model.features.design import Design
 
 THETA = np.array([2.5, 1.0, 0.5])
 

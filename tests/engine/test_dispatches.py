@@ -8,7 +8,6 @@ import sys
 
 import numpy as np
 import pytest
-from tacit.model.features.design import Design
 
 import tacit
 from tacit.data.tally import tally_of
@@ -17,6 +16,7 @@ from tacit.inverse import lockstep
 from tacit.likelihood.problem import LikelihoodProblem
 from tacit.likelihood.protocol import LARGEST
 from tacit.likelihood.steps import StepsChain
+from tacit.model.features.design import Design
 from tacit.search import smooth_dual
 
 WORLD = tacit.worlds.hill_grid(seed=0, tightness=0.5)

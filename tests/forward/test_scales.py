@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from tacit.model.features.design import Design
 
 import tacit
 from tacit.forward.solution import Status, certify
+from tacit.model.features.design import Design
 
 WORLD = tacit.worlds.random(3, states=10, actions=3, constraints=2, features=3, tightness=0.5)
 NOISE = 0.05

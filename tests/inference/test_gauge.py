@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from tacit.model.features.design import Design
 
 import oracles
 from experts import PRICE, TEMPERATURE, grid, hill_expert, policy_of, tangle
 from strategies import examples
 from tacit import Features
 from tacit.inference.gauge import Gauge
+from tacit.model.features.design import Design
 
 SEEDS = st.integers(0, 2**20)
 

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
-from tacit.model.features.design import Design
 
 import oracles
 import tacit
@@ -25,6 +24,7 @@ from tacit.inverse.parameters import inverse_information
 from tacit.likelihood.problem import LikelihoodProblem
 from tacit.likelihood.start import maximum, silent
 from tacit.likelihood.steps import StepsChain, StepsEvidence, information
+from tacit.model.features.design import Design
 from tacit.search.algebra import at_least
 from tacit.search.smooth_dual import minimum
 

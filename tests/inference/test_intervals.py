@@ -7,8 +7,7 @@ import pytest
 from scipy.stats import binom
 
 import tacit
-from tacit.inverse.noisy import adjoint
-from tacit.likelihood import steps
+from tacit.likelihood import products, steps
 
 
 def within(intervals, values, margin=0.0):
@@ -152,7 +151,6 @@ def numbers(found):
     return np.concatenate([*parts, known.multiplier_intervals, known.budget_intervals])
 
 
-@pytest.mark.xfail(strict=True, reason="many features have a pipeline of their own")
 @pytest.mark.parametrize("free", [False, True])
 @pytest.mark.parametrize("where", ["likelihood.steps.MANY_FEATURES", "engine.backends.HOST_TABLES"])
 def test_both_sides_of_a_threshold_of_size_say_the_same(where, free, monkeypatch):
@@ -195,7 +193,7 @@ def test_a_question_beyond_the_table_gets_what_the_table_would_say(monkeypatch):
     task = crowd()
     table = tacit.recover(*task, estimator=tacit.Likelihood())
     monkeypatch.setattr(steps, "MANY_FEATURES", 7)
-    monkeypatch.setattr(adjoint, "PARAMETERS", 7)
+    monkeypatch.setattr(products, "PARAMETERS", 7)
     asked = tacit.recover(*task, estimator=tacit.Likelihood())
     for j in range(6):
         found = asked.identification.interval(np.eye(6)[j], [np.zeros(2)])

@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from tacit.model.features.design import Design
 
 import oracles
 import tacit
@@ -17,6 +16,7 @@ from tacit.inverse.recovery import RecoveryStatus
 from tacit.likelihood.problem import LikelihoodProblem
 from tacit.likelihood.protocol import LARGEST
 from tacit.likelihood.steps import StepsChain, information
+from tacit.model.features.design import Design
 
 
 def matched(world, visitation, **options):

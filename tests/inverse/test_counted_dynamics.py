@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import polars
 import pytest
-from tacit.model.features.design import Design
+from tacit.inverse.noisy.penalised import maximise_many
 
 import oracles
 import tacit
@@ -21,9 +21,9 @@ from tacit.inverse.findings import Kind
 from tacit.inverse.joint.tasks import SharedLikelihood
 from tacit.inverse.noisy import adjoint
 from tacit.inverse.noisy.counted import dynamics_noise
-from tacit.inverse.noisy.penalised import maximise_many
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import StepsChain
+from tacit.model.features.design import Design
 from tacit.model.transitions import Successors
 from tacit.search.smooth_dual import point_at
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from tacit.model.features.design import Design
 
 import tacit
 from experts import drawn, grid, hill_expert, pairs, spread_visits
@@ -22,6 +21,7 @@ from tacit.inverse.findings import (
     single_minded,
 )
 from tacit.inverse.noisy.likelihood import Likelihood
+from tacit.model.features.design import Design
 
 NAMES = {"reward_names": ("a", "b"), "cost_names": [("c", "d")]}
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import logsumexp
-from tacit.model.features.design import Design
 
 import networks
 import tacit
@@ -21,6 +20,7 @@ from tacit.inverse.noisy.evidence import evidence_of
 from tacit.likelihood.problem import LikelihoodProblem
 from tacit.likelihood.start import maximum as maximum_of_steps
 from tacit.likelihood.steps import StepsChain
+from tacit.model.features.design import Design
 from tacit.search.minimise import bent
 from travellers import GOALS, TRUTH, lengths, streets, travelled
 

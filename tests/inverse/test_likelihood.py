@@ -7,7 +7,6 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from scipy.stats import norm
-from tacit.model.features.design import Design
 
 import oracles
 import tacit
@@ -24,6 +23,7 @@ from tacit.likelihood.protocol import LARGEST
 from tacit.likelihood.rescue import is_boundless
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import StepsChain
+from tacit.model.features.design import Design
 from tacit.search.smooth_dual import point_at
 from tacit.show.quantities import NamedRecovery
 from tacit.show.report import headlines

@@ -5,20 +5,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tacit.model.features.design import Design
+from tacit.inverse.noisy.adjoint import Loss, curvature
+from tacit.inverse.noisy.penalised import STRENGTHS, penalty_of
+from tacit.inverse.noisy.posterior import Posterior, minimised
 
 import tacit
 from tacit.cli import BadArguments, parse
 from tacit.data.tally import tally_of
 from tacit.inverse.findings import Kind
 from tacit.inverse.noisy import adjoint, likelihood, penalised, verdicts
-from tacit.inverse.noisy.adjoint import Loss, curvature
-from tacit.inverse.noisy.penalised import STRENGTHS, penalty_of
-from tacit.inverse.noisy.posterior import Posterior, minimised
 from tacit.likelihood.problem import LikelihoodProblem
 from tacit.likelihood.start import Bounds
 from tacit.likelihood.steps import StepsChain
 from tacit.model.features import Ridge, Smooth
+from tacit.model.features.design import Design
 from walks import problem
 
 SIDE = 6
@@ -518,11 +518,11 @@ def test_few_features_of_a_large_world_are_not_written_out(world, monkeypatch):
 def test_a_feature_a_state_is_divided_by_at_once(prior):
     """The sparse system of the values is the curvature [S, S], written out and inverted."""
     from scipy.sparse import csr_array, eye_array
-    from tacit.model.features.design import Design
-
-    from tacit.engine.kernels.systems import inverse_by_values
     from tacit.inverse.noisy.adjoint import Information
     from tacit.inverse.noisy.penalised import penalty_of
+
+    from tacit.engine.kernels.systems import inverse_by_values
+    from tacit.model.features.design import Design
 
     mdp, rng = tacit.worlds.hill_grid(seed=0, size=6).mdp, np.random.default_rng(0)
     design = Design.of(mdp, tacit.Features(csr_array(eye_array(36))))

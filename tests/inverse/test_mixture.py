@@ -8,7 +8,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from tacit.model.features.design import Design
 
 import experts
 import tacit
@@ -22,6 +21,7 @@ from tacit.inverse.noisy.em import Search, Units, expectation, lost_information,
 from tacit.inverse.noisy.types import degrees
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import information
+from tacit.model.features.design import Design
 from tacit.model.transitions import Layout
 from tacit.show import Document
 from tacit.show.html import render

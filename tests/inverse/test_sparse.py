@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from tacit.model.features.design import Design
+from tacit.inverse.noisy.verdicts import penalised, select
 
 import tacit
 from kinds import told
 from tacit.inverse.findings import Kind
-from tacit.inverse.noisy.verdicts import penalised, select
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import StepsChain
+from tacit.model.features.design import Design
 
 STATES, ACTIONS, FEATURES = 8, 3, 8
 

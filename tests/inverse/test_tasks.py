@@ -7,7 +7,6 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 from scipy.stats import chi2, kstest
-from tacit.model.features.design import Design
 
 import tacit
 from kinds import told
@@ -21,6 +20,7 @@ from tacit.inverse.recovery import RecoveryStatus
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import StepsChain
 from tacit.likelihood.ties import Tie
+from tacit.model.features.design import Design
 
 TEMPERATURE = 0.3
 WEIGHTS = np.array([0.5, 0.3, 0.2])

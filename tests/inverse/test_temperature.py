@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
-from tacit.model.features.design import Design
 
 import tacit
 from kinds import told
@@ -14,6 +13,7 @@ from tacit.inference.intervals import landscape
 from tacit.inverse.findings import Kind
 from tacit.likelihood.start import maximum, within_temperature
 from tacit.likelihood.steps import StepsChain, information
+from tacit.model.features.design import Design
 from tacit.search.algebra import least_squares
 from tacit.show.quantities import NamedRecovery, weight_tables
 from tacit.show.tables import Bar, Table

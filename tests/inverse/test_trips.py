@@ -6,7 +6,6 @@ from typing import cast
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from tacit.model.features.design import Design
 
 import networks
 import tacit
@@ -32,6 +31,7 @@ from tacit.inverse.optimal.gauge import expectation_ranges
 from tacit.inverse.recovery import RecoveryStatus
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import StepsChain
+from tacit.model.features.design import Design
 from tacit.search.smooth_dual import point_at
 
 # Every shape is compiled anew: most models here have the 9 states and 4 actions of the small town

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
-from tacit.model.features.design import Design
 
 import tacit
 from tacit.data.units import Units
@@ -12,6 +11,7 @@ from tacit.inverse.noisy.evidence import evidence_of
 from tacit.likelihood.dynamic import DynamicsChain
 from tacit.likelihood.problem import LikelihoodProblem
 from tacit.likelihood.steps import StepsChain
+from tacit.model.features.design import Design
 
 STATES, ACTIONS, TIMES = 6, 3, 7
 
