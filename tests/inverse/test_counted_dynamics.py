@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import polars
 import pytest
-from tacit.inverse.noisy.penalised import maximise_many
 
 import oracles
 import tacit
@@ -19,8 +18,9 @@ from tacit.forward.solution import visitation
 from tacit.inference.counted_rows import CountedRows, chain_slopes
 from tacit.inverse.findings import Kind
 from tacit.inverse.joint.tasks import SharedLikelihood
-from tacit.inverse.noisy import adjoint
 from tacit.inverse.noisy.counted import dynamics_noise
+from tacit.likelihood import products
+from tacit.likelihood import steps as chains
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import StepsChain
 from tacit.model.features.design import Design
@@ -211,20 +211,20 @@ def test_many_features_count_the_dynamics_as_few_do(monkeypatch, tmp_path):
     known = counted(mdp, 1000, 6)
     seen = tacit.simulate(mdp, policy, trajectories=80, steps=50, seed=2)
     few = Likelihood(level=1.0).fit(known, features, seen, throw=False)
-    many = maximise_many(Likelihood(level=1.0), known, features, seen)
-    plain = maximise_many(Likelihood(level=1.0), replace(known, evidence=None), features, seen)
-    # Errors between trajectories are clustered ones in the first: Fisher's are compared.
+    monkeypatch.setattr(chains, "MANY_FEATURES", 1)
+    many = Likelihood(level=1.0).fit(known, features, seen, throw=False)
+    plain = Likelihood(level=1.0).fit(replace(known, evidence=None), features, seen, throw=False)
     errors = [one.parameters.with_errors("fisher").standard_errors for one in (few, many, plain)]
-    np.testing.assert_allclose(errors[1], errors[0], rtol=0.03)
+    np.testing.assert_allclose(errors[1], errors[0], rtol=1e-6)
     assert (errors[1] > 1.1 * errors[2]).all()
     spent = [one.identification.budget_standard_errors for one in (few, many)]
-    np.testing.assert_allclose(*spent, rtol=0.1)
+    np.testing.assert_allclose(*spent, rtol=1e-6)
     dynamics = [one.identification.dynamics for one in (few, many)]
     assert dynamics[1].unseen == dynamics[0].unseen
     assert dynamics[1].attenuation == pytest.approx(dynamics[0].attenuation, abs=0.01)
     # By products, where nothing is written out: the same answer, which a file keeps.
-    monkeypatch.setattr(adjoint, "PARAMETERS", 1)
-    asked = maximise_many(Likelihood(level=1.0), known, features, seen)
+    monkeypatch.setattr(products, "PARAMETERS", 1)
+    asked = Likelihood(level=1.0).fit(known, features, seen, throw=False)
     asked.save(tmp_path / "run")
     read = tacit.Recovery.load(tmp_path / "run")
     question = [1.0, -0.5], [[0.3]]

@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tacit.inverse.noisy.adjoint import Loss, curvature
-from tacit.inverse.noisy.penalised import STRENGTHS, penalty_of
-from tacit.inverse.noisy.posterior import Posterior, minimised
 
 import tacit
 from tacit.cli import BadArguments, parse
 from tacit.data.tally import tally_of
 from tacit.inverse.findings import Kind
-from tacit.inverse.noisy import adjoint, likelihood, penalised, verdicts
+from tacit.inverse.noisy import strength
+from tacit.inverse.noisy.strength import STRENGTHS, penalty_of
+from tacit.likelihood import products, steps
 from tacit.likelihood.problem import LikelihoodProblem
+from tacit.likelihood.rescue import FAR
 from tacit.likelihood.start import Bounds
 from tacit.likelihood.steps import StepsChain
 from tacit.model.features import Ridge, Smooth
@@ -68,25 +68,31 @@ def ending():
 
 
 def loss_of(mdp, features, demonstrations, *, penalty=None):
-    counts = tally_of(mdp, demonstrations).counts
     design = Design.of(mdp, features)
-    bounds = Bounds.of(design, tacit.Likelihood(free_reward=True))
-    return Loss.of(mdp, design, counts, bounds=bounds, penalty=penalty)
+    return StepsChain.of(mdp, design, demonstrations, penalty=penalty).loss
+
+
+def problem_of(mdp, features, demonstrations, *, penalty=None, free=True):
+    chain = StepsChain.of(mdp, Design.of(mdp, features), demonstrations, penalty=penalty)
+    bounds = Bounds.of(chain.space, tacit.Likelihood(free_reward=free))
+    return LikelihoodProblem.of(chain, bounds.lower, bounds.upper)
 
 
 @pytest.mark.parametrize("case", ["world", "ending"])
 def test_curvature_written_in_blocks_is_what_its_products_say(case, request, monkeypatch):
-    monkeypatch.setattr(adjoint, "BLOCK", 7)  # of 36 and 16 states
+    monkeypatch.setattr(products, "BLOCK", 7)  # of 36 and 16 states
     mdp, features, demonstrations = request.getfixturevalue(case)
     if case == "world":
         by_pair = np.random.default_rng(3).normal(size=(mdp.states, mdp.actions, 2))
         features = tacit.Features(sp.eye(mdp.states), [by_pair])
     loss = loss_of(mdp, features, demonstrations)
-    bent = curvature(loss, adjoint.begin(loss, 1e-9))
-    found = bent.written()
-    products = np.stack([bent @ row for row in np.eye(loss.design.size)])
+    nothing, wide = np.zeros(loss.design.size), np.full(loss.design.size, np.inf)
+    bent = loss.finite_start(nothing, -wide, wide, 1e-9).curvature
+    each = np.stack([bent @ row for row in np.eye(loss.design.size)])
     # The linear systems inside are solved to 1e-10 of their right sides.
-    np.testing.assert_allclose(found, products, atol=1e-8 * np.abs(found).max())
+    close = {"atol": 1e-8 * np.abs(each).max()}
+    np.testing.assert_allclose(bent.in_blocks(), each, **close)
+    np.testing.assert_allclose(bent.written_out(), each, **close)
 
 
 def test_steps_from_blocks_and_from_products_end_at_the_same_weights(world, monkeypatch):
@@ -94,34 +100,32 @@ def test_steps_from_blocks_and_from_products_end_at_the_same_weights(world, monk
     mdp, _, demonstrations = world
     rng = np.random.default_rng(4)
     features = tacit.Features(rng.uniform(size=(36, 8)), [rng.uniform(size=(36, 4))])
-    counts, design = tally_of(mdp, demonstrations).counts, Design.of(mdp, features)
-    bounds = Bounds.of(design, tacit.Likelihood())
-    loss = Loss.of(mdp, design, counts, bounds=bounds, penalty=None)
-    found = []
-    for written, values in ((adjoint.WRITTEN_OUT, 10**9), (0, 10**9), (0, 0)):
-        monkeypatch.setattr(adjoint, "WRITTEN_OUT", written)
-        monkeypatch.setattr(adjoint, "VALUES", values)
-        near = adjoint.begin(loss, 1e-9)
-        end = adjoint.descend(loss, near, tolerance=1e-9, max_steps=100)
-        assert end.missed <= 1e-9
-        assert bool(end.products) == (values == 0)
-        found.append(end.place.x)
-    assert (found[0] == 0.0).any()
-    for other in found[1:]:
-        np.testing.assert_allclose(other, found[0], atol=1e-5)
+    ways = [(200, products.WRITTEN_OUT, 10**9)]
+    ways += [(5, written, values) for _, written, values in (*ways, (0, 0, 10**9), (0, 0, 0))]
+    places = []
+    for many, written, values in ways:
+        monkeypatch.setattr(steps, "MANY_FEATURES", many)
+        monkeypatch.setattr(products, "WRITTEN_OUT", written)
+        monkeypatch.setattr(products, "VALUES", values)
+        problem = problem_of(mdp, features, demonstrations, free=False)
+        assert problem.chains[0].by_products == (many == 5)
+        end = problem.minimum(np.zeros(12), tolerance=1e-9, max_steps=100)
+        assert end.converged
+        places.append(end.z)
+    assert (places[0] == 0.0).any()
+    for other in places[1:]:
+        np.testing.assert_allclose(other, places[0], atol=1e-5)
 
 
-def test_a_search_that_overshoots_comes_back(world):
+def test_a_search_that_overshoots_comes_back(world, monkeypatch):
     """Beyond where parameters are taken for infinite, and not for good."""
     mdp, _, demonstrations = world
+    monkeypatch.setattr(steps, "MANY_FEATURES", 2)
     features = tacit.Features(np.random.default_rng(5).uniform(size=(36, 3)))
-    loss = loss_of(mdp, features, demonstrations)
-    near = loss.at(np.array([2.0 * adjoint.FAR, 0.0, 0.0]), np.zeros(36), 1e-9)
-    end = adjoint.descend(loss, near, tolerance=1e-9, max_steps=100)
-    assert end.missed <= 1e-9
-    assert not adjoint.runs_away(end.place)
-    gone = loss.at(np.array([1.1 * adjoint.OVERSHOT * adjoint.FAR, 0.0, 0.0]), np.zeros(36), 1e-9)
-    assert adjoint.descend(loss, gone, tolerance=1e-9, max_steps=100).steps == 0
+    problem = problem_of(mdp, features, demonstrations)
+    end = problem.minimum(np.array([2.0 * FAR, 0.0, 0.0]), tolerance=1e-9, max_steps=100)
+    assert end.converged
+    assert np.abs(end.z).max() < FAR
 
 
 @pytest.mark.parametrize("case", ["world", "ending"])
@@ -149,25 +153,23 @@ def test_products_are_those_of_the_curvature(world):
     features = tacit.Features(np.random.default_rng(3).uniform(size=(mdp.states, 4, 5)))
     design = Design.of(mdp, features)
     seen = np.random.default_rng(4).uniform(size=(mdp.states, 4))
-    loss = Loss(
+    loss = products.Loss(
         mdp=mdp,
         design=design,
         start=mdp.initial,  # positive: the curvature is exact
         seen=seen,
-        lower=np.full(5, -np.inf),
-        upper=np.full(5, np.inf),
         visits=seen.sum(axis=1),
         penalty=sp.csr_array(0.3 * np.eye(5)),
     )
     x = np.array([0.5, -1.0, 0.3, 0.0, 2.0])
     place = loss.at(x, np.zeros(mdp.states), 1e-10)
-    products = np.stack([curvature(loss, place) @ row for row in np.eye(5)])
+    bent = np.stack([place.curvature @ row for row in np.eye(5)])
     rows = [
         (loss.at(x + step, place.values, 1e-11).gradient - place.gradient) / 1e-5
         for step in 1e-5 * np.eye(5)
     ]
-    np.testing.assert_allclose(products, products.T, atol=1e-8)
-    np.testing.assert_allclose(products, np.stack(rows), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(bent, bent.T, atol=1e-8)
+    np.testing.assert_allclose(bent, np.stack(rows), rtol=1e-3, atol=1e-4)
 
 
 def test_agrees_with_the_search_that_writes_the_curvature_out(world):
@@ -236,33 +238,29 @@ def test_sparse_and_dense_features_give_one_answer(world):
     assert one.certificate.feature_gap == pytest.approx(two.certificate.feature_gap)
 
 
-@pytest.mark.parametrize("prior", [Ridge(), Smooth()], ids=str)
+@pytest.mark.parametrize("prior", [Ridge(1.0), Smooth(1.0)], ids=str)
 def test_answers_by_products_are_those_of_the_written_out_law(world, monkeypatch, prior):
     mdp, _, demonstrations = world
     features = tacit.Features(sp.eye(mdp.states), [np.arange(mdp.states)[:, None] % 5])
-    loss = loss_of(mdp, features, demonstrations)
-    loss = replace(loss, penalty=penalty_of(prior, mdp, loss.design))
-    ended = minimised(loss, tacit.Likelihood(tolerance=1e-9, max_steps=100))
-    fitted = ended.fit(1e-9)
-    reached = np.ones((mdp.states, mdp.actions))
-    whole = Posterior.of(ended, fitted, reached)
-    monkeypatch.setattr(adjoint, "WRITTEN_OUT", 0)
-    asked = Posterior.of(ended, fitted, reached)
-    assert not len(asked.precision)
-    assert np.isnan(asked.ends).all()
+    options = tacit.Likelihood(prior=prior, **FREE)
+    whole = tacit.recover(mdp, features, demonstrations, estimator=options)
+    monkeypatch.setattr(steps, "MANY_FEATURES", 20)
+    monkeypatch.setattr(products, "WRITTEN_OUT", 0)
+    asked = tacit.recover(mdp, features, demonstrations, estimator=options)
+    # A constant, which changes nothing, is where each search leaves it.
+    np.testing.assert_allclose(asked.reward_weights, whole.reward_weights, atol=1e-5)
+    assert np.isnan(asked.identification.reward_intervals).all()
+    assert np.isfinite(whole.identification.reward_intervals).all()
     random = np.random.default_rng(6)
     for _ in range(3):
         question = random.normal(size=mdp.states), [random.normal(size=1)]
-        np.testing.assert_allclose(asked.answer(*question), whole.answer(*question), rtol=1e-4)
-    bent = replace(curvature(loss, ended.descent.place), visits=loss.visits)
-    products = np.stack([bent @ row for row in np.eye(loss.design.size)])
-    np.testing.assert_allclose(products, whole.precision, rtol=1e-7, atol=1e-8)
-    assert 0 < whole.effective < loss.design.size
+        ends = (one.identification.interval(*question) for one in (asked, whole))
+        np.testing.assert_allclose(*ends, rtol=1e-3)
     # The steps cannot tell a constant; the ridge can, by its own width; else it is a choice.
     unit = np.append(np.full(mdp.states, 1.0 / np.sqrt(mdp.states)), 0.0)
     width = 1.0 if isinstance(prior, Ridge) else 0.0
-    assert unit @ whole.answer.covariance @ unit == pytest.approx(width, rel=1e-6, abs=1e-9)
-    assert np.isfinite(whole.ends[: mdp.states]).all()
+    covariance = whole.identification.answer.covariance
+    assert unit @ covariance @ unit == pytest.approx(width, rel=1e-6, abs=1e-5)
 
 
 def test_fits_that_choose_a_strength_end_where_they_are_asked_to(monkeypatch):
@@ -270,19 +268,20 @@ def test_fits_that_choose_a_strength_end_where_they_are_asked_to(monkeypatch):
     mdp, prior = grid(8), Ridge()
     reward = np.random.default_rng(3).normal(size=mdp.states)
     seen, ends = shown(mdp, reward, trajectories=32, steps=8), []
+    minimum = LikelihoodProblem.minimum
 
     def watched(*given, **rules):
-        ends.append(adjoint.descend(*given, **rules))
+        ends.append(minimum(*given, **rules))
         return ends[-1]
 
-    monkeypatch.setattr(penalised, "descend", watched)
+    monkeypatch.setattr(LikelihoodProblem, "minimum", watched)
     design = Design.of(mdp, tacit.Features(sp.eye(mdp.states)))
     options = tacit.Likelihood(prior=prior, **FREE)
     penalty = penalty_of(prior, mdp, design)
-    choice = penalised.choose_strength(options, mdp, design, seen, penalty)
-    assert len(ends) == penalised.FOLDS * len(choice.tried)
-    assert max(end.missed for end in ends) <= penalised.ROUGHLY
-    assert max(end.steps for end in ends) < penalised.BRIEFLY
+    choice = strength.choose_strength(options, mdp, design, seen, penalty)
+    assert len(ends) == strength.FOLDS * len(choice.tried)
+    assert all(end.converged for end in ends)
+    assert max(end.steps for end in ends) < strength.BRIEFLY
 
 
 def test_a_prior_is_said_and_chosen_by_trajectories_held_out(world, tmp_path):
@@ -335,7 +334,7 @@ def test_more_than_a_few_hundred_features(tmp_path, monkeypatch):
     assert plain.status is tacit.RecoveryStatus.EXPERT_DETERMINISTIC
     assert np.isnan(plain.identification.reward_intervals).all()
     ridge = tacit.Likelihood(prior=Ridge(1.0), **FREE)
-    monkeypatch.setattr(adjoint, "WRITTEN_OUT", 0)
+    monkeypatch.setattr(products, "WRITTEN_OUT", 0)
     found = tacit.recover(mdp, features, demonstrations, estimator=ridge)
     assert np.isnan(found.identification.reward_intervals).all()
     assert np.isnan(found.parameters.standard_errors).all()
@@ -397,9 +396,9 @@ def test_roughness_is_the_sum_of_squared_differences():
 def test_bad_input(world):
     mdp, _, demonstrations = world
     features = tacit.Features(sp.eye(mdp.states))
-    for strength in (0.0, -1.0, np.nan, "much", True):
+    for wrong in (0.0, -1.0, np.nan, "much", True):
         with pytest.raises(tacit.InvalidModel, match="strength"):
-            Ridge(strength)
+            Ridge(wrong)
     with pytest.raises(tacit.InvalidModel, match="pairs"):
         Smooth(over=[0, 1, 2])
     with pytest.raises(tacit.InvalidModel, match="states in 0"):
@@ -476,7 +475,7 @@ def test_a_real_price_among_many_features_is_found(monkeypatch):
 def test_the_bound_of_a_chance_is_never_below_the_simulated_one(monkeypatch):
     mdp, features, seen = crowd(2.0, seed=1)
     ours = fitted_as_many(monkeypatch, mdp, features, seen).identification.p_values
-    monkeypatch.setattr(verdicts, "can_write_out", lambda design: False)
+    monkeypatch.setattr(products, "WRITTEN_OUT", 0)
     theirs = fitted_as_many(monkeypatch, mdp, features, seen)
     # Less the error of the simulated law.
     assert (theirs.identification.p_values >= ours - 0.01).all()
@@ -501,35 +500,45 @@ def test_a_model_of_many_features_that_does_not_fit_is_said_so(monkeypatch):
 def test_few_features_of_a_large_world_are_not_written_out(world, monkeypatch):
     mdp, reward, seen = world
     features = tacit.Features(np.c_[reward, np.arange(36) % 5])
-    rules = tacit.Likelihood(free_reward=True)
-    table = rules.fit(mdp, features, seen)
+    chain = StepsChain.of(mdp, Design.of(mdp, features), seen)
+    assert not chain.by_products
     monkeypatch.setattr("tacit.engine.backends.HOST_TABLES", 2 * 36 * 4 - 1)
-    monkeypatch.setattr(likelihood, "maximise", None)
-    product = rules.fit(mdp, features, seen)
-    # Both stop at a gradient of 1e-9 of all that is collected.
-    np.testing.assert_allclose(product.reward_weights, table.reward_weights, rtol=1e-6)
-    assert product.temperature == pytest.approx(table.temperature, rel=1e-6)
-    monkeypatch.setattr("tacit.engine.backends.HOST_TABLES", 2 * 36 * 4)
-    with pytest.raises(TypeError):
-        rules.fit(mdp, features, seen)
+    assert StepsChain.of(mdp, Design.of(mdp, features), seen).by_products
+
+
+def test_a_prior_of_few_features_knows_bounds_individuals_and_the_temperature(world):
+    mdp, reward, seen = world
+    features = tacit.Features(np.c_[reward, np.arange(36) % 5])
+    plain = tacit.Likelihood(prior=Ridge(1e-9), **FREE).fit(mdp, features, seen)
+    named = replace(seen, individuals=np.arange(seen.episodes) // 2)
+    known = tacit.Likelihood(prior=Ridge(1e-9), **FREE).fit(mdp, features, named)
+    least = tacit.Likelihood(**FREE).fit(mdp, features, named)
+    np.testing.assert_allclose(
+        known.parameters.standard_errors, least.parameters.standard_errors, rtol=1e-5
+    )
+    low = float(plain.parameters.estimates[0]) + 0.1
+    name = plain.parameters.names[0]
+    held = tacit.Likelihood(prior=Ridge(1.0), bounds={name: (low, None)}, **FREE)
+    assert held.fit(mdp, features, seen).parameters.estimates[0] == pytest.approx(low)
+    warm = tacit.Likelihood(prior=Ridge(1.0), temperature=2.0).fit(mdp, features, seen)
+    assert warm.temperature == pytest.approx(2.0, rel=1e-6)
 
 
 @pytest.mark.parametrize("prior", [tacit.features.Smooth(0.3), tacit.features.Ridge(0.3)], ids=str)
 def test_a_feature_a_state_is_divided_by_at_once(prior):
     """The sparse system of the values is the curvature [S, S], written out and inverted."""
     from scipy.sparse import csr_array, eye_array
-    from tacit.inverse.noisy.adjoint import Information
-    from tacit.inverse.noisy.penalised import penalty_of
 
     from tacit.engine.kernels.systems import inverse_by_values
-    from tacit.model.features.design import Design
 
     mdp, rng = tacit.worlds.hill_grid(seed=0, size=6).mdp, np.random.default_rng(0)
     design = Design.of(mdp, tacit.Features(csr_array(eye_array(36))))
     policy = rng.dirichlet(np.ones(mdp.actions), size=36)
     visits = rng.poisson(2.0, size=36).astype(float)
     penalty = penalty_of(prior, mdp, design)
-    bent = Information(mdp=mdp, design=design, policy=policy, visits=visits, penalty=penalty)
+    bent = products.Information(
+        mdp=mdp, design=design, policy=policy, visits=visits, penalty=penalty
+    )
     whole = np.stack([bent @ row for row in np.eye(36)])
     right = rng.normal(size=36)
     right -= right.mean()  # nothing is known of what every state pays alike
@@ -538,8 +547,8 @@ def test_a_feature_a_state_is_divided_by_at_once(prior):
     held = 1e-4 * penalty.diagonal().mean() * np.eye(36)
     expected = np.linalg.solve(whole + held, right)
     np.testing.assert_allclose(divide(right), expected, rtol=1e-7, atol=1e-9)
-    found, products, left = bent.inverse_times(right, np.ones(36, bool), share=1e-6)
-    assert products <= 12
+    found, taken, left = bent.inverse_times(right, np.ones(36, bool), share=1e-6)
+    assert taken <= 12
     assert left <= 1e-6
     np.testing.assert_allclose(whole @ found, right, atol=1e-5)
 

@@ -355,9 +355,10 @@ def method_findings(steps: StepsChain, evidence: Evidence) -> list[Finding]:
     """What the optimum and the error bars rest on."""
     findings = [] if steps.squares is None else weight_findings(steps)
     if not steps.convex:
+        start = "the convex fit" if steps.penalty is None else "weights 0"
         said = (
             "The likelihood is not certain to be convex at these counts: the optimum is a local "
-            "one, sought from the convex fit."
+            f"one, sought from {start}."
         )
         findings.append(Finding(said, Kind.LOCAL_OPTIMUM))
     if evidence.boundless:

@@ -195,23 +195,21 @@ def chain_goodness(
     chain, part = own.chain, own.part
     free = fitted.free[fitted.problem.ties.rows[e]]
     plain = fitted.problem.equalities is None
+    named = plain and chain.penalty is None  # what steps do not tell, a prior does
     choices = FittedChoices(
         counts=chain.counts,
         policy=part.policy,
         scores=own.scores[free] if plain else fitted_scores(fitted, own.scores),
         choices=chain.mdp.available.sum(axis=1),
-        names=[chain.space.names[j] for j in np.flatnonzero(free)] if plain else [],
+        names=[chain.space.names[j] for j in np.flatnonzero(free)] if named else [],
     )
     size = len(choices.scores)
     if chain.penalty is not None or (plain and size > PROFILED):
-        bread = own.fisher if chain.penalty is None else fitted.informed(own.fisher)
-        inverse, blind = inverse_information(bread, free)
-        choices = replace(
-            choices,
-            covariance=inverse[np.ix_(free, free)],
-            rank=size - len(blind),
-            pull=None if chain.penalty is None else (chain.penalty @ fitted.x(e))[free],
-        )
+        moves = np.eye(len(free))[free] if plain else fitted.problem.equalities.tangents(free)
+        bread = own.fisher if chain.penalty is None else own.fisher + chain.penalty.toarray()
+        inverse, blind = inverse_information(moves @ bread @ moves.T, np.ones(size, bool))
+        pull = None if chain.penalty is None else moves @ (chain.penalty @ fitted.x(e))
+        choices = replace(choices, covariance=inverse, rank=size - len(blind), pull=pull)
     if size > PROFILED:
         directions = np.random.default_rng(seed).standard_normal((DIRECTIONS, size))
         choices = replace(choices, directions=directions)
@@ -312,6 +310,11 @@ class Likelihood:
             check_temperature(self)
         if self.lapses is not False:
             check_plain(self, "a fit with lapses", ("lapses", "prior"))
+            if isinstance(self.prior, Ridge | Smooth):
+                raise InvalidModel(
+                    "lapses must be without a prior, since their share is told by likelihood "
+                    f"ratios, which have no law under a penalty; got prior={self.prior!r:.60}"
+                )
 
     def check_no_lapses(self, what: str, known: tuple[str, ...] = ()) -> None:
         """Raises `InvalidModel` where more was asked for than `what` knows of, such as lapses."""
