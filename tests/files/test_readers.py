@@ -20,7 +20,7 @@ from tacit.files import tables
 from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.parquet import check_parquet, read_columns
 from tacit.files.wording import natural_order
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 
 HEAD = "episode,step,state,action\n"
 ROOMS = Layout(state_names=("hall", "kitchen", "garden"), action_names=("stay", "go"))

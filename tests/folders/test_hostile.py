@@ -24,7 +24,7 @@ from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.atomic import BadFile, largest_allowed, locked, read_page, write_page
 from tacit.folders.claims import claimed
 from tacit.folders.runs import Run
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 from tacit_lab.studies import read_unit, write_unit
 from tacit_lab.studies.leaderboard import Tried, Unit
 from text_form import save_text

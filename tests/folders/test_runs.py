@@ -21,7 +21,7 @@ from tacit.files.atomic import LOCK, locked, read_page, write_page
 from tacit.folders.claims import claimed, difference, identity
 from tacit.folders.runs import Run, data_hashes
 from tacit.inverse.findings import Finding, Kind
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 from tacit.show.canvas import series_mark
 from tacit.show.summary import data_summary
 from walks import seen_by

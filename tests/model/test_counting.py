@@ -9,8 +9,8 @@ import tacit
 from tacit import MDP, Demonstrations, InvalidDemonstrations, InvalidModel
 from tacit.files.trees import pack, unpack
 from tacit.model.counts import CHUNK, count_transitions
+from tacit.model.layout import Layout
 from tacit.model.prior import Over, Prior, Unvisited
-from tacit.model.transitions import Layout
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1), st.integers(0, 3)), min_size=1)
 
@@ -230,7 +230,7 @@ def refused(words, **given):
         ("must be as many; got [2, 1, 2]", {"actions": [0]}),
         ("initial must be given", {"initial": None}),
         ("initial must be a state in 0..1; got 7", {"initial": 7}),
-        ("n_states must be a positive integer; got 0", {"n_states": 0}),
+        ("n_states must be an integer of at least 1; got 0", {"n_states": 0}),
         ("unvisited must be one of 'prior', 'stay', 'refuse'; got 'dream'", {"unvisited": "dream"}),
         ("absorbing must list states in 0..1", {"absorbing": [5]}),
         ("hold their own actions", {"states": HOUSE}),

@@ -9,7 +9,7 @@ import oracles
 import tacit
 from tacit import MDP, InvalidModel, TacitError
 from tacit.model import features
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 
 # A line of four places; "swim" jumps from the shore into the water, which nothing leaves.
 NAMES = Layout(state_names=("home", "road", "shore", "water"), action_names=("walk", "swim"))

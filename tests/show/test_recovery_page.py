@@ -33,7 +33,7 @@ from tacit.forward.solution import Certificate, Solution, Status
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
 from tacit.inverse.sets import unidentified
-from tacit.model.transitions import COMPASS, Layout, with_directions
+from tacit.model.layout import COMPASS, Layout, with_directions
 from tacit.show import Document, Section, canvas, figure_files
 from tacit.show.arrows import LEAST_SHARE, draw_policy, indifferent
 from tacit.show.canvas import PAINTED, axes_at, new_figure

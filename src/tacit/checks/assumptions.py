@@ -39,9 +39,9 @@ from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import Coordinates, Steps, coordinates
 from tacit.inverse.noisy.types import degrees, mark_name, marked, missing_marks, with_marks
 from tacit.inverse.recovery import Recovery
+from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.model.transitions import Layout
 
 # Gain (nats) still to come that ends a search: far below what a criterion needs to differ.
 COMPARED = 1e-2

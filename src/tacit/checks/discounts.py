@@ -24,9 +24,9 @@ from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import Steps, coordinates
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery
+from tacit.model.arguments import numbers
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.model.transitions import numbers
 
 # A weight that moves by less within the set hardly depends on the discount.
 STEADY = 0.05

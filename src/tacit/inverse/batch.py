@@ -24,9 +24,9 @@ from tacit.inverse.noisy.convex import VISIBLE, Convex
 from tacit.inverse.noisy.evidence import VISIBLE as SEEN
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.steps import ROUGH, Coordinates, coordinates
+from tacit.model.arguments import read_only
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, known_rest
-from tacit.model.transitions import read_only
 from tacit.search.smooth_dual import Dual
 
 

@@ -18,9 +18,9 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, PartitionedDemonstrations
 from tacit.data.tally import Horizons, Moves, Spread, Tally, once, tally_of
 from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.model.arguments import read_only
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, is_sparse, known_rest
-from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
     from tacit.model.objective import FeatureTable

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tacit.inference.numerics import first_largest, largest_first
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 from tacit.show import Block, Cells, Gallery, Picture, anchor
 from tacit.show.arrows import draw_key, draw_policy
 from tacit.show.canvas import (

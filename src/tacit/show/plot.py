@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 from tacit.errors import InvalidModel
 from tacit.inference.numerics import largest_first
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 from tacit.show.arrows import draw_policy
 from tacit.show.canvas import (
     COLUMN,

@@ -14,7 +14,7 @@ from tacit.inverse.diagnostics import Identification
 from tacit.inverse.findings import Kind
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.recovery import Recovery
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 from tacit.show import Block, Choice, Option, Paragraph, Selector
 from tacit.show.intervals import MOST_ROWS, Interval
 from tacit.show.tables import MISSING, Bars, Column, Table, bar_scale, by_state, scale_of, short

@@ -34,9 +34,9 @@ from tacit.inverse.forbidden.walks import Walks
 from tacit.inverse.noisy.convex import known_expert
 from tacit.inverse.recovery import Recovery, delivered
 from tacit.inverse.sets import HardConstraint
+from tacit.model.arguments import numbers, read_only
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.model.transitions import numbers, read_only
 
 
 @dataclass(frozen=True)

@@ -47,10 +47,10 @@ from tacit.inverse.recovery import (
 )
 from tacit.inverse.sets import never_incurred, unidentified
 from tacit.inverse.standardised import Standard, shown, standards_of
+from tacit.model.arguments import read_only
 from tacit.model.features import values_off
 from tacit.model.mdp import outside_policy
 from tacit.model.objective import coefficient_names
-from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

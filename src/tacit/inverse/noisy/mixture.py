@@ -50,9 +50,9 @@ from tacit.inverse.recovery import (
 )
 from tacit.inverse.sets import unidentified
 from tacit.inverse.standardised import shown
+from tacit.model.arguments import read_only
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

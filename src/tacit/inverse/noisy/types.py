@@ -29,9 +29,9 @@ from tacit.inverse.noisy.em import Kinds, Search, Units, climb, observed_informa
 from tacit.inverse.noisy.inference import advantages, information
 from tacit.inverse.noisy.steps import Steps, coordinates, of_constraints, priced
 from tacit.inverse.parameters import inverse_information
+from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.model.transitions import Layout
 
 # Gain (nats) still to come that ends a search where likelihoods are only compared.
 COMPARED = 1e-2
