@@ -309,7 +309,6 @@ def test_the_worst_row_of_a_policy_is_named():
     ],
 )
 def test_bad_numbers_are_named(arguments):
-    with pytest.raises(
-        InvalidModel, match=f"{next(iter(arguments))} must be an integer of at least [01]; got"
-    ):
+    (name,) = arguments
+    with pytest.raises(InvalidModel, match=f"{name} must be an integer of at least [01]; got"):
         simulate(corridor(), np.full((3, 2), 0.5), **arguments)
