@@ -5,7 +5,6 @@ import json
 import math
 import os
 import re
-import runpy
 import signal
 import subprocess
 import sys
@@ -413,30 +412,6 @@ def test_quiet_is_quiet_in_every_process(done, tmp_path, without_report, capfd):
 # What is written about it ------------------------------------------------------------------------
 
 RESULTS = ("reproduce.json", "reproduce-as-written.json")
-
-
-def number_tables(repository, name):
-    """The tables of a committed file of results, by the program that makes them."""
-    program = runpy.run_path(str(repository / "benchmarks" / "reproduce_tables.py"))
-    path = repository / "benchmarks" / "results" / name
-    return program["number_tables"](json.loads(path.read_text()))
-
-
-@pytest.mark.parametrize("name", RESULTS)
-def test_the_page_shows_the_tables_of_the_committed_results(name, repository):
-    page = (repository / "docs" / "reproducing.md").read_text(encoding="utf-8")
-    assert number_tables(repository, name) in page
-
-
-def test_every_number_the_page_puts_in_bold_stands_in_its_tables(repository):
-    page = (repository / "docs" / "reproducing.md").read_text(encoding="utf-8")
-    prose = "\n".join(line for line in page.splitlines() if not line.startswith("|"))
-    tables = "\n".join(number_tables(repository, name) for name in RESULTS)
-    found = set(re.findall(r"(?<![\w.])(?:\d+ of \d+|\d+\.\d{3})(?![\w.])", tables))
-    bold = re.findall(r"\*\*(\d[^*]*)\*\*", prose)
-    assert len(bold) >= 10, "the page quotes no numbers"
-    for number in bold:
-        assert number in found, number
 
 
 def test_the_committed_results_keep_what_was_promised(repository):
