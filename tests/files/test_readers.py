@@ -6,6 +6,7 @@ import os
 import pickle
 import zipfile
 from decimal import Decimal, localcontext
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import refusals
 from strategies import examples
 from tacit import Demonstrations, InvalidDemonstrations
 from tacit.files import tables
@@ -32,15 +34,7 @@ def written(folder: Path, text: str | bytes, name: str = "rows.csv") -> Path:
     return path
 
 
-def refused(read, *words: str, kind=InvalidDemonstrations) -> str:
-    """The one line with which `read` refuses; all the words are in it."""
-    with pytest.raises(kind) as caught:
-        read()
-    message = str(caught.value)
-    assert "\n" not in message
-    for word in words:
-        assert word in message, message
-    return message
+refused = partial(refusals.refused, kind=InvalidDemonstrations)
 
 
 def columns(seen: Demonstrations) -> tuple:

@@ -11,6 +11,7 @@ from scipy.stats import norm
 import oracles
 import tacit
 from experts import PRICE, drawn, grid, hill_expert, pairs, policy_of, spread_visits, tangle
+from refusals import refusal
 from tacit import MDP, Demonstrations, Features, SoftDual
 from tacit.cli import main
 from tacit.engine.backends import backend_of
@@ -723,9 +724,8 @@ def test_a_search_cut_short_says_so(seen):
     ],
 )
 def test_hyperparameters_out_of_range(options, seen):
-    with pytest.raises(tacit.InvalidModel, match="level must be in") as caught:
+    with refusal(tacit.InvalidModel, match="level must be in"):
         fit(seen, **options)
-    assert "\n" not in str(caught.value)
 
 
 def test_input_of_another_world(seen):
