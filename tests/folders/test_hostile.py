@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 import tacit
-from browser import browser
 from tacit.cli import main
 from tacit.engine import is_trusted
 from tacit.files.arrays import read_arrays, write_arrays
@@ -271,12 +270,6 @@ def called(kind: str, count: int, turn: int) -> tuple[str, ...]:
     """Different hostile names, in an order that begins at another one every turn."""
     names = [NAMES[(turn + i) % len(NAMES)] for i in range(count)]
     return tuple(f"{kind}{i} {one}" if i % 2 else f"{one} {kind}{i}" for i, one in enumerate(names))
-
-
-@pytest.fixture(scope="module")
-def chrome():
-    with browser() as driver:
-        yield driver
 
 
 # As notebooks show what an object says of itself: scripts inside would run.

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 
 import oracles
+from networks import corridor
 from refusals import refusal
 from strategies import examples, policies, problems, random_policy
 from tacit.errors import InvalidModel
@@ -25,12 +26,6 @@ SIGMAS = 5.0
 def same(one, other) -> bool:
     columns = ("states", "actions", "offsets", "ended", "final_states")
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in columns)
-
-
-def corridor() -> MDP:
-    """Three cells in a row, the last one absorbing; action 0 stays, action 1 moves on for sure."""
-    stay, move = np.eye(3), np.array([[0.0, 1, 0], [0, 0, 1], [0, 0, 1]])
-    return MDP(np.stack([stay, move], axis=1), [1.0, 0, 0], 0.9)
 
 
 def next_states(walks) -> np.ndarray:

@@ -9,12 +9,12 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tacit
+from answers import units_of
 from refusals import refusal
 from tacit.cli import main
 from tacit.errors import InvalidModel, TacitError
@@ -43,20 +43,6 @@ pytestmark = pytest.mark.study
 
 # So little was seen that the reward alone matches it in most fits, which then end soon.
 TINY = Settings(seeds=2, trajectories=3, steps=8, jobs=1)
-
-
-def without_times(folder: Path) -> dict[str, object]:
-    """Every unit of a run, the seconds left out: all that may differ from run to run."""
-
-    def timeless(value):
-        if isinstance(value, dict):
-            return {k: timeless(v) for k, v in value.items() if k not in ("seconds", "checksum")}
-        return [timeless(v) for v in value] if isinstance(value, list) else value
-
-    return {
-        path.name: timeless(json.loads(path.read_text()))
-        for path in sorted((folder / "units").glob("*.json"))
-    }
 
 
 @pytest.fixture(scope="module")
@@ -322,7 +308,7 @@ def test_every_draw_has_its_figure(done, run):
 
 def test_a_run_goes_on_with_identical_results(done, tmp_path, without_report):
     settings = dataclasses.replace(done, out=tmp_path, jobs=2)
-    finished = without_times(done.out)
+    finished = units_of(done.out)
     (tmp_path / "settings.json").write_bytes((done.out / "settings.json").read_bytes())
     for name in ("units", "figures"):
         (tmp_path / name).mkdir()
@@ -341,7 +327,7 @@ def test_a_run_goes_on_with_identical_results(done, tmp_path, without_report):
     # Every unit that was done now is told, with those that were done before.
     numbers = [(event.step, event.numbers["of"]) for event in told]
     assert numbers == [(total - left, total) for left in (2, 1, 0)]
-    assert without_times(tmp_path) == finished
+    assert units_of(tmp_path) == finished
     now = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "units").glob("*.json")}
     assert {name: now[name] for name in kept} == kept, "a finished unit was done again"
     figures = sorted(path.name for path in (done.out / "figures").iterdir())
