@@ -110,7 +110,9 @@ def look_alike(seed, *, similarity, costs):
     return mdp, tacit.Features(reward, [cost]), np.array([0.6, 0.4])
 
 
-@pytest.mark.parametrize(("similarity", "costs"), [(0.9, 4), (0.98, 8)])
+@pytest.mark.parametrize(
+    ("similarity", "costs"), [(0.9, 4), pytest.param(0.98, 8, marks=pytest.mark.study)]
+)
 def test_reward_weights_beside_an_idle_look_alike_hold(similarity, costs):
     missed, draws = np.zeros(2), 60
     for seed in range(draws):

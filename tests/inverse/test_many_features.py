@@ -478,7 +478,7 @@ def test_a_real_price_among_many_features_is_found(monkeypatch):
 
 
 def test_the_bound_of_a_chance_is_never_below_the_simulated_one(monkeypatch):
-    mdp, features, seen = crowd(2.0, seed=1)
+    mdp, features, seen = crowd(2.0, seed=1, size=20)
     ours = fitted_as_many(monkeypatch, mdp, features, seen).identification.p_values
     monkeypatch.setattr(verdicts, "can_write_out", lambda design: False)
     theirs = fitted_as_many(monkeypatch, mdp, features, seen)
