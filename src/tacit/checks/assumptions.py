@@ -40,9 +40,9 @@ from tacit.inverse.recovery import Recovery
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import Coordinates, StepsChain, coordinates
+from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.model.transitions import Layout
 
 # Gain (nats) still to come that ends a search: far below what a criterion needs to differ.
 COMPARED = 1e-2

@@ -33,10 +33,9 @@ from tacit.model.features.maps import (
     scaled,
 )
 from tacit.model.features.priors import Ridge, Smooth, Sparse
+from tacit.model.layout import Layout, state_names
 from tacit.model.mdp import MDP
-from tacit.model.names import state_names
 from tacit.model.objective import Features, is_sparse
-from tacit.model.transitions import Layout
 
 __all__ = [
     "Map",
