@@ -37,11 +37,12 @@ demo: .venv/installed
 	$(BIN)/tacit reproduce --out demo
 	@echo "open $(CURDIR)/demo/report.html in a browser"
 
+# As many workers as cores: a worker's own threads would only wait for each other.
 test: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n $(WORKERS) --dist worksteal
 
 # What is printed depends on the problem alone: in one process from the last test to the first, and
 # with JAX imported before all else, on one thread and on two.
@@ -49,7 +50,8 @@ test-orders: .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -p no:xdist --reversed
 	OMP_NUM_THREADS=2 $(BIN)/pytest -q -p no:xdist --jax-first
 
-wheel-test: .venv/installed
+wheel-# As many workers as cores: a worker's own threads would only wait for each other.
+test: .venv/installed
 	$(BIN)/python tools/wheel.py
 
 # Half an hour of faults, kills, signals, hostile files and the long tests, two at a time;

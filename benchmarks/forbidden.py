@@ -1,13 +1,14 @@
 """What `Forbidden` names where the truth is known: false names, and recall of what can be told.
 
-    python benchmarks/forbidden.py                 # 400 sets, 40 that slip, 60 of unknown reward
+    python benchmarks/forbidden.py     # 400 sets, 40 that slip, 60 of unknown and of wrong reward
     python benchmarks/forbidden.py --draws 30      # a quick look; writes as well
     python benchmarks/forbidden.py --diagonals     # what wrong step costs do, beside what is there
 
 Fresh sets of three kinds of grids, reward and noise known: 10 x 8 with six forbidden cells; 8 x 8
 with diagonal moves and rough ground, cells and actions forbidden; rooms with cells, colours and
-named groups forbidden. Fewer sets where moves slip (a third of these cut off) and where the reward
-is estimated. A name is false where forbidding it takes more away than the truth does, a pair where
+named groups forbidden. Fewer sets where moves slip (a third of these cut off), where the reward
+is estimated, and where it is told wrong: then a misfit should be said and nothing named. A name is
+false where forbidding it takes more away than the truth does, a pair where
 both of it do. The data can tell a candidate whose log-likelihood ratio is above 12 where all the
 rest of the truth is forbidden; "in part" counts a set of which only a cell is named. Beside the
 names stands the simplest explanation. Sets with a false name are judged against 5 % by the rule of
@@ -220,12 +221,19 @@ def unknown_reward(seed: int) -> Draw:
     return drawn(rng, (*model, np.eye(80)[0]), features, weights, {"state": 6}, options, trips=50)
 
 
+def wrong_reward(seed: int) -> Draw:
+    """The same, told that marks count for nothing."""
+    draw = unknown_reward(seed)
+    return replace(draw, options=draw.options | {"reward": np.array([-2.0, 0.0])})
+
+
 KINDS_OF_SETS = {
     "open 10 x 8": open_grid,
     "terrain 8 x 8": terrain,
     "rooms 9 x 11": rooms,
     "moves that slip": slippery,
     "reward estimated": unknown_reward,
+    "reward told wrong": wrong_reward,
 }
 FRESH = ("open 10 x 8", "terrain 8 x 8", "rooms 9 x 11")
 
@@ -361,8 +369,8 @@ def main() -> None:
     )
     parser.add_argument("--draws", type=int, default=400, help="fresh sets of the three kinds")
     parser.add_argument("--slipping", type=int, default=40, help="sets where moves slip")
-    parser.add_argument("--unknown", type=int, default=60, help="sets whose reward is estimated")
-    parser.add_argument("--first", type=int, default=700000, help="seed of the first of each kind")
+    parser.add_argument("--unknown", type=int, default=60, help="sets of unknown, of wrong reward")
+    parser.add_argument("--first", type=int, default=1100000, help="seed of the first of each kind")
     parser.add_argument("--diagonals", action="store_true", help="the wrong step costs alone")
     given, folder = parser.parse_args(), os.environ.get("TACIT_DATA")
     if given.diagonals and folder:
@@ -374,6 +382,7 @@ def main() -> None:
     begin, counts = time.process_time(), dict.fromkeys(FRESH, given.draws // 3)
     counts[FRESH[0]] += given.draws % 3
     counts |= {"moves that slip": given.slipping, "reward estimated": given.unknown}
+    counts |= {"reward told wrong": given.unknown}
     rows = {}
     for kind, count in counts.items():
         seeds = range(given.first, given.first + count)

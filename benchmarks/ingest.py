@@ -43,7 +43,6 @@ class Args:
 # on Linux a child starts with the peak of the process that started it.)
 PEAK = """
 import re, sys
-from tacit import Demonstrations
 read = Demonstrations.load_named if sys.argv[2] == "named" else Demonstrations.load
 seen = read(sys.argv[1])
 print(re.search("VmHWM:\\\\s+([0-9]+) kB", open("/proc/self/status").read())[1])

@@ -1,17 +1,14 @@
-"""The numbers of docs/reproducing.md: the Markdown tables of a `results.json`.
+"""The tables of docs/reproducing.md.
 
-python benchmarks/reproduce_tables.py benchmarks/results/reproduce.json
+python benchmarks/tables.py    # writes them into the page, with those of docs/performance.md
 """
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-from provenance import measured
+from tables import Results, table
 from tacit_lab.studies import LIKELIHOOD, MATCHING, RANDOM
 
 Page = dict[str, Any]
@@ -20,8 +17,8 @@ ERRORS = ("reward_error", "cost_error", "starc", "feasible_balanced")
 
 
 def number_tables(results: Page) -> str:
-    """Markdown: for each block how often the policy comes back and how far off all else is."""
-    parts = [f"Made by `{results['command']}`, {measured(results)}."]
+    """For each block how often the policy comes back and how far off all else is."""
+    parts = [f"Made by `{results['command']}`."]
     for block in results["blocks"].values():
         parts.append(
             f"**{block['title'].capitalize()}**: {block['draws']} draws, {block['binding']} of "
@@ -31,7 +28,7 @@ def number_tables(results: Page) -> str:
         parts.append(_block(block))
     if studies := _studies(results):
         parts += ["**Length T**, noisy expert, median L1 error of the cost weights:", studies]
-    return "\n\n".join(parts)
+    return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
 
 def _block(block: Page) -> str:
@@ -69,7 +66,7 @@ def _block(block: Page) -> str:
                 "–" if name == RANDOM else _said(metrics["seconds"]["median"]),
             ]
         )
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _studies(results: Page) -> str:
@@ -82,12 +79,7 @@ def _studies(results: Page) -> str:
         rows.append([name, *(_said(found.get(at)) for at in positions)])
     null = next((p["cost_error"] for p in points if p["estimator"] == RANDOM), None)
     rows.append([RANDOM, *(_said(null) for _ in positions)])
-    return _table(["recovered by", *(f"T = {at}" for at in positions)], rows) if along else ""
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return table(["recovered by", *(f"T = {at}" for at in positions)], rows) if along else ""
 
 
 def _said(number: float | None) -> str:
@@ -95,6 +87,7 @@ def _said(number: float | None) -> str:
     return "–" if number is None else f"{number:.3f}"
 
 
-if __name__ == "__main__":
-    for place in sys.argv[1:]:
-        print(number_tables(json.loads(Path(place).read_text(encoding="utf-8"))))
+BLOCKS: dict[str, Callable[[Results], str]] = {
+    "reproduce": lambda found: number_tables(found["reproduce"]),
+    "reproduce-as-written": lambda found: number_tables(found["reproduce-as-written"]),
+}

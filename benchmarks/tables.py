@@ -1,12 +1,11 @@
-"""The tables of docs/performance.md and docs/scale.md, and the day of every measurement in docs/.
+"""The tables of measurements in docs/, and the day of each.
 
     python benchmarks/tables.py    # writes them into the pages
 
-The pages have marks, `<!-- made: NAME -->` and `<!-- end -->`; what stands between them is made
-here, or in scale_tables.py, and nowhere else, and a test compares. Text outside the marks holds no
-measured number. Below each block stand the result files that it was made from, with their days.
-Other pages have `<!-- measured: NAME ... -->` beside the numbers of a result file: its day is
-written there.
+Pages have marks, `<!-- made: NAME -->` and `<!-- end -->`; what stands between them is made here,
+in scale_tables.py, trust_tables.py or reproduce_tables.py, and nowhere else, and a test compares.
+Below each block stand the result files that it was made from, with their days. Beside other numbers
+of a result file stand `<!-- measured: NAME ... -->` and `<!-- end -->`, and between them its day.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from provenance import heads, origin
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
-PAGE, SCALE = (HERE.parent / "docs" / name for name in ("performance.md", "scale.md"))
+DOCS = HERE.parent / "docs"
 MEASURED = re.compile(r"(<!-- measured: ([\w -]+) -->\n).*?(<!-- end -->)", re.S)
 MARKS = re.compile(r"(<!-- made: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 
@@ -581,13 +580,20 @@ def dated(page: str, found: Results) -> str:
     return MEASURED.sub(lambda m: f"{m[1]}\n{origins(m[2].split(), found)}\n\n{m[3]}", page)
 
 
-def main() -> None:
+def pages(found: Results) -> dict[Path, str]:
+    """Every page of docs/, its blocks and days made anew from these results."""
+    import reproduce_tables  # pyright: ignore[reportMissingImports]
     import scale_tables  # pyright: ignore[reportMissingImports]
+    import trust_tables  # pyright: ignore[reportMissingImports]
 
-    for path, blocks in ((PAGE, BLOCKS), (SCALE, scale_tables.BLOCKS)):
-        path.write_text(filled(path.read_text("utf-8"), results(), blocks), encoding="utf-8")
-    for path in PAGE.parent.glob("*.md"):
-        path.write_text(dated(path.read_text("utf-8"), results()), encoding="utf-8")
+    blocks = BLOCKS | scale_tables.BLOCKS | trust_tables.BLOCKS | reproduce_tables.BLOCKS
+    texts = {path: path.read_text("utf-8") for path in sorted(DOCS.glob("*.md"))}
+    return {path: dated(filled(text, found, blocks), found) for path, text in texts.items()}
+
+
+def main() -> None:
+    for path, text in pages(results()).items():
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

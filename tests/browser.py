@@ -123,6 +123,22 @@ class Page:
             ".map(v => [v.id, v.help, v.nodes[0].html.slice(0, 120)]))"
         )
 
+    def check(self, address: str, width: int) -> None:
+        """Raises `AssertionError` unless the page asks for nothing, fits and can be read."""
+        assert [url for url in self.requests if not url.startswith("data:")] == [address]
+        assert self.complaints == []
+        assert self.evaluate("innerWidth") == width
+        assert self.evaluate("document.documentElement.scrollWidth") <= width
+        # Nothing but frames that scroll is wider than the window.
+        wide = self.evaluate(
+            "[...document.querySelectorAll('body *')].filter(e => e.checkVisibility()"
+            " && !e.closest('.scroll, .sheet, pre, .skip, #findings-title') && "
+            "e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 80))"
+        )
+        assert wide == []
+        # Words can be read on what lies under them, in the light and in the dark.
+        assert self.evaluate(CONTRAST) >= 4.5
+
     def close(self) -> None:
         """Ends the page, which else goes on working beside the next one."""
         self.browser.send("Target.closeTarget", {"targetId": self.target})

@@ -2,11 +2,13 @@
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from browser import Browser, browser
 from tacit.engine import keep_compiled_code
 
 # Before anything imports matplotlib: there is no display on a test machine.
@@ -50,6 +52,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def repository() -> Path:
     return Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module")
+def chrome() -> Iterator[Browser]:
+    with browser() as driver:
+        yield driver
 
 
 @pytest.fixture(scope="session")

@@ -46,6 +46,31 @@ def hill_expert(
     return policy, oracles.policy_visitation(world.mdp, policy)
 
 
+def sampled(
+    policy: np.ndarray | None = None, trajectories: int = 40, steps: int = 60, seed: int = 0
+) -> Demonstrations:
+    """Trajectories on the grid, of the noisy expert unless another policy [S, A] is given."""
+    policy = hill_expert()[0] if policy is None else policy
+    return tacit.simulate(grid().mdp, policy, trajectories=trajectories, steps=steps, seed=seed)
+
+
+def joined(*parts: Demonstrations) -> Demonstrations:
+    """All trajectories, of one part after the other."""
+    return Demonstrations.from_trajectories(
+        part.trajectory(e) for part in parts for e in range(part.episodes)
+    )
+
+
+def few_successors(
+    rng: np.random.Generator, states: int, actions: int = 3, successors: int = 3
+) -> np.ndarray:
+    """[S, A, S] transitions to so many random states each."""
+    moves = np.zeros((states, actions, states))
+    for row in moves.reshape(-1, states):
+        row[rng.choice(states, successors, replace=False)] = rng.dirichlet(np.ones(successors))
+    return moves
+
+
 def drawn(rng: np.random.Generator, policy: np.ndarray, visits: np.ndarray) -> np.ndarray:
     """[S, A] counts of actions, given how often each state was visited [S]."""
     return np.stack([rng.multinomial(n, p) for n, p in zip(visits, policy, strict=True)])
@@ -81,10 +106,7 @@ def exact(mdp: MDP, features: Features, visitation: np.ndarray) -> Expectations:
 def state_world(seed: int) -> tuple[MDP, Features, np.ndarray, np.ndarray]:
     """A random world of 12 states whose features know no action; two rewards [3] to want there."""
     rng = np.random.default_rng(seed)
-    moves = np.zeros((12, 4, 12))
-    for s in range(12):
-        for a in range(4):
-            moves[s, a, rng.choice(12, 4, replace=False)] = rng.dirichlet(np.ones(4))
+    moves = few_successors(rng, 12, 4, 4)
     features = Features(rng.random((12, 3)), (rng.random((12, 1)),))
     one, other = 8.0 * rng.dirichlet(2.0 * np.ones(3)), 8.0 * rng.dirichlet(2.0 * np.ones(3))
     return MDP(moves, np.full(12, 1.0 / 12), 0.9), features, one, other

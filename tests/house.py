@@ -3,7 +3,7 @@
 import numpy as np
 
 import tacit
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 
 ROOMS = ("hall", "kitchen", "balcony", "boiler room", "garden", "cellar", "attic", "study")
 DOORS = {

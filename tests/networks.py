@@ -24,6 +24,12 @@ def model(links, states: int, actions: int, *, discount: float = 1.0, initial=No
     return MDP(moves, start, discount, available=there)
 
 
+def corridor(discount: float = 0.5) -> MDP:
+    """Three cells in a row, the last one absorbing; action 0 stays, action 1 moves on."""
+    stay, move = np.eye(3), np.array([[0.0, 1, 0], [0, 0, 1], [0, 0, 1]])
+    return MDP(np.stack([stay, move], axis=1), [1.0, 0, 0], discount)
+
+
 @cache
 def fork(discount: float = 1.0, states: int = 7, actions: int = 3) -> MDP:
     """Seven states without a loop; two ends, 5 and 6; two or three ways out of most others.

@@ -374,6 +374,11 @@ def causal_entropy(visitation: np.ndarray) -> float:
     return float(total)
 
 
+def soft_objective(solution: Any) -> float:
+    """What a solver maximises: its value, and at a temperature the causal entropy."""
+    return solution.value + solution.temperature * causal_entropy(solution.visitation)
+
+
 # --- the certificate ------------------------------------------------------------------------------
 
 

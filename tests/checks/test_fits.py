@@ -8,23 +8,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import tacit
-from experts import grid, hill_expert
+from experts import grid, joined, sampled
 from kinds import told
 from tacit import Demonstrations
 from tacit.checks import reliability
 from tacit.checks.reliability import trajectory_fits
 from tacit.inverse.findings import Kind
-
-
-def sampled(policy=None, trajectories=40, steps=60, seed=0):
-    policy = hill_expert()[0] if policy is None else policy
-    return tacit.simulate(grid().mdp, policy, trajectories=trajectories, steps=steps, seed=seed)
-
-
-def joined(*parts: Demonstrations) -> Demonstrations:
-    return Demonstrations.from_trajectories(
-        part.trajectory(e) for part in parts for e in range(part.episodes)
-    )
 
 
 @pytest.fixture(scope="module")

@@ -1,18 +1,18 @@
 """Scores of episodes that the fit has not seen."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import experts
 import tacit
 from experts import grid, hill_expert
 from tacit import Demonstrations, Features
 from tacit.inverse.findings import Kind
 
-
-def sampled(policy=None, trajectories=40, steps=50, seed=0):
-    policy = hill_expert()[0] if policy is None else policy
-    return tacit.simulate(grid().mdp, policy, trajectories=trajectories, steps=steps, seed=seed)
+sampled = partial(experts.sampled, steps=50)
 
 
 def held(seen, **options):

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from refusals import refusal
 from strategies import examples
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations
@@ -140,12 +141,8 @@ def test_the_columns_do_not_change():
     ],
 )
 def test_demonstrations_that_cannot_have_happened(build, words):
-    with pytest.raises(InvalidDemonstrations) as caught:
+    with refusal(InvalidDemonstrations, *words):
         build()
-    message = str(caught.value)
-    assert "\n" not in message
-    for word in words:
-        assert word in message
 
 
 def test_an_episode_that_is_not_there():
@@ -207,8 +204,7 @@ def test_sets_that_cannot_be_one_are_refused_in_one_line():
         (replace(plain, weights=[1.0, 2.0]), plain, "weights, or neither; the second have none"),
         (named, plain, "one has 1 names, the other state 5 without one: read both with one layout"),
     ):
-        with pytest.raises(InvalidDemonstrations, match=said) as caught:
+        with refusal(InvalidDemonstrations, match=said):
             first + second
-        assert "\n" not in str(caught.value)
     with pytest.raises(TypeError):
         plain + 1

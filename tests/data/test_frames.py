@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 import tacit
 from house import house
 from tacit import Demonstrations, InvalidDemonstrations
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 
 ROWS = {
     "who": ["fox 007"] * 3 + ["fox 12"] * 2,

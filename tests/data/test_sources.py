@@ -3,6 +3,7 @@
 import gc
 import shutil
 import warnings
+from functools import partial
 from types import SimpleNamespace
 
 import gymnasium
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+import refusals
 import tacit
 from tacit import InvalidDemonstrations, InvalidModel
 from tacit.data.sources import Discretiser, action_masks, from_imitation, from_minari, rollouts
@@ -36,13 +38,7 @@ class Corridor(gymnasium.Env):
         return self.cell, 0.0, self.cell == 14, False, {}
 
 
-def refused(call, *words, kind=InvalidDemonstrations) -> None:
-    with pytest.raises(kind) as caught:
-        call()
-    message = str(caught.value)
-    assert "\n" not in message
-    for word in words:
-        assert word in message, message
+refused = partial(refusals.refused, kind=InvalidDemonstrations)
 
 
 def test_what_the_environment_did_is_what_is_recorded():

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,20 @@ def test_a_million_states_and_twenty_features_stay_on_the_accelerator():
     most = GPU.memory // (8 * TABLE_COPIES)
     assert tables_fit(most, GPU)
     assert not tables_fit(most + 1, GPU)
+
+
+def test_a_process_of_a_job_asks_its_own_device(monkeypatch):
+    """The first device of a job may be another process's, which tells nobody else its memory."""
+    import jax
+
+    def of_another():
+        raise AssertionError("memory is known to the device's own process only")
+
+    foreign = SimpleNamespace(memory_stats=of_another)
+    own = SimpleNamespace(memory_stats=lambda: {"bytes_limit": 2**30})
+    monkeypatch.setattr(jax, "devices", lambda: [foreign, own])
+    monkeypatch.setattr(jax, "local_devices", lambda: [own])
+    assert backends.this_device().memory == 2**30
 
 
 def test_an_accelerator_finds_what_the_cores_find(monkeypatch):

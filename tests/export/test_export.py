@@ -10,7 +10,7 @@ import tacit
 from tacit import MDP, InvalidModel, Objective, export
 from tacit.data.sources import Discretiser
 from tacit.files.arrays import read_arrays
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 
 gymnasium = pytest.importorskip("gymnasium")
 

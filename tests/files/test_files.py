@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+from refusals import refusal
 from tacit import Demonstrations, InvalidDemonstrations
 from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.atomic import write_bytes
@@ -58,10 +59,8 @@ def test_rows_may_come_in_any_order(tmp_path):
 def test_a_bad_table_is_named_with_its_row(tmp_path, text, said):
     path = tmp_path / "rows.csv"
     path.write_text(text)
-    with pytest.raises(InvalidDemonstrations) as caught:
+    with refusal(InvalidDemonstrations, said):
         Demonstrations.load(path)
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_an_episode_recorded_from_a_later_step_is_partial(tmp_path):

@@ -6,6 +6,7 @@ import os
 import pickle
 import zipfile
 from decimal import Decimal, localcontext
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import refusals
 from strategies import examples
 from tacit import Demonstrations, InvalidDemonstrations
 from tacit.files import tables
 from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.parquet import check_parquet, read_columns
 from tacit.files.wording import natural_order
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 
 HEAD = "episode,step,state,action\n"
 ROOMS = Layout(state_names=("hall", "kitchen", "garden"), action_names=("stay", "go"))
@@ -32,15 +34,7 @@ def written(folder: Path, text: str | bytes, name: str = "rows.csv") -> Path:
     return path
 
 
-def refused(read, *words: str, kind=InvalidDemonstrations) -> str:
-    """The one line with which `read` refuses; all the words are in it."""
-    with pytest.raises(kind) as caught:
-        read()
-    message = str(caught.value)
-    assert "\n" not in message
-    for word in words:
-        assert word in message, message
-    return message
+refused = partial(refusals.refused, kind=InvalidDemonstrations)
 
 
 def columns(seen: Demonstrations) -> tuple:

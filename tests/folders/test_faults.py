@@ -322,18 +322,6 @@ def test_a_fault_in_a_command_that_makes_a_folder_is_one_line(tmp_path, name):
     assert torture.said(*words, str(out))[0] == 0
 
 
-def test_the_table_of_the_campaign_is_that_of_its_result_file():
-    """Nothing of it is written by hand, whatever the outcome."""
-    page = json.loads(torture.RESULTS.read_text("utf-8"))
-    between = torture.BETWEEN.search(torture.PAGE.read_text("utf-8"))
-    assert between is not None
-    lines = [*torture.table_of(page["rows"]), "", torture.sentences_of(page)]
-    assert between[0].split("\n")[2:-2] == lines
-    names = [row["attack"] for row in page["rows"]]
-    assert {*names} <= {*torture.ATTACKS}
-    assert len({*names}) == len(names)
-
-
 def test_what_is_said_of_a_campaign_holds_for_any_outcome():
     row = {"date": "2026-01-02", "run": "2026-01-02 03:04", "tries": 5, "seconds": 7, "load": 1}
     ended = {"held": (True, False), "broken": (False, False), "cut off": (False, True)}

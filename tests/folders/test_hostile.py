@@ -17,14 +17,13 @@ import numpy as np
 import pytest
 
 import tacit
-from browser import browser
 from tacit.cli import main
 from tacit.engine import is_trusted
 from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.atomic import BadFile, largest_allowed, locked, read_page, write_page
 from tacit.folders.claims import claimed
 from tacit.folders.runs import Run
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 from tacit_lab.studies import read_unit, write_unit
 from tacit_lab.studies.leaderboard import Tried, Unit
 from text_form import save_text
@@ -271,12 +270,6 @@ def called(kind: str, count: int, turn: int) -> tuple[str, ...]:
     """Different hostile names, in an order that begins at another one every turn."""
     names = [NAMES[(turn + i) % len(NAMES)] for i in range(count)]
     return tuple(f"{kind}{i} {one}" if i % 2 else f"{one} {kind}{i}" for i, one in enumerate(names))
-
-
-@pytest.fixture(scope="module")
-def chrome():
-    with browser() as driver:
-        yield driver
 
 
 # As notebooks show what an object says of itself: scripts inside would run.

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tacit
+from refusals import refusal
 from rooms import ROOMS, changed, folder
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.arrays import read_arrays, write_arrays
@@ -433,12 +434,8 @@ ENDS_FAULTS = {
 @pytest.mark.parametrize("fault", ENDS_FAULTS)
 def test_faults_of_ends_and_choices_are_one_line_each(fault, tmp_path):
     changes, pieces = ENDS_FAULTS[fault]
-    with pytest.raises((InvalidModel, InvalidDemonstrations)) as caught:
+    with refusal((InvalidModel, InvalidDemonstrations), *pieces):
         tacit.runs.Problem.load(folder(tmp_path / "p", **changes))
-    said = str(caught.value)
-    assert "\n" not in said
-    for piece in pieces:
-        assert piece in said, said
 
 
 @pytest.mark.parametrize("part", ["transitions.csv", "features.csv", "truth of problem.toml"])
@@ -458,9 +455,8 @@ def test_a_part_given_twice_is_refused(part, rooms, tmp_path):
 def test_an_archive_of_something_else_is_one_line(held, rooms, tmp_path):
     tacit.runs.Problem.load(rooms).save(tmp_path / "npz")
     write_arrays(tmp_path / "npz" / "problem.npz", pack(held))
-    with pytest.raises(tacit.TacitError, match=r"problem.npz must hold a problem") as caught:
+    with refusal(tacit.TacitError, match=r"problem.npz must hold a problem"):
         tacit.runs.Problem.load(tmp_path / "npz")
-    assert "\n" not in str(caught.value)
 
 
 def test_an_archive_of_a_later_form_is_refused(rooms, tmp_path):
@@ -531,12 +527,8 @@ TEXT_FAULTS = {
 def test_every_fault_of_the_model_is_one_line_that_says_where(fault, tmp_path):
     file, old, new, pieces = TEXT_FAULTS[fault]
     place = changed(tmp_path / "p", file, old, new)
-    with pytest.raises(InvalidModel) as caught:
+    with refusal(InvalidModel, *pieces):
         tacit.runs.Problem.load(place)
-    said = str(caught.value)
-    assert "\n" not in said
-    for piece in pieces:
-        assert piece in said, said
 
 
 @pytest.mark.parametrize("file", ["features.csv", "transitions.csv", "problem.toml"])
@@ -711,11 +703,8 @@ def test_a_constraint_may_have_a_feature_a_state_beside_columns(tmp_path):
 )
 def test_a_wrong_one_hot_is_one_line(tmp_path, features, said):
     place = one_hot_rooms(tmp_path / "p", features)
-    with pytest.raises(InvalidModel) as error:
+    with refusal(InvalidModel, said, "problem.toml"):
         tacit.runs.Problem.load(place)
-    assert said in str(error.value)
-    assert "problem.toml" in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 def test_a_feature_a_state_needs_to_know_the_states(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 
 import tacit
 from answers import check_same
+from refusals import refusal
 from tacit.cli import main
 from tacit.engine.progress import Event, checkpoint, watching
 from tacit.files.arrays import read_arrays
@@ -106,9 +107,8 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path):
     path = tmp_path / "kept.npz"
     tacit.recover(mdp, features, walks, callbacks=[checkpoint(path, every=0.0)])
     fewer = walks.select(np.arange(walks.episodes) > 0)
-    with pytest.raises(tacit.TacitError, match="other data or settings") as caught:
+    with refusal(tacit.TacitError, match="other data or settings"):
         tacit.recover(mdp, features, fewer, callbacks=[checkpoint(path)])
-    assert "\n" not in str(caught.value)
 
 
 def test_a_damaged_checkpoint_is_noticed(tmp_path):

@@ -15,13 +15,14 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import tacit
+from refusals import refusal
 from tacit.checks.reliability import trajectory_fits
 from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.atomic import LOCK, locked, read_page, write_page
 from tacit.folders.claims import claimed, difference, identity
 from tacit.folders.runs import Run, data_hashes
 from tacit.inverse.findings import Finding, Kind
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 from tacit.show.canvas import series_mark
 from tacit.show.summary import data_summary
 from walks import seen_by
@@ -201,9 +202,8 @@ def test_a_flipped_byte_of_any_file_is_noticed(run, tmp_path, name):
         changed = bytearray(content)
         changed[place] ^= 0x01
         path.write_bytes(changed)
-        with pytest.raises(OSError, match=name.replace(".", r"\.")) as caught:
+        with refusal(OSError, match=name.replace(".", r"\.")):
             Run.load(tmp_path)
-        assert "\n" not in str(caught.value)
     path.write_bytes(content[: len(content) // 2])
     with pytest.raises(OSError, match=name.replace(".", r"\.")):
         Run.load(tmp_path)

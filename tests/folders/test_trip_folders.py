@@ -13,7 +13,7 @@ from tacit import Demonstrations, InvalidDemonstrations, InvalidModel
 from tacit.cli import main
 from tacit.folders.problem import Problem
 from tacit.folders.runs import Run
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 from text_form import save_text
 from travellers import GOALS, TRUTH, lengths, streets, travelled
 

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 
 import oracles
 import tacit
+from refusals import refusal
 from strategies import Problem, examples, problems, sweep
 from tacit import ColumnGeneration, Objective, Status
 from tacit.forward.solution import visitation
@@ -161,9 +162,8 @@ def test_a_solve_cut_short_certifies_honestly(problem, max_steps):
     assert solution.iterations <= max(2, max_steps)
     if solution.status is not Status.CONVERGED:
         assert not solution.certificate.within(solver.tolerance)
-        with pytest.raises(tacit.NotConverged) as caught:
+        with refusal(tacit.NotConverged) as caught:
             solver.solve(mdp, objective)
-        assert "\n" not in str(caught.value)
         assert caught.value.result.certificate == solution.certificate
 
 

@@ -10,15 +10,11 @@ from numpy.testing import assert_allclose
 
 import oracles
 import tacit
+from oracles import soft_objective
 from strategies import Problem, examples, soft_problems
 from tacit import MDP, ColumnGeneration, Objective, SoftDual, Status, Successors
 
 TEMPERATURES = st.sampled_from([0.05, 0.3, 3.0])
-
-
-def soft_objective(solution) -> float:
-    """Value plus temperature times discounted causal entropy."""
-    return solution.value + solution.temperature * oracles.causal_entropy(solution.visitation)
 
 
 @given(soft_problems(), TEMPERATURES)

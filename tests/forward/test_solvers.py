@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import oracles
 import tacit
+from oracles import soft_objective
 from strategies import Problem, examples, problems, soft_problems
 from tacit import MDP, ColumnGeneration, Objective, OccupancyLP, SoftDual, Status
 
@@ -21,11 +22,6 @@ EVERY = pytest.mark.parametrize("solver", [*HARD, *SOFT], ids=lambda s: type(s).
 EXACT = pytest.mark.parametrize("solver", HARD, ids=lambda s: type(s).__name__)
 # How far an answer may be from the truth: the tolerance of the certificate, with room for sums.
 CLOSE = 1e-6
-
-
-def objective_value(solution) -> float:
-    """What the solver maximised: the value, and at a temperature the entropy too."""
-    return solution.value + solution.temperature * oracles.causal_entropy(solution.visitation)
 
 
 def test_every_public_solver_is_here():
@@ -94,8 +90,8 @@ def test_relabelling_states_changes_nothing(solver, problem, seed):
     renamed = MDP(mdp.dense()[order][:, :, order], mdp.initial[order], mdp.discount)
     relabelled = Objective(reward[order], costs[:, order], objective.budgets)
     one, other = solver.solve(mdp, objective), solver.solve(renamed, relabelled)
-    scale = max(1.0, abs(objective_value(one)))
-    assert objective_value(other) == pytest.approx(objective_value(one), abs=CLOSE * scale)
+    scale = max(1.0, abs(soft_objective(one)))
+    assert soft_objective(other) == pytest.approx(soft_objective(one), abs=CLOSE * scale)
     judge_same_prices(mdp, objective, one, other)
     if one.temperature > 0:  # a soft optimum is unique; a hard one need not be
         assert_allclose(other.visitation, one.visitation[order], atol=1e-5 / (1 - mdp.discount))
@@ -142,8 +138,8 @@ def test_every_storage_form_has_the_same_answer(solver, problem):
     one = solver.solve(mdp, objective)
     for form in forms:
         other = solver.solve(MDP(form, mdp.initial, mdp.discount), objective)
-        scale = max(1.0, abs(objective_value(one)))
-        assert objective_value(other) == pytest.approx(objective_value(one), abs=1e-8 * scale)
+        scale = max(1.0, abs(soft_objective(one)))
+        assert soft_objective(other) == pytest.approx(soft_objective(one), abs=1e-8 * scale)
         assert_allclose(other.multipliers, one.multipliers, rtol=1e-6, atol=1e-8)
 
 
@@ -182,8 +178,8 @@ def test_multipliers_are_slopes_of_the_value_in_the_budgets(solver, problem, see
     wider = objective.budgets + rng.exponential(size=problem.constraints)
     one = solver.solve(mdp, objective)
     other = solver.solve(mdp, dataclasses.replace(objective, budgets=wider))
-    gain = objective_value(other) - objective_value(one)
-    slack = CLOSE * max(1.0, abs(objective_value(one)))
+    gain = soft_objective(other) - soft_objective(one)
+    slack = CLOSE * max(1.0, abs(soft_objective(one)))
     assert gain >= -slack
     assert gain <= one.multipliers @ (wider - objective.budgets) + slack
     assert gain >= other.multipliers @ (wider - objective.budgets) - slack
@@ -199,8 +195,8 @@ def test_potential_shaping_changes_the_value_by_the_potential_of_the_start(solve
     shaping = mdp.discount * mdp.dense() @ potential - potential[:, None]
     one = solver.solve(mdp, objective)
     other = solver.solve(mdp, Objective(reward + shaping, costs, objective.budgets))
-    expected = objective_value(one) - mdp.initial @ potential
-    assert objective_value(other) == pytest.approx(expected, abs=1e-5)
+    expected = soft_objective(one) - mdp.initial @ potential
+    assert soft_objective(other) == pytest.approx(expected, abs=1e-5)
     if one.temperature > 0:
         assert_allclose(other.policy, one.policy, atol=1e-4)
 
@@ -232,8 +228,8 @@ def test_the_entropy_bound_between_hard_and_soft(problem):
     soft = SOFT[0].solve(mdp, objective)
     slack = CLOSE * max(1.0, abs(hard.value))
     most = soft.temperature * np.log(problem.actions) / (1 - problem.discount)
-    assert hard.value <= objective_value(soft) + slack
-    assert objective_value(soft) <= hard.value + most + slack
+    assert hard.value <= soft_objective(soft) + slack
+    assert soft_objective(soft) <= hard.value + most + slack
     # The noisy expert keeps the budgets, so it earns no more than the optimal one.
     assert soft.value <= hard.value + slack
 
@@ -273,7 +269,7 @@ def test_unlimited_and_generous_budgets_cost_nothing(solver, problem):
         solution = solver.solve(mdp, Objective(reward, costs, budgets))
         assert solution.status is Status.CONVERGED
         assert_allclose(solution.multipliers, 0.0, atol=1e-9)
-        assert objective_value(solution) == pytest.approx(objective_value(free), abs=1e-7)
+        assert soft_objective(solution) == pytest.approx(soft_objective(free), abs=1e-7)
 
 
 @EVERY
@@ -287,7 +283,7 @@ def test_an_unlimited_budget_beside_a_binding_one(solver, problem):
     )
     one, other = solver.solve(mdp, objective), solver.solve(mdp, both)
     assert other.multipliers[-1] == 0.0
-    assert objective_value(other) == pytest.approx(objective_value(one), abs=1e-6)
+    assert soft_objective(other) == pytest.approx(soft_objective(one), abs=1e-6)
 
 
 @EVERY
@@ -299,7 +295,7 @@ def test_the_same_constraint_twice_shares_its_price(solver, problem):
     assume(problem.constraints == 1)
     twice = Objective(reward, np.concatenate([costs, costs]), np.repeat(objective.budgets, 2))
     one, other = solver.solve(mdp, objective), solver.solve(mdp, twice)
-    assert objective_value(other) == pytest.approx(objective_value(one), abs=1e-6)
+    assert soft_objective(other) == pytest.approx(soft_objective(one), abs=1e-6)
     if one.temperature > 0:
         assert other.multipliers.sum() == pytest.approx(one.multipliers.sum(), abs=1e-5)
     else:
@@ -382,7 +378,7 @@ def test_a_textbook_machine(solver):
     free = solver.solve(mdp, Objective(earn))
     few = solver.solve(mdp, Objective(earn, replacements, [0.05]))
     assert few.spent[0] <= 0.05 + 1e-8
-    assert objective_value(few) < objective_value(free)
+    assert soft_objective(few) < soft_objective(free)
     # By hand, the unconstrained optimum runs in 0 and 1 and replaces in 2:
     # v2 = v0 / 2, v1 = 1 + v1 / 4 + v2 / 4, v0 = 2 + v0 / 4 + v1 / 4.
     if free.temperature == 0:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import chi2
 
 import tacit
-from experts import cliff_walks, drawn, grid, hill_expert, odd_steps, pairs, state_world
+from experts import cliff_walks, drawn, grid, hill_expert, odd_steps, pairs, sampled, state_world
 from kinds import told
 from rates import rates_of, size_verdict
 from tacit import Demonstrations, Explanation, Likelihood, Recovery
@@ -25,9 +26,7 @@ from tacit.show.html import render
 from tacit.show.page import recovery_document
 from tacit.show.report import by_name
 
-
-def walks(policy, *, many=60, steps=40, seed=0):
-    return tacit.simulate(grid().mdp, policy, trajectories=many, steps=steps, seed=seed)
+walks = partial(sampled, trajectories=60, steps=40)
 
 
 def fitted(seen, **options):
@@ -116,7 +115,7 @@ def test_false_alarms_and_power():
 
 
 def test_the_episode_that_fits_worst_is_called_by_its_name_unless_the_page_is_private():
-    seen = walks(hill_expert()[0], many=60)
+    seen = walks(hill_expert()[0], trajectories=60)
     odd = np.random.default_rng(0).integers(0, seen.actions.max() + 1, 40)
     actions = seen.actions.copy()
     actions[seen.offsets[7] : seen.offsets[8]] = odd  # one of them acts at random
@@ -136,7 +135,7 @@ def test_the_episode_that_fits_worst_is_called_by_its_name_unless_the_page_is_pr
 
 def test_two_kinds_of_demonstrators_are_told_by_their_trajectories():
     sharp, dull = hill_expert(temperature=0.0015)[0], hill_expert(temperature=0.01)[0]
-    one, two = walks(sharp, many=30), walks(dull, many=30, seed=1)
+    one, two = walks(sharp, trajectories=30), walks(dull, trajectories=30, seed=1)
     both = Demonstrations(
         np.concatenate([one.states, two.states]),
         np.concatenate([one.actions, two.actions]),
@@ -224,13 +223,13 @@ def test_parts_in_files_are_tested_too(tmp_path):
 def test_mean_and_variance_of_the_moments_are_those_of_the_draws():
     # Many short trajectories: enough steps for the moments, few enough for the draws.
     policy = hill_expert(temperature=0.01)[0]
-    drawn_law = fitted(walks(policy, many=400, steps=12)).goodness.parts[1]
+    drawn_law = fitted(walks(policy, trajectories=400, steps=12)).goodness.parts[1]
     from tacit.inference import goodness as module
 
     before = module.MOST_STEPS
     try:
         module.MOST_STEPS = 0
-        by_moments = fitted(walks(policy, many=400, steps=12)).goodness.parts[1]
+        by_moments = fitted(walks(policy, trajectories=400, steps=12)).goodness.parts[1]
     finally:
         module.MOST_STEPS = before
     assert by_moments.method == "moments"
@@ -480,7 +479,7 @@ def test_scores_of_states_that_nobody_saw_are_not_asked():
 
 @pytest.mark.parametrize(("many", "steps"), [(1, 1), (1, 3), (2, 2), (5, 4)])
 def test_few_steps_that_tell_no_direction_are_no_error(many, steps):
-    found = fitted(walks(hill_expert()[0], many=many, steps=steps)).goodness
+    found = fitted(walks(hill_expert()[0], trajectories=many, steps=steps)).goodness
     assert found.verdict in ("untested", "no power", "fits")
     assert all(part.absence or np.isfinite(part.p_value) for part in found.parts)
 
@@ -553,5 +552,5 @@ def test_beside_fits_stands_what_would_have_been_noticed(right):
     power = right.goodness.power
     assert len(power) >= 3
     assert all(0.0 <= one.low <= one.chance <= one.high <= 1.0 for one in power)
-    few = fitted(walks(hill_expert()[0], many=6, steps=10)).goodness
+    few = fitted(walks(hill_expert()[0], trajectories=6, steps=10)).goodness
     assert max(one.chance for one in few.power) < max(one.chance for one in power)

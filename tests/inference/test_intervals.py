@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import binom
 
 import tacit
+from experts import few_successors
 from tacit.likelihood import products, steps
 
 
@@ -102,17 +103,16 @@ def test_steps_of_unequal_weight_tell_less():
 def look_alike(seed, *, similarity, costs):
     """A world of two reward features and one idle constraint whose features resemble the first."""
     rng = np.random.default_rng(seed)
-    moves = np.zeros((12, 3, 12))
-    for s, a in np.ndindex(12, 3):
-        moves[s, a, rng.choice(12, 3, replace=False)] = rng.dirichlet(np.ones(3))
-    mdp = tacit.MDP(moves, np.full(12, 1.0 / 12), 0.9)
+    mdp = tacit.MDP(few_successors(rng, 12), np.full(12, 1.0 / 12), 0.9)
     reward = rng.normal(size=(12, 3, 2))
     own = rng.normal(size=(12, 3, costs))
     cost = similarity * reward[..., :1] + np.sqrt(1.0 - similarity**2) * own
     return mdp, tacit.Features(reward, [cost]), np.array([0.6, 0.4])
 
 
-@pytest.mark.parametrize(("similarity", "costs"), [(0.9, 4), (0.98, 8)])
+@pytest.mark.parametrize(
+    ("similarity", "costs"), [(0.9, 4), pytest.param(0.98, 8, marks=pytest.mark.study)]
+)
 def test_reward_weights_beside_an_idle_look_alike_hold(similarity, costs):
     missed, draws = np.zeros(2), 60
     for seed in range(draws):
@@ -132,10 +132,7 @@ def crowd(extra=0, size=6, seed=0):
     """A world of some features and one constraint, with columns of zeros beside them."""
     rng = np.random.default_rng(seed)
     many = 8 * size
-    moves = np.zeros((many, 3, many))
-    for s, a in np.ndindex(many, 3):
-        moves[s, a, rng.choice(many, 3, replace=False)] = rng.dirichlet(np.ones(3))
-    mdp = tacit.MDP(moves, np.full(many, 1.0 / many), 0.9)
+    mdp = tacit.MDP(few_successors(rng, many), np.full(many, 1.0 / many), 0.9)
     reward, cost = rng.random((many, 3, size)), rng.random((many, 3, 2))
     table = reward @ np.linspace(1.5, 0.0, size) - 1.2 * cost[..., 0]
     expert = tacit.solve(mdp, tacit.Objective(table), solver=tacit.SoftDual(temperature=1.0))

@@ -9,8 +9,10 @@ from numpy.testing import assert_allclose
 import oracles
 import tacit
 from experts import exact, grid, hill_expert, policy_of, tangle
+from kinds import told
 from tacit import MDP, Demonstrations, Features, SoftDual
 from tacit.inverse.expectations import expectations, pull_back
+from tacit.inverse.findings import Kind
 from tacit.inverse.noisy.convex import Convex
 from tacit.inverse.recovery import RecoveryStatus
 from tacit.likelihood.problem import LikelihoodProblem
@@ -173,9 +175,8 @@ def test_scaled_constant_and_empty_features_change_nothing_else():
     assert recovery.cost_weights[0][4] == 0.0
     assert_allclose(recovery.solution.policy, plain.solution.policy, atol=1e-7)
     assert_allclose(recovery.budgets * 1e6, plain.budgets, rtol=1e-6)
-    said = recovery.identification.findings
     for name in ("always", "never"):
-        assert any(s.startswith(f"{name} is the same everywhere") for s in said)
+        assert told(recovery.identification.findings, Kind.NOT_IDENTIFIED, feature=name)
 
 
 def test_truncated_constants_stay_without_weight():
@@ -197,7 +198,7 @@ def test_expectations_no_policy_has_are_said_to_be_unattainable():
     seen = tacit.simulate(world.mdp, hill_expert()[0], trajectories=3, steps=2, seed=0)
     recovery = Convex().fit(world.mdp, world.features, seen)
     assert recovery.status is RecoveryStatus.UNATTAINABLE
-    assert any(s.startswith("No policy collects what") for s in recovery.identification.findings)
+    assert told(recovery.identification.findings, Kind.UNATTAINABLE)
     assert recovery.certificate.feature_gap > 0.1
     assert np.isfinite(recovery.multipliers).all()
 
@@ -208,9 +209,7 @@ def test_an_expert_without_noise_is_said_to_look_deterministic():
     policy = oracles.one_hot(choice, world.mdp.actions)
     recovery = matched(world, oracles.policy_visitation(world.mdp, policy))
     assert recovery.status is RecoveryStatus.EXPERT_DETERMINISTIC
-    assert any(
-        s.startswith("The expert looks deterministic") for s in recovery.identification.findings
-    )
+    assert told(recovery.identification.findings, Kind.DETERMINISTIC)
     # The ridge keeps the numbers within reason, and the policy is nearly the expert's.
     assert recovery.temperature > 1e-4
     assert (recovery.solution.policy.argmax(axis=1) == choice).mean() > 0.8
@@ -225,8 +224,8 @@ def test_an_expert_who_wants_nothing_is_reported_so():
     assert recovery.multipliers.tolist() == [0.0]
     assert recovery.temperature == 1.0
     assert_allclose(recovery.solution.policy, policy, atol=1e-9)
-    assert any("reward is not identified" in s for s in recovery.identification.findings)
-    assert any("Constraint 0 is not identified" in s for s in recovery.identification.findings)
+    assert told(recovery.identification.findings, Kind.NOT_IDENTIFIED, feature=None)
+    assert told(recovery.identification.findings, Kind.INACTIVE, constraint=0)
     assert "not identified" in recovery.summary()
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import oracles
 import tacit
+from experts import few_successors
 from rates import coverage_verdict, rates_of
 from tacit import MDP, Features, Likelihood
 from tacit.cli import main
@@ -32,9 +33,7 @@ THETA = np.array([2.0, 1.0, 1.5])
 
 def world(rng: np.random.Generator, states: int = 12, actions: int = 3, successors: int = 3):
     """A random world with two reward features and one cost, and the policy of its noisy expert."""
-    moves = np.zeros((states, actions, states))
-    for row in moves.reshape(-1, states):
-        row[rng.choice(states, successors, replace=False)] = rng.dirichlet(np.ones(successors))
+    moves = few_successors(rng, states, actions, successors)
     mdp = MDP(moves, np.full(states, 1.0 / states), 0.9)
     features = Features(rng.random((states, actions, 2)), [rng.random((states, actions, 1))])
     maps = np.concatenate([features.reward, -features.costs[0]], axis=2)

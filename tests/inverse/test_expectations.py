@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 
 import oracles
+from networks import corridor
 from strategies import examples, policies, problems
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import Horizons
@@ -19,12 +20,6 @@ from tacit.model.objective import Features
 
 # Sums of the same few thousand products in another order.
 ROUNDING = 1e-12
-
-
-def corridor(discount: float = 0.5) -> MDP:
-    """Three cells in a row, the last one absorbing; action 0 stays, action 1 moves on."""
-    stay, move = np.eye(3), np.array([[0.0, 1, 0], [0, 0, 1], [0, 0, 1]])
-    return MDP(np.stack([stay, move], axis=1), [1.0, 0, 0], discount)
 
 
 def random_features(seed: int, mdp: MDP, *, constraints: int = 2) -> Features:

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import tacit
+from experts import few_successors
 from tacit.cli import BadArguments, parse
 from tacit.data.tally import tally_of
 from tacit.inverse.findings import Kind
@@ -443,11 +444,7 @@ def test_a_prior_by_the_command_line():
 def crowd(price: float, *, seed: int = 0, size: int = 40):
     """A random world of 30 states, `size` reward features and as many of each of two costs."""
     random = np.random.default_rng(seed)
-    moves = np.zeros((30, 3, 30))
-    for s in range(30):
-        for a in range(3):
-            moves[s, a, random.choice(30, 4, replace=False)] = random.dirichlet(np.ones(4))
-    mdp = tacit.MDP(moves, np.full(30, 1 / 30), 0.9)
+    mdp = tacit.MDP(few_successors(random, 30, 3, 4), np.full(30, 1 / 30), 0.9)
     reward = random.uniform(size=(30, 3, size))
     costs = [random.uniform(size=(30, 3, size)) for _ in range(2)]
     wanted, refused = random.dirichlet(np.full(size, 0.1), 2)
@@ -473,7 +470,7 @@ def test_a_real_price_among_many_features_is_found(monkeypatch):
 
 
 def test_the_bound_of_a_chance_is_never_below_the_simulated_one(monkeypatch):
-    mdp, features, seen = crowd(2.0, seed=1)
+    mdp, features, seen = crowd(2.0, seed=1, size=20)
     ours = fitted_as_many(monkeypatch, mdp, features, seen).identification.p_values
     monkeypatch.setattr(products, "WRITTEN_OUT", 0)
     theirs = fitted_as_many(monkeypatch, mdp, features, seen)

@@ -22,7 +22,7 @@ from tacit.inverse.noisy.types import degrees
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import information
 from tacit.model.features.design import Design
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 from tacit.show import Document
 from tacit.show.html import render
 from tacit.show.page import recovery_document

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import eigh
 
+import experts
 import oracles
 import tacit
 from experts import drawn, grid, hill_expert, pairs, policy_of, spread_visits
@@ -22,8 +23,7 @@ QUANTILE = 1.959963984540054  # two-sided 95 % of the normal law
 
 
 def sampled(trajectories: int = 12, steps: int = 60, seed: int = 0, temperature: float = 0.02):
-    policy = hill_expert(temperature=temperature)[0]
-    return tacit.simulate(grid().mdp, policy, trajectories=trajectories, steps=steps, seed=seed)
+    return experts.sampled(hill_expert(temperature=temperature)[0], trajectories, steps, seed)
 
 
 @pytest.fixture(scope="module")

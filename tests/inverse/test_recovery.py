@@ -10,6 +10,7 @@ import pytest
 
 import tacit
 import walks
+from refusals import refusal
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel, NotConverged
 from tacit.files.arrays import read_arrays, write_arrays
@@ -236,10 +237,8 @@ def test_a_run_of_another_form_is_refused_with_what_to_do(tmp_path, version, men
     page.pop("version")
     write_page(tmp_path / "run.json", page if version is None else {**page, "version": version})
     for load in (Recovery.load, tacit.runs.Run.load):
-        with pytest.raises(tacit.TacitError) as caught:
+        with refusal(tacit.TacitError, mend):
             load(tmp_path)
-        assert mend in str(caught.value)
-        assert "\n" not in str(caught.value)
     example().save(tmp_path)  # who writes over it need not be able to read it
     same(example(), Recovery.load(tmp_path))
 

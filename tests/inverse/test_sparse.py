@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from tacit.inverse.noisy.sparse import penalised, select
 
 import tacit
 from kinds import told
 from tacit.inverse.findings import Kind
+from tacit.inverse.noisy.sparse import penalised, select
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import StepsChain
 from tacit.model.features.design import Design

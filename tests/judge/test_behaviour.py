@@ -7,6 +7,7 @@ from hypothesis import given
 import oracles
 import tacit
 from strategies import examples, policies, problems, random_policy
+from switch import EXPERT, NEVER, PRICED, STAYS, TO_AND_FRO, TWO
 from tacit.errors import InvalidModel
 from tacit.judge.behaviour import (
     feature_gap,
@@ -19,14 +20,6 @@ from tacit.judge.outcomes import lagrangian, lagrangian_regret
 
 SMALL = problems(max_states=12, max_actions=4, max_discount=0.99)
 
-# Stay (0) or switch (1) between two states, from state 0. At the true prices being in state 1 pays
-# 1, staying there 2/3: to go there is worth 2/3, to wait 1/3; once there both actions tie.
-TWO = tacit.MDP([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [1, 0], 0.5)
-PRICED = np.array([[0, 0], [2 / 3, 1]])
-NEVER = np.array([[2.0, 0], [0, 0]])
-STAYS = np.array([[0, 1.0], [1, 0]])
-TO_AND_FRO = np.array([[0, 4 / 3], [0, 2 / 3]])
-EXPERT = (STAYS + TO_AND_FRO) / 2  # visits of 7/6 and 5/6; stays in state 1 with probability 0.6
 POLICY = np.array([[0, 1], [0.6, 0.4]])
 WAITS = np.array([[1.0, 0], [1, 0]])
 

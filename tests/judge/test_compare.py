@@ -10,17 +10,13 @@ from hypothesis import given
 import oracles
 import tacit
 from strategies import Problem, examples, problems
+from switch import TRUTH, TWO
 from tacit.errors import Infeasible, InvalidModel
 from tacit.judge import compare, sample_behaviours
 from tacit.judge.outcomes import correlation
 from tacit.worlds import published_figure
 from tacit_lab.guesses import null_distribution, null_objectives
 from tacit_lab.transfers import transfer
-
-# Stay (0) or switch (1) between two states, from state 0. Being in state 1 pays 1, staying there
-# costs 1; the budget of 1/2 mixes staying there and going to and fro, at a price of 1/3.
-TWO = tacit.MDP([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [1, 0], 0.5)
-TRUTH = tacit.Objective([0, 1], [[[0, 0], [1, 0]]], [0.5])
 
 ERRORS = (
     "starc",

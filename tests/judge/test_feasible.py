@@ -8,6 +8,7 @@ from hypothesis import given
 import oracles
 import tacit
 from strategies import examples, problems
+from switch import NEVER, STAYS, TO_AND_FRO, TRUTH, TWO
 from tacit.errors import InvalidModel
 from tacit.judge.behaviour import (
     Behaviours,
@@ -21,12 +22,6 @@ from tacit.judge.behaviour import (
 
 CONSTRAINED = problems(max_states=10, max_actions=4, min_constraints=1, max_discount=0.99)
 
-# Stay (0) or switch (1) between two states, from state 0; staying in state 1 costs 1.
-TWO = tacit.MDP([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [1, 0], 0.5)
-TRUTH = tacit.Objective([0, 1], [[[0, 0], [1, 0]]], [0.5])
-NEVER = np.array([[2.0, 0], [0, 0]])
-STAYS = np.array([[0, 1.0], [1, 0]])
-TO_AND_FRO = np.array([[0, 4 / 3], [0, 2 / 3]])
 # The last one is half and half of those who stay and those who go to and fro.
 BY_HAND = Behaviours(
     np.stack([NEVER, STAYS, TO_AND_FRO]), np.array([[1, 2]]), np.array([[0.5, 0.5]]), 7

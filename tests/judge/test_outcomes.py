@@ -8,6 +8,7 @@ from hypothesis import given
 import oracles
 import tacit
 from strategies import examples, policies, problems, soft_problems
+from switch import EXPERT, NEVER, PRICED, STAYS, TO_AND_FRO, TRUTH, TWO, shaping
 from tacit.judge.outcomes import (
     excess,
     gauged_multipliers,
@@ -21,21 +22,6 @@ from tacit.judge.outcomes import (
 )
 
 SMALL = problems(max_states=12, max_actions=4, max_discount=0.99)
-
-# Stay (0) or switch (1) between two states, from state 0. Being in state 1 pays 1, staying there
-# costs 1. Never going there earns 0; staying there earns 1 and spends 1; going to and fro earns
-# 2/3 and spends nothing. A budget of 1/2 mixes the last two: 5/6, at a price of 1/3.
-TWO = tacit.MDP([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [1, 0], 0.5)
-TRUTH = tacit.Objective([0, 1], [[[0, 0], [1, 0]]], [0.5])
-NEVER = np.array([[2.0, 0], [0, 0]])
-STAYS = np.array([[0, 1.0], [1, 0]])
-TO_AND_FRO = np.array([[0, 4 / 3], [0, 2 / 3]])
-EXPERT = (STAYS + TO_AND_FRO) / 2
-PRICED = np.array([[0, 0], [2 / 3, 1]])
-
-
-def shaping(mdp, potential):
-    return mdp.discount * mdp.dense() @ potential - potential[:, None]
 
 
 # --- by hand --------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 
 import oracles
-import tacit
 from strategies import examples, policies, problems
+from switch import TWO, shaping
 from tacit.errors import InvalidModel
 from tacit.judge.outcomes import canonical, canonical_norm, correlation, starc
 from tacit.worlds import published_figure, published_values
@@ -15,15 +15,9 @@ from tacit.worlds import published_figure, published_values
 SMALL = problems(max_states=12, max_actions=4, max_discount=0.99)
 SCALES = st.sampled_from([1.0, 1e-6, 1e-3, 7.0, 1e6])
 
-# Stay (0) or switch (1) between two states, from state 0.
-TWO = tacit.MDP([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [1, 0], 0.5)
+# In the two states of `switch`.
 IN_ONE = [0.0, 1.0]  # being in state 1
 SWITCHING = [[0.0, 1.0], [0.0, 1.0]]
-
-
-def shaping(mdp, potential):
-    """[S, A] discount * E[potential(s')] - potential(s)."""
-    return mdp.discount * mdp.dense() @ potential - potential[:, None]
 
 
 def drawn(problem, salt):

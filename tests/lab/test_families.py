@@ -8,6 +8,7 @@ import pytest
 from scipy.optimize import linprog, minimize
 
 import tacit
+from refusals import refusal
 from tacit.forward.solution import visitation
 from tacit.inverse.expectations import pull_back
 from tacit.inverse.findings import Finding, Kind
@@ -121,12 +122,10 @@ def test_every_family_keeps_the_contract(world, seen, name, tmp_path):
     assert repr(estimator).split("(")[0] in found.summary()
     # Bad input is one line.
     odd = tacit.Demonstrations.from_pairs([0, 99], [0, 0])
-    with pytest.raises(tacit.InvalidDemonstrations) as error:
+    with refusal(tacit.InvalidDemonstrations):
         estimator.fit(mdp, features, odd)
-    assert "\n" not in str(error.value)
-    with pytest.raises(tacit.InvalidModel) as error:
+    with refusal(tacit.InvalidModel):
         estimator.fit(mdp, tacit.Features(np.zeros((4, 1))), seen)
-    assert "\n" not in str(error.value)
 
 
 def test_bad_hyperparameters_are_one_line():
@@ -150,9 +149,8 @@ def test_bad_hyperparameters_are_one_line():
         (lambda: families.LikeliestConstraints([1.0], None), "must be known"),
         (lambda: families.PosteriorConstraints([1.0], prior_chance=1.0), "prior_chance must be in"),
     ]:
-        with pytest.raises(tacit.InvalidModel, match=words) as error:
+        with refusal(tacit.InvalidModel, match=words):
             call()
-        assert "\n" not in str(error.value)
 
 
 # --- cloning, inverse action values ---------------------------------------------------------------

@@ -30,7 +30,6 @@ from tacit_lab.transfers import Scales, changes, feasible_share, transfer_suite
 ROOT = Path(__file__).resolve().parents[2]
 MINE = """
 import tacit
-from browser import browser
 from tacit_lab.studies.contests import Place, PLACES
 
 def likely(contest):

@@ -5,17 +5,17 @@ import json
 import math
 import os
 import re
-import runpy
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tacit
+from answers import units_of
+from refusals import refusal
 from tacit.cli import main
 from tacit.errors import InvalidModel, TacitError
 from tacit.show import Tone
@@ -43,20 +43,6 @@ pytestmark = pytest.mark.study
 
 # So little was seen that the reward alone matches it in most fits, which then end soon.
 TINY = Settings(seeds=2, trajectories=3, steps=8, jobs=1)
-
-
-def without_times(folder: Path) -> dict[str, object]:
-    """Every unit of a run, the seconds left out: all that may differ from run to run."""
-
-    def timeless(value):
-        if isinstance(value, dict):
-            return {k: timeless(v) for k, v in value.items() if k not in ("seconds", "checksum")}
-        return [timeless(v) for v in value] if isinstance(value, list) else value
-
-    return {
-        path.name: timeless(json.loads(path.read_text()))
-        for path in sorted((folder / "units").glob("*.json"))
-    }
 
 
 @pytest.fixture(scope="module")
@@ -322,7 +308,7 @@ def test_every_draw_has_its_figure(done, run):
 
 def test_a_run_goes_on_with_identical_results(done, tmp_path, without_report):
     settings = dataclasses.replace(done, out=tmp_path, jobs=2)
-    finished = without_times(done.out)
+    finished = units_of(done.out)
     (tmp_path / "settings.json").write_bytes((done.out / "settings.json").read_bytes())
     for name in ("units", "figures"):
         (tmp_path / name).mkdir()
@@ -341,7 +327,7 @@ def test_a_run_goes_on_with_identical_results(done, tmp_path, without_report):
     # Every unit that was done now is told, with those that were done before.
     numbers = [(event.step, event.numbers["of"]) for event in told]
     assert numbers == [(total - left, total) for left in (2, 1, 0)]
-    assert without_times(tmp_path) == finished
+    assert units_of(tmp_path) == finished
     now = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "units").glob("*.json")}
     assert {name: now[name] for name in kept} == kept, "a finished unit was done again"
     figures = sorted(path.name for path in (done.out / "figures").iterdir())
@@ -354,9 +340,8 @@ def test_a_run_goes_on_with_identical_results(done, tmp_path, without_report):
 
 def test_another_run_in_the_same_folder_is_refused_in_one_line(done):
     other = dataclasses.replace(done, discount=0.8)
-    with pytest.raises(TacitError, match=r"discount 0\.9 there, 0\.8 asked.*--out") as caught:
+    with refusal(TacitError, match=r"discount 0\.9 there, 0\.8 asked.*--out"):
         studies.reproduce(other)
-    assert "\n" not in str(caught.value)
 
 
 def test_the_number_of_processes_is_no_part_of_a_run(done):
@@ -413,30 +398,6 @@ def test_quiet_is_quiet_in_every_process(done, tmp_path, without_report, capfd):
 # What is written about it ------------------------------------------------------------------------
 
 RESULTS = ("reproduce.json", "reproduce-as-written.json")
-
-
-def number_tables(repository, name):
-    """The tables of a committed file of results, by the program that makes them."""
-    program = runpy.run_path(str(repository / "benchmarks" / "reproduce_tables.py"))
-    path = repository / "benchmarks" / "results" / name
-    return program["number_tables"](json.loads(path.read_text()))
-
-
-@pytest.mark.parametrize("name", RESULTS)
-def test_the_page_shows_the_tables_of_the_committed_results(name, repository):
-    page = (repository / "docs" / "reproducing.md").read_text(encoding="utf-8")
-    assert number_tables(repository, name) in page
-
-
-def test_every_number_the_page_puts_in_bold_stands_in_its_tables(repository):
-    page = (repository / "docs" / "reproducing.md").read_text(encoding="utf-8")
-    prose = "\n".join(line for line in page.splitlines() if not line.startswith("|"))
-    tables = "\n".join(number_tables(repository, name) for name in RESULTS)
-    found = set(re.findall(r"(?<![\w.])(?:\d+ of \d+|\d+\.\d{3})(?![\w.])", tables))
-    bold = re.findall(r"\*\*(\d[^*]*)\*\*", prose)
-    assert len(bold) >= 10, "the page quotes no numbers"
-    for number in bold:
-        assert number in found, number
 
 
 def test_the_committed_results_keep_what_was_promised(repository):

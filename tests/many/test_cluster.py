@@ -1,6 +1,5 @@
 """One line hands the work to a Dask cluster: the same results, also when a worker is killed."""
 
-import json
 import os
 import re
 import signal
@@ -16,6 +15,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import tacit
+from answers import units_of
 from experts import grid, hill_expert
 from gates import Gate, Gated, gated_tally
 from tacit import many
@@ -186,18 +186,6 @@ def test_the_page_about_clusters_runs_on_one(client, tmp_path, monkeypatch, repo
         assert capsys.readouterr().out == said
 
 
-def units(folder: Path) -> dict[str, object]:
-    """Every unit of a run, the seconds left out: all that may differ from run to run."""
-
-    def timeless(value):
-        if isinstance(value, dict):
-            return {k: timeless(v) for k, v in value.items() if k not in ("seconds", "checksum")}
-        return [timeless(v) for v in value] if isinstance(value, list) else value
-
-    found = sorted((folder / "units").glob("*.json"))
-    return {path.name: timeless(json.loads(path.read_text())) for path in found}
-
-
 @pytest.mark.study
 def test_the_paper_is_reproduced_the_same_on_a_cluster_that_loses_a_worker(
     tmp_path, killer, monkeypatch
@@ -209,8 +197,8 @@ def test_the_paper_is_reproduced_the_same_on_a_cluster_that_loses_a_worker(
         studies.reproduce(replace(settings, out=Path("there")))
     killer.check()
     studies.reproduce(replace(settings, out=tmp_path / "here"))
-    assert len(units(tmp_path / "here")) == 3
-    assert units(tmp_path / "there") == units(tmp_path / "here")
+    assert len(units_of(tmp_path / "here")) == 3
+    assert units_of(tmp_path / "there") == units_of(tmp_path / "here")
 
 
 def test_each_task_has_its_recovery_in_order_without_a_cluster(tasks):

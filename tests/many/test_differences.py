@@ -12,7 +12,7 @@ from tacit.cli import main
 from tacit.errors import InvalidModel
 from tacit.inverse.joint.tasks import SharedLikelihood
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 from tacit.show.differences import shared_section
 from tacit.show.page import recovery_document
 from tacit.show.tables import short

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 import oracles
 import tacit
+from refusals import refusal
 from tacit import MDP, InvalidModel, TacitError
 from tacit.model import features
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 
 # A line of four places; "swim" jumps from the shore into the water, which nothing leaves.
 NAMES = Layout(state_names=("home", "road", "shore", "water"), action_names=("walk", "swim"))
@@ -152,12 +153,8 @@ def test_columns_of_a_file_in_any_order(tmp_path):
     ],
 )
 def test_a_bad_table_is_one_line_with_its_place(tmp_path, text, words):
-    with pytest.raises(InvalidModel) as caught:
+    with refusal(InvalidModel, "f.csv", words):
         features.columns(written(tmp_path / "f.csv", text), layout=NAMES)
-    message = str(caught.value)
-    assert "\n" not in message
-    assert "f.csv" in message
-    assert words in message, message
 
 
 def test_columns_that_are_not_there_or_need_names(tmp_path):

@@ -1,7 +1,7 @@
 """The benchmark's own parts, on tiny problems: a wrong table is worse than none."""
 
 import dataclasses
-import importlib.util
+import importlib
 import inspect
 import json
 import re
@@ -12,21 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import forward
 import tacit
-
-SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "forward.py"
-
-
-def load():
-    """The script as a module; it is a program, so nothing else can import it."""
-    spec = importlib.util.spec_from_file_location("benchmark_forward", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their annotations up there
-    spec.loader.exec_module(module)
-    return module
-
-
-forward = load()
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +116,7 @@ def missing(dotted: str) -> bool:
 def test_every_name_of_the_package_that_a_benchmark_uses_is_there():
     """They are too slow to run here: a moved name would be found an hour into a measurement."""
     found, seen = [], 0
-    for path in sorted(SCRIPT.parent.glob("*.py")):
+    for path in sorted(Path(forward.__file__).parent.glob("*.py")):
         text = path.read_text("utf-8")
         names = re.findall(r"(?<![\w/.\"])tacit(?:\.[A-Za-z_]\w*)+", text)
         imported = (

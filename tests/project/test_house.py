@@ -27,10 +27,9 @@ ROOMS = [
 ]
 # Methods that a person expects on a noun may import from above, inside themselves.
 DOORS = re.compile(r"\.(save|load|plot|summary|_repr_html_)$")
-# Slow to load, or not on every machine: imported inside what uses them, or at once in a room that
-# nothing imports before it is needed.
-HEAVY = {"jax", "numba", "highspy", "polars", "matplotlib", "rich", "scipy"}
-OPTIONAL = {"joblib", "jinja2", "tyro", "gymnasium", "minari", "sklearn", "dask"}
+# Slow to load, or not on every machine: imported inside what uses them.
+HEAVY = {"jax", "numba", "highspy", "polars", "matplotlib", "rich", "scipy", "joblib", "jinja2"}
+OPTIONAL = {"tyro", "gymnasium", "minari", "sklearn", "dask"}
 
 
 def imports_of(node: ast.AST, inside: str = "") -> Iterator[tuple[str, str]]:
@@ -46,28 +45,15 @@ def imports_of(node: ast.AST, inside: str = "") -> Iterator[tuple[str, str]]:
             yield from imports_of(child, f"{inside}.{getattr(child, 'name', '')}".rstrip("."))
 
 
-def upward_imports(package: Path) -> list[str]:
+def upward_imports(package: Path) -> Iterator[str]:
     """Imports of a room from one above it."""
-    offenders = []
-    for path in sorted(package.rglob("*.py")):
-        room = path.relative_to(package).with_suffix("").parts[0]
-        if room == "__init__":
-            continue
-        assert room in ROOMS, path
+    for path in sorted(package.glob("*/**/*.py")) + sorted(package.glob("[!_]*.py")):
+        own = ROOMS.index(path.relative_to(package).with_suffix("").parts[0])
         for name, inside in imports_of(ast.parse(path.read_text("utf-8"))):
-            top, _, rest = name.partition(".")
-            other = rest.partition(".")[0]
-            above = other in ROOMS and ROOMS.index(other) > ROOMS.index(room)
-            if top == "tacit_lab" or (top == "tacit" and above and not DOORS.search(inside)):
-                offenders.append(f"{path.relative_to(package)} imports {name}")
-    return offenders
-
-
-def fresh(code: str) -> str:
-    """What a new interpreter prints."""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+            top, other, *_ = f"{name}.".split(".")
+            above = other in ROOMS and ROOMS.index(other) > own and not DOORS.search(inside)
+            if top == "tacit_lab" or (top == "tacit" and above):
+                yield f"{path.relative_to(package)} imports {name}"
 
 
 @cache
@@ -77,68 +63,62 @@ def modules() -> tuple[ModuleType, ...]:
     return tuple(importlib.import_module(name) for name in names if not name.endswith("__main__"))
 
 
-def defined() -> list[tuple[str, object]]:
+def defined() -> Iterator[tuple[str, object]]:
     """Qualified name and value of everything that is written in the package, methods included."""
-    own = [
-        (f"{module.__name__}.{name}", value)
-        for module in modules()
-        for name, value in vars(module).items()
-        if getattr(value, "__module__", None) == module.__name__
-    ]
-    methods = [
-        (f"{name}.{inner}", getattr(value, "__func__", value))
-        for name, owner in own
-        if inspect.isclass(owner)
-        for inner, value in vars(owner).items()
-    ]
-    return [*own, *methods]
+    for module in modules():
+        for name, value in vars(module).items():
+            if getattr(value, "__module__", None) == module.__name__:
+                yield f"{module.__name__}.{name}", value
+                for inner, method in vars(value).items() if inspect.isclass(value) else ():
+                    yield f"{name}.{inner}", getattr(method, "__func__", method)
 
 
-def listed(text: str | None, title: str) -> list[str] | None:
+def listed(value: object, title: str) -> list[str] | None:
     """The names in a Google section of a docstring; None where there is no such section."""
-    text = inspect.cleandoc(text or "") + "\n"
+    text = inspect.cleandoc(value.__doc__ or "") + "\n"
     match = re.search(rf"^{title}:\n((?:[ ]+.*\n|\n)*)", text, re.MULTILINE)
     return None if match is None else re.findall(r"^ {4}\*{0,2}(\w+):", match[1], re.MULTILINE)
 
 
 def test_imports_point_upwards_only(tmp_path):
-    assert not upward_imports(Path(tacit.__file__).parent)
+    assert not [*upward_imports(Path(tacit.__file__).parent)]
     (tmp_path / "model.py").write_text("def f():\n    from tacit.show import page\n")
-    assert upward_imports(tmp_path) == ["model.py imports tacit.show.page"]
+    assert [*upward_imports(tmp_path)] == ["model.py imports tacit.show.page"]
 
 
 def test_importing_tacit_loads_no_engine():
-    code = f"import sys, tacit; print(sorted({HEAVY | OPTIONAL!r} & set(sys.modules)))"
-    assert fresh(code) == "[]"
     names = "[getattr(tacit, name) for name in tacit.__all__ if name != 'scale']"
-    assert fresh(f"import sys, tacit; {names}; print('jax' in sys.modules)") == "False"
+    for after, early in (("pass", HEAVY | OPTIONAL), (names, {"jax"})):
+        code = f"import sys, tacit; {after}; print({early!r} & {{*sys.modules}})"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert done.stdout == "set()\n", done.stderr
 
 
-def test_public_names_are_found_and_none_is_shadowed_by_a_module():
-    assert all(name in dir(tacit) and getattr(tacit, name) is not None for name in tacit.__all__)
-    spaces = {name for name, home in tacit._HOME.items() if home == f"tacit.{name}"}
-    files = {module.__name__ for module in modules()}
-    assert not [n for n in tacit.__all__ if n not in spaces and f"tacit.{n}" in files]
+def test_public_names_are_found_and_no_module_takes_their_place():
+    every = [getattr(tacit, name) for name in tacit.__all__]
+    hidden = [
+        f"{space.__name__}.{name}"
+        for space in every
+        if inspect.ismodule(space)
+        for name in getattr(space, "__all__", ())
+        if inspect.ismodule(getattr(space, name))
+    ]
+    assert hidden == ["tacit.data.sources"]  # a namespace of its own
     with pytest.raises(AttributeError, match="'tacit' has no attribute 'nonsense'"):
         tacit.nonsense  # noqa: B018
 
 
-def test_data_is_frozen_and_its_documented_fields_are_its_fields():
-    classes = [(n, v) for n, v in defined() if inspect.isclass(v) and dataclasses.is_dataclass(v)]
-    for name, cls in classes:
-        assert cls.__dataclass_params__.frozen, name
-        fields = [field.name for field in dataclasses.fields(cls) if field.name[0] != "_"]
-        own = [field for field in inspect.get_annotations(cls) if field in fields]
-        assert listed(cls.__doc__, "Attributes") in (None, fields, own), name
-        assert sum(not field.kw_only for field in dataclasses.fields(cls)) <= 4, name
-
-
-def test_documented_arguments_are_real():
-    for name, function in defined():
-        if isinstance(function, FunctionType):
-            names = listed(function.__doc__, "Args") or []
-            real = inspect.signature(function).parameters
+def test_documented_is_what_is_there_and_data_is_frozen():
+    for name, value in defined():
+        if isinstance(value, FunctionType):
+            real, names = inspect.signature(value).parameters, listed(value, "Args") or []
             assert names == [one for one in real if one in names], name
+        elif inspect.isclass(value) and dataclasses.is_dataclass(value):
+            fields = [field.name for field in dataclasses.fields(value) if field.name[0] != "_"]
+            own = [field for field in inspect.get_annotations(value) if field in fields]
+            assert listed(value, "Attributes") in (None, fields, own), name
+            assert value.__dataclass_params__.frozen, name
+            assert sum(not field.kw_only for field in dataclasses.fields(value)) <= 4, name
 
 
 def test_examples_in_docstrings_run():

@@ -19,7 +19,7 @@ from matplotlib.quiver import Quiver
 
 import tacit
 import tacit_lab.worlds
-from browser import CONTRAST, browser
+from browser import CONTRAST
 from house import ROOMS, house
 from outline import read
 from tacit.checks.discounts import discount_profile
@@ -33,7 +33,7 @@ from tacit.forward.solution import Certificate, Solution, Status
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
 from tacit.inverse.sets import unidentified
-from tacit.model.transitions import COMPASS, Layout, with_directions
+from tacit.model.layout import COMPASS, Layout, with_directions
 from tacit.show import Document, Section, canvas, figure_files
 from tacit.show.arrows import LEAST_SHARE, draw_policy, indifferent
 from tacit.show.canvas import PAINTED, axes_at, new_figure
@@ -543,12 +543,6 @@ def test_a_notebook_shows_weights_intervals_prices_and_findings(rooms):
 
 
 @pytest.fixture(scope="module")
-def chrome():
-    with browser() as driver:
-        yield driver
-
-
-@pytest.fixture(scope="module")
 def pages(rooms, grid, tmp_path_factory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("pages")
     for name, run in (("rooms", rooms), ("grid", grid)):
@@ -562,16 +556,7 @@ def pages(rooms, grid, tmp_path_factory) -> dict[str, str]:
 @pytest.mark.parametrize("name", ["rooms", "grid"])
 def test_the_page_in_a_browser(chrome, pages, name, width, dark):
     page = chrome.open(pages[name], width=width, dark=dark)
-    assert [url for url in page.requests if not url.startswith("data:")] == [pages[name]]
-    assert page.complaints == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    wide = page.evaluate(
-        "[...document.querySelectorAll('body *')].filter(e => e.checkVisibility()"
-        " && !e.closest('.scroll, .sheet, pre, .skip, #findings-title')"
-        " && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 80))"
-    )
-    assert wide == []
-    assert page.evaluate(CONTRAST) >= 4.5
+    page.check(pages[name], width)
     if width == 1280 and not dark:
         assert page.faults() == []
     assert page.evaluate(

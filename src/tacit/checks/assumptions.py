@@ -41,9 +41,9 @@ from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import StepsChain
 from tacit.model.features.design import Design
+from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.model.transitions import Layout
 
 # Gain (nats) still to come that ends a search: far below what a criterion needs to differ.
 COMPARED = 1e-2

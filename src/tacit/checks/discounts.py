@@ -25,10 +25,10 @@ from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import StepsChain
+from tacit.model.arguments import numbers
 from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.model.transitions import numbers
 from tacit.search.algebra import coarse, first_largest
 
 # A weight that moves by less within the set hardly depends on the discount.

@@ -24,9 +24,9 @@ from tacit.inference.tails import gamma_tails, normal_tail
 from tacit.inverse.joint.traveller import Choices, TripsRecovery
 from tacit.inverse.recover import Estimator
 from tacit.inverse.recovery import Recovery, RecoveryStatus
+from tacit.model.arguments import read_only
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
     pass

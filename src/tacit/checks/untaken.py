@@ -15,8 +15,8 @@ from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import are_weighted
 from tacit.inverse.findings import LEVEL, Finding, Kind, listed
 from tacit.inverse.recovery import Recovery
+from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
-from tacit.model.transitions import Layout
 
 # Pairs named in one sentence.
 NAMED = 4

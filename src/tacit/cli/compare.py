@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tacit.inverse.joint.recovery import JointRecovery
     from tacit.inverse.recovery import Recovery
     from tacit.many import Differences, Number
-    from tacit.model.transitions import Layout
+    from tacit.model.layout import Layout
 
 # Differences that are listed and drawn for people.
 MOST = 24

@@ -21,8 +21,9 @@ from tacit.files.atomic import LARGEST, naming
 from tacit.files.columns import TOP, flags, integers, texts
 from tacit.files.frames import Frame
 from tacit.files.tables import Progress, write_columns
+from tacit.model.arguments import read_only
 from tacit.model.available import first_unavailable
-from tacit.model.transitions import Layout, read_only
+from tacit.model.layout import Layout
 
 if TYPE_CHECKING:
     from tacit.model.mdp import MDP

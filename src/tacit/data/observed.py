@@ -23,9 +23,9 @@ from tacit.errors import InvalidDemonstrations
 from tacit.files.atomic import LARGEST
 from tacit.files.parquet import readable
 from tacit.files.tables import PARQUET, Progress
+from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.model.transitions import Layout
 
 Loader = Callable[[Path], Demonstrations]
 # What is lost of individuals where only sums are kept.

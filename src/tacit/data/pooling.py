@@ -10,7 +10,7 @@ import numpy as np
 from tacit.data.ordering import unused_name
 from tacit.errors import InvalidDemonstrations
 from tacit.files.wording import natural_order
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 
 if TYPE_CHECKING:
     from tacit.data.demonstrations import Demonstrations

@@ -15,10 +15,10 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations
+from tacit.model.arguments import read_only
 from tacit.model.available import first_unavailable
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, is_sparse, known_rest
-from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

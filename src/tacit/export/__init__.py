@@ -18,9 +18,9 @@ from tacit.data.sources.recordings import ends_of, where_over
 from tacit.errors import InvalidModel, optional
 from tacit.export.frames import actions_of, frame, memberships, objective_of, tables
 from tacit.inverse.recovery import Recovery
+from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
-from tacit.model.transitions import Layout
 
 if TYPE_CHECKING:
     from gymnasium import Env

@@ -15,9 +15,9 @@ import numpy.typing as npt
 from tacit.data.sources.gymnasium import numbered
 from tacit.errors import InvalidModel
 from tacit.export.frames import actions_of
+from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
-from tacit.model.transitions import Layout
 
 Info = dict[str, object]
 StateOf = Callable[[Any], npt.ArrayLike]  # of an observation, or of an action: anything

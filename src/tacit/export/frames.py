@@ -13,8 +13,8 @@ from tacit.errors import InvalidModel
 from tacit.files.arrays import write_arrays
 from tacit.files.tables import write_columns
 from tacit.inverse.recovery import Recovery
+from tacit.model.layout import Layout
 from tacit.model.objective import Objective
-from tacit.model.transitions import Layout
 
 if TYPE_CHECKING:
     import polars

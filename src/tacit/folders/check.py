@@ -22,9 +22,9 @@ from tacit.forward.solve import solve
 from tacit.inverse.findings import SAME, Finding, Kind, feature_findings, single_minded
 from tacit.inverse.joint.trips import network_ending
 from tacit.model.features.priors import too_large
+from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.model.transitions import Layout
 
 T = TypeVar("T")
 

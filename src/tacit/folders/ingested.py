@@ -14,8 +14,8 @@ from tacit.folders.settings import FILE, VERSION, toml_lines
 
 if TYPE_CHECKING:
     from tacit.data.sources import Log
+    from tacit.model.layout import Layout
     from tacit.model.objective import Features
-    from tacit.model.transitions import Layout
 
 
 def write_log(folder: Path, log: Log, features: Features, settings: Mapping[str, object]) -> None:

@@ -54,9 +54,9 @@ from tacit.likelihood.start import Bounds
 from tacit.model.counts import start_shares
 from tacit.model.ends import EndUnreached
 from tacit.model.features.design import Design
+from tacit.model.layout import Layout, with_directions
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
-from tacit.model.transitions import Layout, with_directions
 
 NEEDED = "a problem needs features.csv, or features of the states in problem.toml"
 # All that is known, as tacit writes it, in the place of these tables and settings.

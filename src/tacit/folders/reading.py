@@ -19,9 +19,9 @@ from tacit.files.wording import did_you_mean, nearest
 from tacit.folders.settings import Names, Settings, looks_numeric, lookup, numbered, numbers
 from tacit.inverse.findings import Finding, Kind, listed
 from tacit.inverse.joint.trips import BadTrip
+from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.model.transitions import Layout
 
 if TYPE_CHECKING:
     from tacit.model.objective import GivenTable

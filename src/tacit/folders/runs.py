@@ -32,9 +32,9 @@ from tacit.folders.recoveries import (
 )
 from tacit.folders.settings import FILE
 from tacit.model.features.priors import too_large
+from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, is_sparse
-from tacit.model.transitions import Layout
 
 if TYPE_CHECKING:
     from tacit.inverse.joint.trips import Trips

@@ -16,8 +16,8 @@ from tacit.errors import InvalidModel
 from tacit.files.atomic import check_text, naming
 from tacit.files.wording import did_you_mean
 from tacit.inverse.joint.trips import UNENDED
+from tacit.model.layout import Layout
 from tacit.model.prior import Prior
-from tacit.model.transitions import Layout
 
 if TYPE_CHECKING:
     from tacit.folders.reading import FeatureTable

@@ -12,7 +12,8 @@ from tacit.files.columns import Column
 from tacit.files.tables import Table, open_table
 from tacit.folders.reading import LARGEST, looked_up, refuse_repeats
 from tacit.folders.settings import FILE, Names, ordered
-from tacit.model.transitions import ROW_SUM_TOLERANCE, Transitions
+from tacit.model.arguments import ROW_SUM_TOLERANCE
+from tacit.model.transitions import Transitions
 
 COLUMNS = ("state", "action", "next_state", "probability")
 

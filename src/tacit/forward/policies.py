@@ -22,6 +22,7 @@ from tacit.engine.kernels.backups import NOTHING, iterate
 from tacit.engine.kernels.chains import chain_solve, policy_chain
 from tacit.errors import InvalidModel, NotConverged
 from tacit.forward.solution import Mixture, Solution, check_policy, visitation
+from tacit.model.arguments import integer
 from tacit.model.ends import never_ending, uniform_policy
 from tacit.model.mdp import MDP, deterministic_chain, outside_visitation
 from tacit.model.objective import Features
@@ -64,11 +65,9 @@ def visitation_recursion(mdp: MDP, policy: np.ndarray, steps: int) -> np.ndarray
     d_1 = p0, d_{t+1}(s') = discount * sum_{s,a} d_t(s) policy(s,a) p(s'|s,a); the sum of all d_t.
     """
     policy = check_policy(mdp, policy)
-    if steps < 1:
-        raise InvalidModel(f"steps must be at least 1; got {steps}")
     visits = mdp.initial.copy()
     total = visits.copy()
-    for _ in range(steps - 1):
+    for _ in range(integer(steps, "steps") - 1):
         visits = mdp.discount * mdp.inflow(visits[:, None] * policy)
         total += visits
         if not visits.any():  # discount 0, or underflow: nothing more can come

@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.forward.solution import Mixture
+from tacit.model.arguments import distributions, integer
 from tacit.model.ends import check_available
 from tacit.model.mdp import MDP, inside_policy
-from tacit.model.transitions import ROW_SUM_TOLERANCE
 
 # Steps whose uniforms are drawn at once: enough to amortise a draw, few to waste at an early end.
 BLOCK = 256
@@ -62,9 +62,8 @@ def simulate(
             it. An episode that STARTS in such a state records its one step, so that it is not
             empty, and ends after it. In a state without an available action every episode ends.
     """
-    trajectories = _count(trajectories, "trajectories")
-    steps = _count(steps, "steps")
-    streams = _streams(seed, trajectories)
+    steps = integer(steps, "steps")
+    streams = _streams(integer(seed, "seed", 0), integer(trajectories, "trajectories"))
     opening = np.stack([stream.random(2) for stream in streams])
     choose = _chooser(mdp, policy, opening[:, 0])
     over = mdp.ends & (mdp.initial > 0)
@@ -132,9 +131,7 @@ def _run(
 
 def _streams(seed: int, count: int) -> list[np.random.Generator]:
     """One generator an episode: the same Philox key, and 2^128 counters apart from the next."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise InvalidModel(f"seed must be a non-negative integer; got {seed!r:.60}")
-    key = np.random.SeedSequence(int(seed)).generate_state(2, np.uint64)
+    key = np.random.SeedSequence(seed).generate_state(2, np.uint64)
     counters = np.zeros((count, 4), np.uint64)
     counters[:, 2] = np.arange(count)
     return [np.random.Generator(np.random.Philox(key=key, counter=c)) for c in counters]
@@ -143,7 +140,10 @@ def _streams(seed: int, count: int) -> list[np.random.Generator]:
 def _chooser(mdp: MDP, policy: ArrayLike | Mixture, uniforms: np.ndarray) -> Chooser:
     """The function (episodes, states, draws) -> actions; `uniforms` [E] pick a mixture's policy."""
     if isinstance(policy, Mixture):
-        weights = _distributions(policy.weights, (len(policy.policies),), "mixture weights", "")
+        weights = distributions(
+            policy.weights, (len(policy.policies),), "mixture weights", "policy"
+        )
+        weights = weights / weights.sum()
         policies = np.asarray(policy.policies)
         if policies.shape != (len(weights), mdp.states):
             raise InvalidModel(
@@ -166,33 +166,12 @@ def _chooser(mdp: MDP, policy: ArrayLike | Mixture, uniforms: np.ndarray) -> Cho
     shape = (mdp.states, mdp.actions)
     if mdp.restricted and np.shape(policy) == shape:
         policy = inside_policy(mdp, np.asarray(policy))
-    chances = _distributions(policy, shape, "policy", "state ")
+    chances = distributions(policy, shape, "policy", "state")
+    chances = chances / chances.sum(axis=1, keepdims=True)
     if mdp.restricted:
         check_available(mdp, chances)
     table = _cumulative(chances)
     return lambda _, states, draws: _first_above(table.take(states, axis=0), draws)
-
-
-def _distributions(given: ArrayLike, shape: tuple[int, ...], name: str, row: str) -> np.ndarray:
-    """The array, checked to hold distributions along its last axis; the worst row is named."""
-    try:
-        table = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidModel(f"{name} must be an array of probabilities of shape {shape}") from None
-    if table.shape != shape:
-        raise InvalidModel(f"{name} must have shape {shape}; got {table.shape}")
-    wrong = ~(table >= 0) | ~np.isfinite(table)
-    if wrong.any():
-        where = tuple(int(i) for i in np.argwhere(wrong)[0])
-        raise InvalidModel(f"{name} must hold probabilities; entry {where} is {table[where]:g}")
-    sums = table.sum(axis=-1)
-    worst = int(np.argmax(np.abs(sums - 1.0)))
-    if np.abs(sums.flat[worst] - 1.0) > ROW_SUM_TOLERANCE:
-        place = f"{row}{worst}" if row else "it"
-        raise InvalidModel(
-            f"{name} must be a distribution in every row; {place} sums to {sums.flat[worst]:.10g}"
-        )
-    return table / sums[..., None]
 
 
 def _cumulative(probabilities: np.ndarray) -> np.ndarray:
@@ -215,13 +194,6 @@ def _drawn(probabilities: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
 def _first_above(cumulative: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
     """[n] the first column of each row of `cumulative` [n, W] that exceeds `uniforms` [n, 1]."""
     return (cumulative > uniforms).argmax(axis=1)
-
-
-def _count(number: int, name: str) -> int:
-    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    if not whole or number < 1:
-        raise InvalidModel(f"{name} must be a positive integer; got {number!r:.60}")
-    return int(number)
 
 
 # --- chances to avoid something -----------------------------------------------------------------

@@ -26,10 +26,10 @@ from tacit.likelihood.rescue import RESCUE
 from tacit.likelihood.rescue import VISIBLE as SEEN
 from tacit.likelihood.start import NOWHERE, ROUGH
 from tacit.likelihood.steps import over_an_episode
+from tacit.model.arguments import read_only
 from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, known_rest
-from tacit.model.transitions import read_only
 from tacit.search.smooth_dual import Dual
 
 

@@ -36,7 +36,7 @@ from tacit.inverse.findings import (
     named_directions,
 )
 from tacit.inverse.parameters import CONFIDENCE
-from tacit.model.transitions import read_only
+from tacit.model.arguments import read_only
 from tacit.search.algebra import first_largest
 
 if TYPE_CHECKING:

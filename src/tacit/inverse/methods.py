@@ -33,11 +33,11 @@ from tacit.inverse.recovery import (
     delivered,
 )
 from tacit.inverse.sets import HardConstraint
+from tacit.model.arguments import numbers
 from tacit.model.closure import close
 from tacit.model.ends import led_to_an_end
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
-from tacit.model.transitions import numbers
 
 __all__ = [
     "LEVEL",

@@ -16,7 +16,7 @@ import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.inference.tails import normal_quantile, normal_tail
-from tacit.model.transitions import read_only
+from tacit.model.arguments import read_only
 from tacit.search.algebra import at_least
 from tacit.search.operators import BLIND as BLIND
 from tacit.search.operators import inverse_information

@@ -20,15 +20,15 @@ from tacit.inverse.findings import LEVEL, Finding, Kind, chance
 from tacit.inverse.parameters import CONFIDENCE, Parameters
 from tacit.inverse.sets import HardConstraint, Lapses, unmeasured, weights_as_parameters
 from tacit.inverse.standardised import Standard, shown, standardised
+from tacit.model.arguments import read_only
 from tacit.model.objective import Objective
-from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from tacit.inverse.caution import Caution
+    from tacit.model.layout import Layout
     from tacit.model.mdp import MDP
-    from tacit.model.transitions import Layout
 
 NO_PARAMETERS = unmeasured((), (), lower=0.0, absence="not set")
 UNTESTED = untested("this estimator tests no fit")

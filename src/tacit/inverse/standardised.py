@@ -15,9 +15,9 @@ import numpy as np
 
 from tacit.inverse.diagnostics import Identification
 from tacit.inverse.findings import Finding, Kind
+from tacit.model.arguments import read_only
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, is_sparse
-from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
     from tacit.inverse.joint.recovery import JointRecovery

@@ -89,7 +89,12 @@ class DynamicsChain:
     @property
     def inputs(self) -> tuple:
         """What the loss is made of."""
-        return self.seen.data, self.seen.indices, self.space.tables
+        return self.counts, self.space.tables
+
+    @property
+    def episodes(self) -> int:
+        """How many there are."""
+        return len(self.seen.indptr) - 1
 
     @cached_property
     def counts(self) -> np.ndarray:
@@ -157,10 +162,10 @@ class DynamicsChain:
 
     def blank(self, x: np.ndarray) -> DynamicPart:
         """A part of which nothing is known."""
-        size, units = len(x), self.seen.shape[0]
-        nothing, shape = np.zeros((size, size)), (self.dynamics.layers, *self.jacobian.shape)
-        none = np.zeros((units, size))
-        return DynamicPart(np.inf, np.zeros(size), nothing, nothing, none, None, np.zeros(shape))
+        size, zero = len(x), np.zeros
+        nothing, shape = zero((size, size)), (self.dynamics.layers, *self.jacobian.shape)
+        none = zero((self.episodes, size))
+        return DynamicPart(np.inf, zero(size), nothing, nothing, none, None, zero(shape))
 
     def beginning(
         self,
@@ -246,7 +251,7 @@ class DynamicEvidence:
     @property
     def episodes(self) -> Units:
         """Every episode by itself."""
-        return Units.alone(self.chain.seen.shape[0])
+        return Units.alone(self.chain.episodes)
 
     def units(self, least: float) -> Units:
         """What is independent among the episodes."""

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.columns import integers
+from tacit.model.arguments import integer
 
 if TYPE_CHECKING:
     from tacit.data.demonstrations import Demonstrations
@@ -48,8 +49,11 @@ def count_transitions(
     if lengths[0] == 0 and (n_states is None or n_actions is None):
         raise InvalidDemonstrations("there must be at least one transition; got none")
     largest = {name: int(column.max(initial=-1)) for name, column in columns.items()}
-    n_states = _size(n_states, max(largest["states"], largest["next_states"]) + 1, "n_states")
-    n_actions = _size(n_actions, largest["actions"] + 1, "n_actions")
+    if n_states is None:
+        n_states = max(largest["states"], largest["next_states"]) + 1
+    n_states = integer(n_states, "n_states", error=InvalidDemonstrations)
+    n_actions = largest["actions"] + 1 if n_actions is None else n_actions
+    n_actions = integer(n_actions, "n_actions", error=InvalidDemonstrations)
     for name, column in columns.items():
         count = n_actions if name == "actions" else n_states
         outside = (column < 0) | (column >= count)
@@ -124,12 +128,3 @@ def _column(values: ArrayLike, name: str) -> np.ndarray:
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype == np.int32:
         return values
     return integers(values, name)
-
-
-def _size(given: int | None, seen: int, name: str) -> int:
-    if given is None:
-        return seen
-    whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
-    if not whole or given < 1:
-        raise InvalidDemonstrations(f"{name} must be a positive integer; got {given!r:.60}")
-    return int(given)

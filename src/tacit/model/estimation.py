@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.model.arguments import is_integer, numbers
 from tacit.model.available import available_pairs, first_unavailable
 from tacit.model.counts import CountedSteps
 from tacit.model.evidence import Evidence
 from tacit.model.prior import Prior, Unvisited, posterior, unvisited_rule
-from tacit.model.transitions import numbers
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -86,7 +86,7 @@ def _available(
 
 def start_of(given: ArrayLike, states: int) -> ArrayLike:
     """[S] the initial distribution as given, or that of a single state by its number."""
-    if isinstance(given, int | np.integer) and not isinstance(given, bool):
+    if is_integer(given):
         if not 0 <= given < states:
             raise InvalidModel(f"initial must be a state in 0..{states - 1}; got {given}")
         return np.arange(states) == given

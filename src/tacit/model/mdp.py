@@ -16,21 +16,14 @@ from numpy.typing import ArrayLike
 
 from tacit.engine.backends import row_blocks, side_by_side
 from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.model.arguments import distributions, numbers, read_only
 from tacit.model.available import available_pairs
 from tacit.model.counts import CountedSteps, count_steps, count_transitions, start_shares
 from tacit.model.ends import check_ends_are_reached, shortest_walk
 from tacit.model.estimation import estimated, start_of
 from tacit.model.evidence import Evidence
 from tacit.model.prior import Prior, Unvisited
-from tacit.model.transitions import (
-    ROW_SUM_TOLERANCE,
-    Successors,
-    Transitions,
-    numbers,
-    read_only,
-    shared_successors,
-    successor_lists,
-)
+from tacit.model.transitions import Successors, Transitions, shared_successors, successor_lists
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -74,10 +67,10 @@ class MDP:
 
     def __post_init__(self) -> None:
         discount = checked_discount(self.discount, ends=True)
-        initial = np.atleast_1d(numbers(self.initial, "initial"))
         given = self.available
         successors = successor_lists(self.transitions, available=given)
-        _check_initial(initial, successors.states.shape[0])
+        start = np.atleast_1d(numbers(self.initial, "initial"))
+        initial = distributions(start, successors.states.shape[:1], "initial", "state")
         object.__setattr__(self, "transitions", successors)
         object.__setattr__(self, "initial", read_only(initial / initial.sum()))
         object.__setattr__(self, "discount", discount)
@@ -349,22 +342,6 @@ def checked_discount(discount: float, *, ends: bool = False) -> float:
     if not 0.0 <= number <= 1.0 or (number == 1.0 and not ends):
         raise InvalidModel(f"discount must be {allowed}; got {number:g}")
     return number
-
-
-def _check_initial(initial: np.ndarray, states: int) -> None:
-    if initial.shape != (states,):
-        raise InvalidModel(
-            f"initial must have shape [S] = ({states},), one probability a state; "
-            f"got {initial.shape}"
-        )
-    bad = ~(initial >= 0) | ~np.isfinite(initial)
-    if bad.any():
-        worst = int(np.flatnonzero(bad)[0])
-        raise InvalidModel(
-            f"initial must be a distribution; state {worst} has probability {initial[worst]:g}"
-        )
-    if abs(initial.sum() - 1.0) > ROW_SUM_TOLERANCE:
-        raise InvalidModel(f"initial must be a distribution; it sums to {initial.sum():.10g}")
 
 
 def outside_visitation(mdp: MDP, visitation: np.ndarray) -> np.ndarray:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacit.errors import InvalidModel
+from tacit.model.arguments import finite, numbers, read_only
 from tacit.model.ends import alike_at_ends
-from tacit.model.transitions import numbers, read_only
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array, sparray, spmatrix
@@ -63,7 +63,7 @@ class Objective:
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        reward = _finite(self.reward, "reward", "[S] or [S, A]", (1, 2))
+        reward = finite(self.reward, "reward", "[S] or [S, A]", (1, 2))
         states = reward.shape[0]
         costs = _cost_tables(self.costs, states)
         budgets = np.atleast_1d(numbers([] if self.budgets is None else self.budgets, "budgets"))
@@ -292,18 +292,7 @@ def _cost_tables(given: ArrayLike | None, states: int) -> np.ndarray:
     costs = numbers([] if given is None else given, "costs")
     if costs.size == 0:
         return np.zeros((0, states))
-    return _finite(costs, "costs", "[K, S] or [K, S, A]", (2, 3))
-
-
-def _finite(array: GivenTable, name: str, axes: str, dimensions: Sequence[int]) -> np.ndarray:
-    table = numbers(array, name)
-    if table.ndim not in dimensions or 0 in table.shape:
-        raise InvalidModel(f"{name} must be a non-empty array {axes}; got shape {table.shape}")
-    bad = ~np.isfinite(table)
-    if bad.any():
-        where = tuple(int(i) for i in np.argwhere(bad)[0])
-        raise InvalidModel(f"{name} must be finite; entry {where} is {table[where]}")
-    return table
+    return finite(costs, "costs", "[K, S] or [K, S, A]", (2, 3))
 
 
 def is_sparse(table: object) -> TypeIs[SparseTable]:
@@ -337,7 +326,7 @@ def _sized(array: GivenTable, name: str) -> FeatureTable:
         table = _kept_sparse(array, name)
         sizes = abs(table).max(axis=0).toarray()
     else:
-        table = _finite(array, name, "[S, D] or [S, A, D]", (2, 3))
+        table = finite(array, name, "[S, D] or [S, A, D]", (2, 3))
         sizes = np.abs(table).max(axis=tuple(range(table.ndim - 1)))
     bad = (sizes > LARGEST) | ((sizes > 0) & (sizes < 1.0 / LARGEST))
     if bad.any():

@@ -36,13 +36,9 @@ from tacit.engine.backends.sharded import (
     split_rows,
 )
 from tacit.errors import InvalidModel
+from tacit.model.arguments import ROW_SUM_TOLERANCE
 from tacit.model.mdp import checked_discount
-from tacit.model.transitions import (
-    ROW_SUM_TOLERANCE,
-    Successors,
-    shared_successors,
-    successor_lists,
-)
+from tacit.model.transitions import Successors, shared_successors, successor_lists
 
 __all__ = ["ShardedMDP", "join", "keep_compiled_code", "sharded"]
 

@@ -1,42 +1,26 @@
-"""Where actions lead, and what they and the states are called.
+"""Where actions lead: transitions in three forms become one, padded lists.
 
-Transitions in three forms (dense, scipy.sparse, successor lists) become one: padded lists. They are
-validated here, once: inside the library the lists are trusted. The `Layout` names states, says
-where they lie, and is told by the transitions which way actions point (`with_directions`).
+Dense, scipy.sparse and successor lists are validated here, once: inside the library the lists are
+trusted.
 """
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import ArrayLike
 
 from tacit.errors import InvalidModel
+from tacit.model.arguments import ROW_SUM_TOLERANCE, numbers, read_only
 from tacit.model.available import available_pairs
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-# What a step on a grid is called, (row, column) down and right being positive.
-COMPASS = {
-    (-1, 0): "north",
-    (-1, 1): "north-east",
-    (0, 1): "east",
-    (1, 1): "south-east",
-    (1, 0): "south",
-    (1, -1): "south-west",
-    (0, -1): "west",
-    (-1, -1): "north-west",
-    (0, 0): "stay",
-}
-# Share of what an action moves that must go one way for it to point there.
-ONE_WAY = 0.5
 MISSING = ": where the action is not there, say so in `available`"
 MISSING_PART = ": a model held in parts knows neither unavailable actions nor ends"
-# A row that was normalised in float32, or written with seven digits, must still count as a row.
-ROW_SUM_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,137 +219,3 @@ def shared_successors(successors: Successors, *, reached: int | None = None) -> 
     probabilities = np.zeros((size, actions, lists.shape[1]))
     probabilities[s, a, reach[s, following]] = successors.probabilities[s, a, b]
     return Successors(read_only(lists[:, None, :]), read_only(probabilities))
-
-
-def numbers(values: object, name: str, dtype: DTypeLike | None = np.float64) -> np.ndarray:
-    """A fresh array of real numbers; `InvalidModel` for text, ragged lists and complex entries."""
-    try:
-        array = np.array(values)
-        if np.iscomplexobj(array):
-            raise TypeError
-        return array if dtype is None else array.astype(dtype, copy=False)
-    except (TypeError, ValueError):
-        kind = getattr(values, "dtype", None) or type(values).__name__
-        raise InvalidModel(
-            f"{name} must be an array of real numbers, all rows equally long; got {kind}"
-        ) from None
-
-
-def read_only(array: np.ndarray) -> np.ndarray:
-    """The array, contiguous and no longer writable."""
-    array = np.ascontiguousarray(array)
-    array.setflags(write=False)
-    return array
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How states and actions are named and, on a grid, where they lie.
-
-    On a grid, states 0 to rows * columns - 1 are its cells, row by row; later ones lie off it.
-
-    Attributes:
-        rows: number of rows of the grid; 0 where the world is no grid.
-        columns: number of columns of the grid; 0 where the world is no grid.
-        directions: one (row, column) step per action, down and right being positive; empty where
-            actions do not point anywhere.
-        state_names: one name per state; empty where they have none.
-        action_names: one name per action; empty where they have none.
-        centres: (x, y) of the middle of each state that lies on no grid, y growing upwards; empty
-            where nobody knows.
-        hexagon: width of the hexagons about the centres; 0 where a state is what is nearest to it.
-        leads: for each state, where each action mostly leads, -1 where it is not available; told
-            for states that have centres.
-    """
-
-    rows: int = 0
-    columns: int = 0
-    _: KW_ONLY
-    directions: tuple[tuple[int, int], ...] = ()
-    state_names: tuple[str, ...] = ()
-    action_names: tuple[str, ...] = ()
-    centres: tuple[tuple[float, float], ...] = field(default=(), kw_only=True)
-    hexagon: float = field(default=0.0, kw_only=True)
-    leads: tuple[tuple[int, ...], ...] = field(default=(), kw_only=True)
-
-    @property
-    def is_map(self) -> bool:
-        """Whether it is known where states lie: on a grid, or about centres."""
-        return self.is_grid or bool(self.centres)
-
-    @property
-    def is_grid(self) -> bool:
-        """Whether states lie on a grid."""
-        return self.rows > 0 and self.columns > 0
-
-    def grid(self, values: ArrayLike) -> np.ndarray:
-        """[rows, columns] the values [S] of the cells, as they lie."""
-        if not self.is_grid:
-            raise InvalidModel("this world is no grid: its layout has no rows and columns")
-        cells = self.rows * self.columns
-        values = np.asarray(values)
-        if values.ndim != 1 or len(values) < cells:
-            raise InvalidModel(
-                f"values must hold one entry a state, {cells} or more; got {values.shape}"
-            )
-        return values[:cells].reshape(self.rows, self.columns)
-
-    def cell(self, state: int) -> tuple[int, int] | None:
-        """(row, column) of a state; None if it lies off the grid."""
-        inside = self.is_grid and 0 <= state < self.rows * self.columns
-        return divmod(int(state), self.columns) if inside else None
-
-    def state_name(self, state: int) -> str:
-        """The name of a state, or its number or cell where it has none."""
-        if self.state_names:
-            return self.state_names[state]
-        cell = self.cell(state)
-        return f"state {state}" if cell is None else f"({cell[0]}, {cell[1]})"
-
-    def action_name(self, action: int) -> str:
-        """The name of an action, or its number where it has none."""
-        return self.action_names[action] if self.action_names else f"action {action}"
-
-
-def with_directions(layout: Layout, successors: np.ndarray, probabilities: np.ndarray) -> Layout:
-    """The layout, with the directions of actions told by where they lead, and so named.
-
-    An action points where more than half of what it moves goes; one that moves nothing stays.
-    Where one action points nowhere so, or the layout has directions or no grid, it stays as it is.
-    About centres every state has its own: `leads`.
-
-    Args:
-        layout: how states and actions are called.
-        successors: [S, A, B] next states.
-        probabilities: [S, A, B] of each; 0 where an action is not available.
-    """
-    if layout.centres and not layout.leads:
-        likeliest = np.take_along_axis(successors, probabilities.argmax(2)[..., None], 2)[..., 0]
-        leads = np.where(probabilities.any(axis=2), likeliest, -1)
-        return replace(layout, leads=tuple(map(tuple, leads.tolist())))
-    cells = layout.rows * layout.columns
-    if not cells or layout.directions:
-        return layout
-    after, chance = successors[:cells], probabilities[:cells]
-    here = np.arange(cells)[:, None, None]
-    steps = [after // layout.columns - here // layout.columns]
-    steps += [after % layout.columns - here % layout.columns]
-    chance = np.where(after < cells, chance, 0.0)  # what leaves the grid points nowhere
-    found = []
-    for action in range(successors.shape[1]):
-        moved = chance[:, action] * (after[:, action] != here[:, 0])
-        down, right = (step[:, action][moved > 0] for step in steps)
-        ways, which = np.unique(np.stack([down, right]), axis=1, return_inverse=True)
-        weight = np.bincount(which.ravel(), weights=moved[moved > 0], minlength=ways.shape[1])
-        if not len(weight):
-            found.append((0, 0))
-        elif weight.max() > ONE_WAY * weight.sum():
-            row, column = ways[:, weight.argmax()].tolist()
-            found.append((row, column))
-        else:
-            return layout
-    if not any(map(any, found)):
-        return layout
-    names = tuple(COMPASS.get(step, "") for step in found)
-    told = layout.action_names or (names if all(names) and len({*names}) == len(names) else ())
-    return replace(layout, directions=tuple(found), action_names=told)

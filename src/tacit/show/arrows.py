@@ -16,7 +16,7 @@ from matplotlib.path import Path
 from matplotlib.quiver import Quiver
 from numpy.typing import ArrayLike
 
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 from tacit.show.canvas import (
     CELL,
     COST_MAP,

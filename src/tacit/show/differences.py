@@ -9,7 +9,7 @@ from tacit.inverse.findings import LEVEL, chance, listed
 from tacit.inverse.joint.recovery import JointRecovery
 from tacit.inverse.recovery import Recovery
 from tacit.many import Differences
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 from tacit.show import Block, Document, Headline, Items, Picture, Section, Tone
 from tacit.show.canvas import figure_of, svg
 from tacit.show.intervals import Interval, draw_beside

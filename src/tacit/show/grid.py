@@ -14,7 +14,7 @@ from matplotlib.colors import Colormap, Normalize
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 from numpy.typing import ArrayLike
 
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 from tacit.show.canvas import (
     COST_MAP,
     EMPTY,

@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 
 from tacit.files.atomic import harmless
 from tacit.inverse.recovery import Recovery
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 from tacit.show import Block, Choice, Details, Document, Gallery, Picture, anchor, free_name
 from tacit.show.canvas import CELL, EMPTY, FAINT, INK, MARKED, MUTED, PAPER, SERIES, readable
 from tacit.show.quantities import NamedRecovery, weight_tables

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 from tacit.search.algebra import first_largest, largest_first
 from tacit.show import Block, Cells, Gallery, Picture, anchor
 from tacit.show.arrows import draw_key, draw_policy

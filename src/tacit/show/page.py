@@ -14,7 +14,7 @@ from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.noisy.mixture import MixtureRecovery
 from tacit.inverse.recovery import Recovery
 from tacit.inverse.standardised import shown
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 from tacit.search.algebra import largest_first
 from tacit.show import Document, Facts, Items, Section
 from tacit.show.appendix import (

@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tacit.errors import InvalidModel
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 from tacit.search.algebra import largest_first
 from tacit.show.arrows import draw_policy
 from tacit.show.canvas import (

@@ -13,7 +13,7 @@ from tacit.inverse.diagnostics import Identification
 from tacit.inverse.findings import Kind
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.recovery import Recovery
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 from tacit.search.algebra import largest_first
 from tacit.show import Block, Choice, Option, Paragraph, Selector
 from tacit.show.intervals import MOST_ROWS, Interval

@@ -10,7 +10,7 @@ import numpy as np
 from tacit.inverse.findings import OPEN, WARNINGS, Finding, Kind, chance, of_kinds
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.recovery import Recovery, RecoveryStatus
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 from tacit.search.algebra import first_largest, largest_first
 from tacit.show import Headline, Tone
 from tacit.show.quantities import NamedRecovery

@@ -12,7 +12,7 @@ from tacit.inverse.joint.recovery import JointRecovery
 from tacit.inverse.noisy.mixture import MixtureRecovery
 from tacit.inverse.noisy.types import SURE
 from tacit.inverse.recovery import Recovery
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 from tacit.show import (
     Block,
     Choice,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tacit.inverse.joint.recovery import JointRecovery
     from tacit.inverse.noisy.mixture import MixtureRecovery
     from tacit.inverse.recovery import Recovery
-    from tacit.model.transitions import Layout
+    from tacit.model.layout import Layout
 
 WIDTH = 88
 SHOWN = 12  # features and coefficients listed before the rest is counted

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tacit.errors import InvalidModel
+from tacit.model.arguments import distributions, integer
+from tacit.model.layout import Layout
 from tacit.model.mdp import MDP, Successors
 from tacit.model.objective import Features
-from tacit.model.transitions import Layout
 from tacit.worlds.draws import (
     Hill,
     PublishedFigure,
@@ -22,7 +22,7 @@ from tacit.worlds.draws import (
     random,
 )
 from tacit.worlds.objects import objectworld, windy_moves
-from tacit.worlds.world import World, gymnasium, integer, neighbours, recipe
+from tacit.worlds.world import World, gymnasium, neighbours, recipe
 
 __all__ = [
     "Hill",
@@ -69,11 +69,7 @@ def buses(
     """
     asked = {"usage": list(map(float, usage)), "weights": list(map(float, weights))}
     asked |= {"discount": discount, "bins": integer(bins, "bins", 2)}
-    shares = np.asarray(usage, float)
-    if shares.ndim != 1 or not (shares >= 0).all() or abs(shares.sum() - 1.0) > 1e-6:
-        raise InvalidModel(
-            f"usage must be a distribution over 0, 1, 2, ... bins; got {usage!r:.60}"
-        )
+    shares = distributions(usage, (len(usage),), "usage", "bin")
     after = np.minimum(np.arange(bins)[:, None] + np.arange(len(shares)), bins - 1)
     renewed = np.minimum(np.broadcast_to(np.arange(len(shares)), after.shape), bins - 1)
     states = np.stack([after, renewed], axis=1)

@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import InvalidModel
+from tacit.model.arguments import integer, number, read_only
+from tacit.model.layout import Layout
 from tacit.model.mdp import MDP, Successors
 from tacit.model.objective import Features
-from tacit.model.transitions import Layout, read_only
-from tacit.worlds.world import World, budgets_between, integer, neighbours, recipe
+from tacit.worlds.world import World, budgets_between, neighbours, recipe
 
 ACTIONS = ("up", "down", "left", "right")
 DIRECTIONS = ((-1, 0), (1, 0), (0, -1), (0, 1))
@@ -79,9 +80,8 @@ def hill_grid(
         cost_weights: [4] instead of the draw.
     """
     asked = dict(locals())
-    kind, size = _hill(hill), integer(size, "size", 3, ", for a hill inside")
-    if not isinstance(slip, int | float | np.number) or not 0.0 <= slip <= 1.0:
-        raise InvalidModel(f"slip must be a probability; got {slip!r:.60}")
+    kind, size = _hill(hill), integer(size, "size", 3)  # or there is no cell for a hill inside
+    slip = number(slip, "slip", "a probability", lambda p: 0.0 <= p <= 1.0)
     drawn = _draw(seed, size)
     c, h, w_r, w_c = (
         draw if asked[name] is None else _vector(asked[name], len(draw), name)
@@ -89,8 +89,8 @@ def hill_grid(
     )
     features = hill_features(size, hill=kind, slopes=c, peak=h)
     start = (np.arange(size * size) == 0).astype(float)
-    mdp = MDP(_moves(size, float(slip), slip_to_intended, slip_into_walls), start, discount)
-    budgets = np.array([_number(budget, "budget")])
+    mdp = MDP(_moves(size, slip, slip_to_intended, slip_into_walls), start, discount)
+    budgets = np.array([number(budget, "budget", "a number", lambda _: True)])
     if tightness is not None:
         truth = features.objective(w_r, [w_c], budgets)
         budgets = budgets_between(mdp, truth, tightness)
@@ -146,13 +146,6 @@ def _hill(word: Hill | str) -> Hill:
     except ValueError:
         words = " or ".join(repr(h.value) for h in Hill)
         raise InvalidModel(f"hill must be {words}; got {word!r:.60}") from None
-
-
-def _number(given: float, name: str) -> float:
-    try:
-        return float(given)
-    except (TypeError, ValueError):
-        raise InvalidModel(f"{name} must be a number; got {given!r:.60}") from None
 
 
 def _vector(given: npt.ArrayLike, length: int, name: str) -> np.ndarray:
@@ -275,8 +268,7 @@ def random(
     for name, least in _LEAST.items():
         integer(asked[name], name, least)
     width = min(states, 5) if successors is None else integer(successors, "successors", 1)
-    if not isinstance(margin, int | float | np.number) or not 0 < margin < math.inf:
-        raise InvalidModel(f"margin must be a positive number; got {margin!r:.60}")
+    margin = number(margin, "margin", "a positive number", lambda m: 0.0 < m < math.inf)
     seeds = np.random.SeedSequence(int(seed)).spawn(4)
     moves, wants, plays = (np.random.default_rng(s) for s in seeds[:3])
     charges = [np.random.default_rng(s) for s in seeds[3].spawn(int(constraints))]

@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from tacit.errors import InvalidModel
+from tacit.model.arguments import integer, number
+from tacit.model.layout import Layout
 from tacit.model.mdp import MDP, Successors
 from tacit.model.objective import Features
-from tacit.model.transitions import Layout
-from tacit.worlds.world import World, integer, neighbours, recipe
+from tacit.worlds.world import World, neighbours, recipe
 
 # (row, column) steps of four moves, and the names of these and of staying.
 MOVES = ((0, 1), (1, 0), (0, -1), (-1, 0))
@@ -73,8 +74,7 @@ def windy_moves(size: int, moves: Sequence[tuple[int, int]], wind: float) -> Suc
     A move succeeds with 1 - wind + wind / A, every other neighbour has wind / A; what would leave
     the grid stays. Rows that do not add up to 1 are scaled, as where staying is an action.
     """
-    if not isinstance(wind, int | float | np.number) or not 0.0 <= wind <= 1.0:
-        raise InvalidModel(f"wind must be a probability; got {wind!r:.60}")
+    wind = number(wind, "wind", "a probability", lambda p: 0.0 <= p <= 1.0)
     reached, inside = neighbours(size, (*MOVES, (0, 0)))
     inside = inside[:, :4]
     many, share = len(moves), wind / len(moves)

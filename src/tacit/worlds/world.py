@@ -16,9 +16,10 @@ import numpy.typing as npt
 from tacit.data.sources.gymnasium import Outcomes, Table, action_masks, made
 from tacit.errors import InvalidModel
 from tacit.inference.gauge import normalised
+from tacit.model.arguments import number, read_only
+from tacit.model.layout import Layout
 from tacit.model.mdp import MDP, Successors
 from tacit.model.objective import Features, Objective
-from tacit.model.transitions import Layout, read_only
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,16 +123,6 @@ def recipe(
     return f"{module}.{name}({', '.join(shown)})"
 
 
-def integer(number: float, name: str, least: int, why: str = "") -> int:
-    """The number, if it is an integer of at least `least`; raises `InvalidModel` if not."""
-    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    if not whole or number < least:
-        raise InvalidModel(
-            f"{name} must be an integer of at least {least}{why}; got {number!r:.60}"
-        )
-    return int(number)
-
-
 def neighbours(size: int, moves: Sequence[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
     """[S, M] the cell of a square grid that each (row, column) move leads to, and [S, M] bool.
 
@@ -167,8 +158,7 @@ def budgets_between(mdp: MDP, truth: Objective, tightness: float) -> np.ndarray:
         truth: reward and costs; its budgets are not read.
         tightness: in (0, 1).
     """
-    if not isinstance(tightness, int | float | np.number) or not 0.0 < tightness < 1.0:
-        raise InvalidModel(f"tightness must be in (0, 1); got {tightness!r:.60}")
+    tightness = number(tightness, "tightness", "in (0, 1)", lambda t: 0.0 < t < 1.0)
     reward, costs = truth.tables(mdp)
     if not len(costs):
         raise InvalidModel("tightness places budgets, and this world has no constraint")

@@ -15,7 +15,8 @@ from tacit.errors import InvalidDemonstrations, InvalidModel, optional
 from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.atomic import BadFile
 from tacit.files.trees import pack, unpack
-from tacit.model.transitions import Layout, numbers, read_only
+from tacit.model.arguments import is_integer, numbers, read_only
+from tacit.model.layout import Layout
 
 # Most states that bins may make: every one of them gets a name.
 LARGEST = 1_000_000
@@ -121,9 +122,8 @@ def middles(edges: Sequence[np.ndarray]) -> np.ndarray:
 
 def cluster_centres(points: np.ndarray, count: int, seed: int) -> np.ndarray:
     """[S, d] the centres of k-means clusters, ordered by their coordinates."""
-    whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
     distinct = len(np.unique(points, axis=0))
-    if not whole or not 1 <= count <= distinct:
+    if not is_integer(count) or not 1 <= count <= distinct:
         raise InvalidModel(
             f"clusters must be an integer in 1..{distinct}, the number of different points; "
             f"got {count!r:.60}"

@@ -23,9 +23,10 @@ from tacit.files.columns import Column, real
 from tacit.files.frames import Frame
 from tacit.files.wording import did_you_mean, natural_order, some
 from tacit.model.features import depends_on_action, filled, means_at
+from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.model.transitions import Layout, Successors
+from tacit.model.transitions import Successors
 
 # Most values of a column of words that become features.
 MOST_WORDS = 24

@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from tacit.data.sources.discretise import cluster_centres, points_of
 from tacit.errors import InvalidModel
+from tacit.model.arguments import read_only
 from tacit.model.features import means_at
-from tacit.model.transitions import COMPASS as DIRECTIONS
-from tacit.model.transitions import Layout, read_only
+from tacit.model.layout import COMPASS as DIRECTIONS
+from tacit.model.layout import Layout
 
 # Most states that positions may become: more would wait for an answer for hours.
 MOST = 20_000

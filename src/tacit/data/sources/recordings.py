@@ -14,7 +14,8 @@ from tacit.data.sources.discretise import Discretiser, checked_ends
 from tacit.data.sources.gymnasium import Foreign, element, made, number, size, terminal_states
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError, optional
 from tacit.files.atomic import naming
-from tacit.model.transitions import ROW_SUM_TOLERANCE, Layout
+from tacit.model.arguments import ROW_SUM_TOLERANCE, integer
+from tacit.model.layout import Layout
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,9 +100,7 @@ def rollouts(
     seeing = Coding(environment.observation_space, "observations", discretiser)
     acting = Coding(environment.action_space, "actions", action_discretiser)
     states = seeing.size
-    for name, value in (("episodes", episodes), ("max_steps", max_steps)):
-        if value < 1:
-            raise InvalidModel(f"{name} must be at least 1; got {value}")
+    episodes, max_steps = integer(episodes, "episodes"), integer(max_steps, "max_steps")
     ends = ends_of(ends, discretiser)
     if ends is None and discretiser is None:
         table = terminal_states(environment)

@@ -11,7 +11,7 @@ from tacit.data.sources.logs import Log
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.tables import open_table
 from tacit.files.wording import natural_order, some
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 
 FROM, TO = "from", "to"
 

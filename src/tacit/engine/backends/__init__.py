@@ -71,7 +71,8 @@ def this_device() -> Device:
     """The `Device` of this process."""
     import jax
 
-    stats = jax.devices()[0].memory_stats() or {}
+    # Of several processes each knows the memory of its own devices alone.
+    stats = jax.local_devices()[0].memory_stats() or {}
     return Device(jax.default_backend() != "cpu", stats.get("bytes_limit", UNKNOWN_MEMORY))
 
 

@@ -34,9 +34,9 @@ from tacit.inverse.forbidden.walks import Walks
 from tacit.inverse.noisy.convex import known_expert
 from tacit.inverse.recovery import Recovery, delivered
 from tacit.inverse.sets import HardConstraint
+from tacit.model.arguments import numbers, read_only
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.model.transitions import numbers, read_only
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,8 @@ class Forbidden:
     """What a demonstrator never does although its reward would have it done.
 
     A candidate is named by the posterior over all sets that may be forbidden; beside the names
-    stand their p-values and the simplest explanation.
+    stand their p-values and the simplest explanation. Where reward and noise do not fit, nothing is
+    named.
 
     Attributes:
         reward: [D] weights of the reward features where they are known; None to recover them, of
@@ -192,7 +193,10 @@ def _reported(
         numbers: the simplest explanation, and all that the world of the recovery is without.
         recovery: in that world.
     """
-    (simplest, gone), found = numbers, search.candidates
+    (simplest, gone), found, fit = numbers, search.candidates, recovery.goodness
+    seeming = [found[k].name for k in belief.names]
+    if not fit.adequate:
+        belief = belief.withheld()
     world, partners = search.world(gone), {}
     for one, two, chance in belief.pairs:
         partners |= {one: (found[two].name, chance), two: (found[one].name, chance)}
@@ -208,7 +212,7 @@ def _reported(
     nothing = search.world(())
     open_to = ~world.broken & ~nothing.broken & ~world.closure.within(named)
     open_to &= nothing.closure.removed.any(axis=0)  # what nobody can do is no question
-    open_to[simplest] = True  # what is of the simplest explanation and not named is undecided
+    open_to[[*simplest, *gone]] = True  # what explains what was seen and is not named is undecided
     open_to[belief.names] = False
     undecided = []
     for k in np.flatnonzero(open_to).tolist():
@@ -217,9 +221,8 @@ def _reported(
     undecided.sort(key=lambda one: (one.allowed, one.p_value))
     plain = tuple(record(k, more=np.nan) for k in simplest)
     guessed = options.reward is None or options.temperature is None
-    fit = recovery.goodness
     said = [
-        *([] if fit.adequate or not belief.names else [misfit_finding(fit.p_value)]),
+        *([] if fit.adequate or not seeming else [misfit_finding(seeming, fit.p_value)]),
         *([] if belief.agreed else [apart_finding()]),
         *record_findings(forbidden, undecided, plain),
         *rule_findings(len(found), options.level, belief.spent, guessed),

@@ -15,7 +15,9 @@ no guarantee: a name is `strict` where its p-value is small whatever else is for
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
 
 import numpy as np
 
@@ -26,9 +28,13 @@ from tacit.inverse.forbidden.walks import Walks
 # Beta(1, 9): before anything is seen one candidate in ten is forbidden.
 FORBIDDEN, ALLOWED = 1.0, 9.0
 # Jumps of a chain over complete walks, at least; moves a candidate of one over single solutions,
-# and at least and at most how many; the share that forgets the beginning, and how often both are
-# made twice as long until they agree.
-JUMPS, MOVES, RANGE, FORGOTTEN, LONGER = 2000, 100, (2000, 8000), 0.15, 2
+# and at least and at most how many; the share that forgets the beginning.
+JUMPS, MOVES, RANGE, FORGOTTEN = 2000, 100, (2000, 8000), 0.15
+# How often both chains are made twice as long until they name the same, and until their Monte
+# Carlo errors change no name.
+LONGER = 3
+# Most candidates within a wide one that are drawn together with it.
+TOGETHER = 4
 # Nats of the posterior below which a chain is lost: a set that it may stay at for ever.
 HOPELESS = 10.0
 # Share of swaps among moves: they cross where two candidates stand in for each other.
@@ -55,15 +61,15 @@ class Chain:
     allowed: np.ndarray
     chances: np.ndarray
 
-    def upper(self, values: np.ndarray) -> np.ndarray:
-        """[...] mean of values [J, ...], with two Monte Carlo errors."""
+    def upper(self, values: np.ndarray, errors: float = ERRORS) -> np.ndarray:
+        """[...] mean of values [J, ...], with so many Monte Carlo errors."""
         parts = [part for part in np.array_split(np.arange(len(self.weights)), PARTS) if len(part)]
         sums = np.array([self.weights[part] @ values[part] for part in parts])
         sizes = np.array([self.weights[part].sum() for part in parts])
         middle = sums.sum(axis=0) / sizes.sum()
         away = sums - np.multiply.outer(sizes, middle)
         spread = np.sqrt((away**2).sum(axis=0) * len(parts) / (len(parts) - 1)) / sizes.sum()
-        return middle + ERRORS * spread
+        return middle + errors * spread
 
     def joined(self, later: Chain) -> Chain:
         """Both, one after the other."""
@@ -98,6 +104,11 @@ class Belief:
         """How many of the names and pairs are expected to be false."""
         return float(self.allowed[self.names].sum()) + sum(chance for *_, chance in self.pairs)
 
+    def withheld(self) -> Belief:
+        """The same without names and pairs: the chances hold for a likelihood that is right."""
+        unknown = np.full(len(self.allowed), np.nan)
+        return replace(self, names=[], pairs=[], strict=[], more=unknown)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Posterior:
@@ -129,7 +140,9 @@ class Posterior:
         while True:
             every = [chain.upper(chain.chances) for chain in chains]
             named = [set(within_level(one, self.level)) for one in every]
-            if named[0] == named[1] or longer == LONGER:
+            means = [chain.upper(chain.chances, errors=0.0) for chain in chains]
+            exact = [set(within_level(one, self.level)) for one in means]
+            if longer == LONGER or named[0] == named[1] == exact[0] == exact[1]:
                 break
             chains = [one.joined(self.run(one.sets[-1], rng, len(one.sets))) for one in chains]
             longer += 1
@@ -177,10 +190,10 @@ class Posterior:
         """Heat bath without rejection: each jump flips a candidate, after the time it takes.
 
         Wide candidates take long to ask: each is drawn afresh once in a unit of time, and asked
-        only then.
+        only then, together with candidates within it.
         """
         assert isinstance(self.likelihood, Walks)
-        chosen, draws = start.copy(), rng.random((count, 2))
+        chosen, draws = start.copy(), rng.random(count)
         wide = self.likelihood.wide[self.possible]
         narrow, broad = self.possible[~wide], self.possible[wide]
         weights, size = np.empty(count), (count, len(self.possible))
@@ -196,15 +209,40 @@ class Posterior:
             allowed[j] = ~chosen[self.possible] & ~idle
             chances[j] = allowed[j]
             chances[j, ~wide] = np.where(idle[~wide], 0.0, out)
-            place = min(int(np.searchsorted(rates, draws[j, 0] * rates[-1])), len(rates) - 1)
+            place = min(int(np.searchsorted(rates, draws[j] * rates[-1])), len(rates) - 1)
             if place < len(narrow):
                 chosen[narrow[place]] ^= True
             else:
-                one = broad[[place - len(narrow)]]
-                free = self.outside(chosen, one, self.likelihood.changes(chosen, one))
-                chosen[one] = draws[j, 1] >= free
+                chosen = self.drawn_afresh(chosen, int(broad[place - len(narrow)]), rng)
         kept = slice(int(FORGOTTEN * count), None)
         return Chain(weights[kept], sets[kept], allowed[kept], chances[kept])
+
+    def drawn_afresh(self, chosen: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
+        """[K] the set, a wide candidate drawn together with some of those within it.
+
+        One at a time would take long: all that stand in for it must be forbidden before it is
+        allowed.
+        """
+        from scipy.special import betaln, softmax
+
+        assert isinstance(self.likelihood, Walks)
+        drawn = [k, *rng.permutation(self.within[k])[:TOGETHER]]
+        sets = np.tile(chosen, (2 ** len(drawn), 1))
+        sets[:, drawn] = list(product((True, False), repeat=len(drawn)))
+        sizes = sets.sum(axis=1)
+        prior = betaln(FORBIDDEN + sizes, ALLOWED + self.count - sizes)
+        odds = softmax(prior + self.likelihood.changes_to(chosen, sets))
+        return sets[rng.choice(len(sets), p=odds)]
+
+    @cached_property
+    def within(self) -> dict[int, np.ndarray]:
+        """The possible candidates within each wide one."""
+        assert isinstance(self.likelihood, Walks)
+        parts = [set(part.tolist()) for part in self.likelihood.parts]
+        return {
+            k: np.array([o for o in self.possible.tolist() if o != k and parts[o] <= parts[k]], int)
+            for k in self.possible[self.likelihood.wide[self.possible]].tolist()
+        }
 
     def moves(self, start: np.ndarray, rng: np.random.Generator, count: int) -> Chain:
         """Metropolis by flips and swaps: a set is solved once, its neighbours only if proposed."""

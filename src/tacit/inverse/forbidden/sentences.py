@@ -78,11 +78,12 @@ def rule_findings(count: int, level: float, spent: float, guessed: bool) -> list
     return [Finding(f"{said}.", Kind.ERRORS, number=count)]
 
 
-def misfit_finding(p_value: float) -> Finding:
-    """What a reward that does not fit means for the names."""
+def misfit_finding(names: Sequence[str], p_value: float) -> Finding:
+    """That nothing is named, since the model does not fit, and what would have been."""
     said = (
-        "What is called forbidden rests on a reward and a noise that do not fit: a wrong reward "
-        "makes names that are false far more often than the level says. Mend the fit first."
+        "Nothing is named as forbidden: reward, noise and candidates together do not fit what was "
+        "seen, and a wrong reward makes names false far more often than the level says. Without "
+        f"that {listed(names, SAID)} would be named. Mend the fit first."
     )
     return Finding(said, Kind.MISFIT, number=p_value)
 

@@ -112,9 +112,24 @@ class Walks:
         if len(narrow) and len(self._single):
             gains[:, self._single] = self._gains()
         for k in wide.tolist():
-            gains[:, k] = self._gain(k)
-        before = np.maximum(self.chances[self._starts], 1e-300)[:, None]
-        return -self._many @ np.log(np.maximum(1.0 + gains[:, asked] / before, TINY))
+            moved = self._moved(self.parts[k], chosen[k])
+            gains[:, k] = self._gain(self.parts[k], (moved if chosen[k] else -moved)[None])[0]
+        return self._logs(gains[:, asked].T)
+
+    def changes_to(self, chosen: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """[N] changes of the log-likelihood from this set [K] bool to others [N, K] bool."""
+        self._go(chosen)
+        cover = np.tile(self._cover, (len(others), 1))
+        for k in np.flatnonzero((chosen != others).any(axis=0)).tolist():
+            cover[:, self.parts[k]] += (chosen[k] ^ others[:, [k]]) * (1 - 2 * chosen[k])
+        opened = (cover == 0).astype(float) - (self._cover == 0)
+        pairs = np.flatnonzero(opened.any(axis=0))
+        return self._logs(self._gain(pairs, opened[:, pairs] * self._weights[pairs]))
+
+    def _logs(self, gains: np.ndarray) -> np.ndarray:
+        """[N] changes of the log-likelihood where chances change by gains [N, starts]."""
+        before = np.maximum(self.chances[self._starts], 1e-300)
+        return -np.log(np.maximum(1.0 + gains / before, TINY)) @ self._many
 
     def _gains(self) -> np.ndarray:
         """[starts, N] what flipping each candidate with one state on a side adds to chances."""
@@ -126,27 +141,24 @@ class Walks:
         sign = np.where(self.chosen[self._single], 1.0, -1.0)
         return sign * np.add.reduceat(ways, self._first, axis=1) / (1.0 - sign * again)
 
-    def _gain(self, k: int) -> np.ndarray:
-        """[starts] what flipping candidate k, of several states on both sides, adds to chances."""
-        pairs, sign = self.parts[k], 1.0 if self.chosen[k] else -1.0
-        moved, (source, target) = self._moved(pairs, self.chosen[k]), self._sides(pairs)
+    def _gain(self, pairs: np.ndarray, moved: np.ndarray) -> np.ndarray:
+        """[N, starts] what changing the weights of pairs by `moved` [N, P] adds to chances."""
+        source, target = self._sides(pairs)
         sources, begin = np.unique(source, return_inverse=True)
         targets, end = np.unique(target, return_inverse=True)
         # Pairs of one target, or of one source, are one way: as few as there can be.
         if len(targets) <= len(sources):
-            ways = np.zeros((len(pairs), len(targets)))
-            ways[np.arange(len(pairs)), end] = moved
+            ways = moved[:, :, None] * (end[:, None] == np.arange(len(targets)))
             begun, again = (
                 self.inverse[np.ix_(at, source)] @ ways for at in (self._starts, targets)
             )
-            after = self.chances[targets]
+            after = self.chances[targets][None, :, None]
         else:
-            ways = np.zeros((len(sources), len(pairs)))
-            ways[begin, np.arange(len(pairs))] = moved
+            ways = moved[:, None, :] * (begin == np.arange(len(sources))[:, None])
             begun = self.inverse[np.ix_(self._starts, sources)]
             again = ways @ self.inverse[np.ix_(target, sources)]
-            after = ways @ self.chances[target]
-        return sign * begun @ np.linalg.solve(np.eye(len(after)) - sign * again, after)
+            after = (ways @ self.chances[target])[:, :, None]
+        return (begun @ np.linalg.solve(np.eye(again.shape[-1]) - again, after))[..., 0]
 
     def flip(self, k: int) -> None:
         """Forbids candidate k, or allows it."""

@@ -42,8 +42,8 @@ from tacit.inverse.sets import never_incurred, unidentified
 from tacit.inverse.standardised import Standard, shown, standards_of
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.rescue import RESCUE
+from tacit.model.arguments import read_only
 from tacit.model.features.design import values_off
-from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

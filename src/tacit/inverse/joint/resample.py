@@ -28,7 +28,7 @@ from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.parameters import inverse_information
 from tacit.likelihood.problem import Fit
 from tacit.model.features import Map
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 
 # Discounts looked at, at least; logarithms of noises of groups, at most.
 SHORTEST, FARTHEST = 0.5, 3.0

@@ -40,9 +40,9 @@ from tacit.inverse.recovery import Recovery, delivered
 from tacit.inverse.sets import never_incurred
 from tacit.inverse.standardised import standard_of
 from tacit.likelihood.start import Bounds
+from tacit.model.arguments import read_only
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
-from tacit.model.transitions import read_only
 
 # Options of `Likelihood` beside the usual ones that trips know.
 KNOWN = ("bounds", "fixed", "start")

@@ -19,9 +19,9 @@ from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
 from tacit.model.features import Map
 from tacit.model.features.design import Design
+from tacit.model.layout import Layout
 from tacit.model.mdp import MDP, checked_discount
 from tacit.model.objective import Features
-from tacit.model.transitions import Layout
 
 UNENDED = ("refuse", "drop", "keep")
 

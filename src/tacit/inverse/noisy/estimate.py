@@ -78,9 +78,9 @@ def coefficients_of(
     names = coefficient_names(features.reward_names, features.cost_names)
     given = np.zeros(space.size, bool) if given is None else given
     points = kept.x(e) / space.scales
-    ends = [ties.own_bounds(e, fitted.z, end) for end in (problem.lower, fitted.upper)]
+    least, most = (ties.own_bounds(e, fitted.z, end) for end in (problem.lower, fitted.upper))
     # A constraint that was dropped is on its bound like any other cost without a price.
-    lower, upper = bounds_of(*ends, space.scales, given)
+    lower, upper = bounds_of(least, most, space.scales, given)
     absence = evidence.absence or (TOO_MANY if space.size > TABLED else "")
     if absence:
         return unmeasured(names, points, lower=lower, absence=absence)

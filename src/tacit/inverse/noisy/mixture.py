@@ -52,10 +52,10 @@ from tacit.inverse.standardised import shown
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import StepsChain
+from tacit.model.arguments import read_only
 from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

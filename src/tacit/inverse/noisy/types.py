@@ -30,9 +30,9 @@ from tacit.likelihood.products import table_scores
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import StepsChain, information, of_constraints, priced
 from tacit.model.features.design import Design
+from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.model.transitions import Layout
 
 # Gain (nats) still to come that ends a search where likelihoods are only compared.
 COMPARED = 1e-2

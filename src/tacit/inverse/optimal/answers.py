@@ -22,8 +22,8 @@ from tacit.errors import InvalidModel
 from tacit.inverse.optimal import Columns, Cone, cone
 from tacit.inverse.optimal.program import Program
 from tacit.inverse.sets import Ends
+from tacit.model.arguments import numbers
 from tacit.model.mdp import MDP
-from tacit.model.transitions import numbers
 
 # Amounts are of order one at a corner, or zero: less than this is what broken inequalities allow.
 NOTHING = 1e-7

@@ -29,8 +29,7 @@ from tacit.model.features.maps import (
     scaled,
 )
 from tacit.model.features.priors import Ridge, Smooth, Sparse
-from tacit.model.names import state_names
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout, state_names
 
 __all__ = [
     "Map",

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacit.errors import InvalidModel
+from tacit.model.arguments import is_integer, numbers, read_only
+from tacit.model.layout import Layout, numbers_of, state_names
 from tacit.model.mdp import MDP
-from tacit.model.names import numbers_of, state_names
 from tacit.model.objective import Features
-from tacit.model.transitions import Layout, numbers, read_only
 
 # One or more states or actions, by name or number.
 Names: TypeAlias = str | int | Iterable[str | int]
@@ -172,7 +172,7 @@ def known_states(world: MDP | Layout | int, layout: Layout | None = None) -> tup
             raise InvalidModel("this layout does not tell the number of states: pass an MDP")
     elif isinstance(world, MDP):
         count = world.states
-    elif isinstance(world, int | np.integer) and not isinstance(world, bool) and world > 0:
+    elif is_integer(world) and world > 0:
         count = int(world)
     else:
         raise InvalidModel(

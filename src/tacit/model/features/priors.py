@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import InvalidModel
+from tacit.model.arguments import number, numbers
 from tacit.model.features.maps import moves, ways
+from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import is_sparse
-from tacit.model.transitions import Layout, numbers
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -39,13 +40,10 @@ class Pull:
     strength: float | None = None
 
     def __post_init__(self) -> None:
-        given = self.strength
-        number = isinstance(given, int | float | np.number) and not isinstance(given, bool)
-        if given is not None and not (number and 0.0 < given < np.inf):
-            raise InvalidModel(
-                "a prior's strength on weights must be a positive number, or None to choose it by "
-                f"trajectories held out; got {given!r:.60}"
-            )
+        wanted = "a positive number, or None to choose it by trajectories held out"
+        if self.strength is not None:
+            name = "a prior's strength on weights"
+            number(self.strength, name, wanted, lambda strength: 0.0 < strength < np.inf)
 
     def __str__(self) -> str:
         return type(self).__name__.lower()

@@ -1,91 +1,12 @@
-"""The pages of measurements say what the result files say, and the regression check bites."""
+"""The regression check bites, and a run that was stopped is a bound."""
 
-import copy
-import importlib.util
-import re
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "performance.md"
-
-
-def load(name):
-    """A script as a module; it is a program, so nothing else can import it."""
-    spec = importlib.util.spec_from_file_location(
-        f"benchmark_{name}", ROOT / "benchmarks" / f"{name}.py"
-    )
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their annotations up there
-    spec.loader.exec_module(module)
-    return module
-
-
-tables, scale, regression = load("tables"), load("scale_tables"), load("regression")
-
-
-@pytest.fixture(scope="module")
-def page():
-    return PAGE.read_text("utf-8")
-
-
-@pytest.fixture(scope="module")
-def found():
-    return tables.results()
-
-
-def test_the_page_shows_the_committed_results(page, found):
-    assert tables.filled(page, found, tables.BLOCKS) == page, "run `python benchmarks/tables.py`"
-
-
-def test_the_page_on_scale_rests_on_the_committed_results(found):
-    text = tables.SCALE.read_text("utf-8")
-    assert tables.filled(text, found, scale.BLOCKS) == text, "run `python benchmarks/tables.py`"
-    assert [name for _, name, _ in tables.MARKS.findall(text)] == list(scale.BLOCKS)
-    for file, place in (("gpu", "soft, largest"), ("sharding", "small_bytes_a_state")):
-        changed = copy.deepcopy(found)
-        if file == "gpu":
-            changed["gpu"]["rows"][place]["search_seconds"] *= 3
-        else:
-            changed["sharding"][place][-1]["temporary"] *= 3
-        assert tables.filled(text, changed, scale.BLOCKS) != text
-
-
-def test_every_block_is_on_the_page_once(page):
-    assert sorted(name for _, name, _ in tables.MARKS.findall(page)) == sorted(tables.BLOCKS)
-
-
-def test_no_number_stands_outside_the_blocks(page):
-    """Such a number could not be compared with anything."""
-    prose = re.sub(r"```.*?```", "", tables.MARKS.sub("", page), flags=re.S)
-    assert not re.findall(r"\d+", prose)
-
-
-def test_a_changed_result_is_seen(page, found):
-    unseen = []
-    for file, *place, last in (
-        ("forward", "rows", 0, "seconds"),
-        ("mce_irl", "rows", 1, "ratio"),
-        ("ingest", "rows", 2, "peak_gib"),
-        ("gpu", "rows", "soft", "seconds"),
-        ("gpu", "rows", "bandwidth", "share_of_copy_bandwidth"),
-        ("bandwidth", "rows", 0, "seconds"),
-        ("cpu", "rows", "likelihood 1e5", "seconds"),
-        ("explanation_scale", "largest_states_within_the_limit"),
-        ("memory", "rows", 0, "added_gib"),
-        ("curves", "steps", 0, "seconds"),
-        ("curves", "gradient", -1, "seconds"),
-    ):
-        changed = copy.deepcopy(found)
-        inner = changed[file]
-        for key in place:
-            inner = inner[key]
-        inner[last] *= 3
-        if tables.filled(page, changed, tables.BLOCKS) == page:
-            unseen.append((file, *place, last))
-    assert not unseen
+import plots
+import regression
+import tables
 
 
 def test_a_capped_run_is_a_bound_and_a_skipped_one_a_dash():
@@ -93,42 +14,16 @@ def test_a_capped_run_is_a_bound_and_a_skipped_one_a_dash():
     assert tables.cell(row) == ">\u00a0100\u00a0s"
     assert tables.cell({"status": "skipped", "seconds": None}) == "–"
     assert tables.cell(None) == "–"
+    runs = (result("peer", 2.0), result("peer", 9.0, "capped"), result("peer", None, "skipped"))
+    rows = [run | {"states": states} for run, states in zip(runs, (1, 10, 100), strict=True)]
+    (line,) = plots.solvers(rows, "constrained", 0.95)
+    assert (line.points, line.bounds) == (((1, 2.0),), ((10, 9.0),))
 
 
 def test_times_are_shown_in_the_unit_they_are_read_in():
     times = {1.5: "1.5 s", 0.0123: "12.3 ms", 4.5e-5: "45 µs", 1234.0: "1234 s", None: "–"}
     shown = {seconds: tables.duration(seconds).replace(tables.JOIN, " ") for seconds in times}
     assert shown == times
-
-
-# --------------------------------------------------------------------------------------------------
-
-
-def test_figures_show_the_committed_results(page, found):
-    plots = load("plots")
-    for name, panels in ((name, make(found)) for name, make in plots.DRAWN.items()):
-        assert f"figures/performance-{name}.svg" in page
-        drawn = (plots.FIGURES / f"performance-{name}.svg").read_text("utf-8")
-        assert f"drawn from {plots.digest(panels)}" in drawn, "run `python benchmarks/plots.py`"
-        for panel in panels:
-            words = (panel.title, panel.across, panel.up, *(line.name for line in panel.lines))
-            assert all(f">{word}<" in drawn for word in words), f"{name}: a word is missing"
-
-
-def test_a_capped_run_is_drawn_as_a_bound():
-    plots = load("plots")
-    rows = [
-        {
-            "problem": "hill", "discount": 0.9, "task": "t", "solver": "peer",
-            "states": n, "seconds": s, "status": status,
-        }
-        for n, s, status in ((1, 2.0, "done"), (10, 100.0, "capped"), (100, None, "skipped"))
-    ]  # fmt: skip
-    (line,) = plots.solvers(rows, "t", 0.9)
-    assert (line.points, line.bounds) == (((1, 2.0),), ((10, 100.0),))
-
-
-# --------------------------------------------------------------------------------------------------
 
 
 def result(solver, seconds, status="done", problem="hill 5x5", task="constrained"):
@@ -236,7 +131,7 @@ def test_two_checkouts_are_asked_by_turns(monkeypatch):
     assert ended == ["then", "now"]
 
 
-def test_quick_rows_are_in_the_committed_results(found):
+def test_quick_rows_are_in_the_committed_results():
     """Otherwise the check would compare nothing at the sizes that it runs."""
-    known = {key[0] for key in regression.ratios(found["forward"]["rows"])}
+    known = {key[0] for key in regression.ratios(tables.results()["forward"]["rows"])}
     assert {"hill 5x5", "hill 32x32", "random 300"} <= known
