@@ -394,9 +394,9 @@ class Fit:
 
     @property
     def operator(self) -> Operator:
-        """The curvature as a search asks for it."""
+        """The curvature, of which steps in a box are asked."""
         if isinstance(self.curvature, Information):
-            return replace(self.curvature.operator, bounded=self.problem.bounded)
+            return replace(self.curvature.operator, bounded=True)
         return Matrices(self.curvature[None])
 
     @cached_property

@@ -113,7 +113,11 @@ class Loss:
             loss=np.inf,
             gradient=np.zeros(len(x)),
             curvature=Information(
-                mdp=self.mdp, design=self.design, policy=policy, visits=policy[:, 0]
+                mdp=self.mdp,
+                design=self.design,
+                policy=policy,
+                visits=policy[:, 0],
+                penalty=self.penalty,
             ),
             values=values,
             table_values=np.zeros((0, len(values))),

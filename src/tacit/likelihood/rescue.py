@@ -31,7 +31,9 @@ def rescued(
         return fitted, False
     moving = fitted.problem.movable
     far = float(np.abs(fitted.z[moving]).max(initial=0.0)) > FAR
-    runs_away = looks_deterministic(fitted, threshold) if fitted.converged else far
+    # One that took all its steps is after something, however little of the gradient is left.
+    settled = fitted.converged and fitted.steps < max_steps
+    runs_away = looks_deterministic(fitted, threshold) if settled else far
     if not runs_away:
         return fitted, False
     chains = [replace(chain, ridge=ridge) for chain in fitted.problem.chains]

@@ -307,7 +307,7 @@ def _limits(fitted: Fit) -> np.ndarray:
         return fitted.lagrangian(less.z) if np.isfinite(less.loss) else np.inf
 
     asked &= problem.movable & np.where(z > 0, problem.upper >= LARGEST, endless)
-    if not asked.any():
+    if not asked.any() or fitted.diagonal is None:
         return np.full(len(z), np.nan)
     return lower_limits(
         z,

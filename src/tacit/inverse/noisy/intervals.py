@@ -317,20 +317,22 @@ def intervals(
     limits, found = fitted.limits, fitted.errors
     spread = row_errors(gauge.jacobian, found.covariance, found.blind)
     spread[size + count :] *= stretch
-    ends = np.full((size + 2 * count, 2), np.nan)
     mute, lower, upper = fitted.silent, fitted.lower, fitted.upper
     moving = np.isnan(limits) & ~mute
     profiled = int((moving & (upper > lower)).sum()) <= PROFILED
     around = fitted.landscape(moving) if profiled else None
-    far = ends if profiled else quadratic_ends(space, fitted, gauge, spread)
+    ends = np.full((size + 2 * count, 2), np.nan)
+    if not profiled:
+        ends = quadratic_ends(space, fitted, gauge, spread)
     floor = np.where(lower >= 0.0, 0.0, -1.0)
     ceiling = np.where((upper <= 0.0) & (lower < 0.0), 0.0, 1.0)
     for j in np.flatnonzero(~np.isnan(gauge.ratios.sizes[:size])):
         # Anything goes for a parameter that moves nothing; `numbers_of` widens the others by it.
         alone = (float(floor[j]), float(ceiling[j]))
-        ends[j] = far[j]
-        if mute[j] or around is not None:
-            ends[j] = alone if mute[j] else _weight_ends(around, gauge, int(j), alone)
+        if mute[j]:
+            ends[j] = alone
+        elif around is not None:
+            ends[j] = _weight_ends(around, gauge, int(j), alone)
     if np.isnan(gauge.reward_weights).any():  # no reward was needed: which one is anybody's guess
         ends[space.blocks[0]] = np.stack([floor, ceiling], axis=1)[space.blocks[0]]
     for k, block in enumerate(space.blocks[1:]):
@@ -338,18 +340,14 @@ def intervals(
         if set_by.any():  # forbidden costs alone make the price: it has no upper limit either
             least = float(set_by @ np.nan_to_num(limits)) / gauge.ratios.sizes[block.start]
             ends[size + k] = (least * gauge.multipliers[k], np.inf)
-        else:
-            reach = 0.0 if chosen is None else chosen.reach(k)
+        elif mute[block].all():
             ends[size + k] = (0.0, np.inf)
-            if around is None:
-                ends[size + k] = far[size + k]
-            elif not mute[block].all():
-                ends[size + k] = _price_ends(around, gauge, k, reach)
-        if np.isfinite(gauge.budgets[k]):
-            ends[size + count + k] = far[size + count + k]
-            if around is not None:
-                own_ends = _budget_ends(around, gauge, fitted, space, k, stretch[k])
-                ends[size + count + k] = own_ends
+        elif around is not None:
+            reach = 0.0 if chosen is None else chosen.reach(k)
+            ends[size + k] = _price_ends(around, gauge, k, reach)
+        if np.isfinite(gauge.budgets[k]) and around is not None:
+            own_ends = _budget_ends(around, gauge, fitted, space, k, stretch[k])
+            ends[size + count + k] = own_ends
         if chosen is not None and chosen.barely_found(k) and block.stop - block.start > 1:
             ends[block] = np.where(np.isnan(ends[block]), np.nan, [0.0, 1.0])
     shut = np.isfinite(limits)

@@ -122,7 +122,7 @@ def estimate_of_steps(
     given = np.zeros(space.size, bool) if bounds is None else bounds.given
     findings = (
         *constraint_findings(evidence, verdict, chosen, misfit=not weigh),
-        *([] if strength is None else prior_findings(options.prior, strength, wide)),
+        *([] if strength is None else prior_findings(strength, wide)),
         *([] if bounds is None else bound_findings(bounds, space, fitted.z, evidence.free)),
         *parameter_findings(evidence),
         *told_features(features, chain),
@@ -139,7 +139,7 @@ def estimate_of_steps(
     estimate = estimate_of(features, fitted, gauge, own.reached, off=off)
     if strength is not None:
         estimate = replace(estimate, history=strength.history(fitted))
-    lost = wide.boundless and bool(verdict.absence)
+    lost = bool(verdict.absence) and wide.boundless
     gap = fitted.objective_gap if chain.convex else np.nan
     answer = None
     if wide.fitted.converged and not wide.boundless and not wide.written:
@@ -194,7 +194,8 @@ def chain_goodness(
     """Whether the model fits what was seen of chain e; with counted dynamics, allowing for them."""
     chain, part = own.chain, own.part
     free = fitted.free[fitted.problem.ties.rows[e]]
-    plain = fitted.problem.equalities is None
+    known = fitted.problem.equalities
+    plain = known is None
     named = plain and chain.penalty is None  # what steps do not tell, a prior does
     choices = FittedChoices(
         counts=chain.counts,
@@ -205,7 +206,7 @@ def chain_goodness(
     )
     size = len(choices.scores)
     if chain.penalty is not None or (plain and size > PROFILED):
-        moves = np.eye(len(free))[free] if plain else fitted.problem.equalities.tangents(free)
+        moves = np.eye(len(free))[free] if known is None else known.tangents(free)
         bread = own.fisher if chain.penalty is None else own.fisher + chain.penalty.toarray()
         inverse, blind = inverse_information(moves @ bread @ moves.T, np.ones(size, bool))
         pull = None if chain.penalty is None else moves @ (chain.penalty @ fitted.x(e))
@@ -244,7 +245,7 @@ def constraint_findings(
     """
     gauge = evidence.gauge()
     # A search that found no maximum has tested nothing, even where a ridge then gave a point.
-    lost = evidence.boundless and bool(verdict.absence)
+    lost = bool(verdict.absence) and evidence.boundless
     tested = evidence.fitted.converged and evidence.asked.converged and not lost
     misfit &= evidence.robust
     findings = verdict_findings(verdict, gauge.multipliers, converged=tested, robust=misfit)
@@ -350,7 +351,7 @@ def maximise(
         if prior.strength is None:
             strength = choose_strength(options, mdp, space, demonstrations, unit)
         else:
-            strength = Strength(value=float(prior.strength))
+            strength = Strength(prior=prior, value=float(prior.strength))
         penalty = strength.value * unit
     chain = StepsChain.of(mdp, space, demonstrations, penalty=penalty)
     if options.lapses is not False:

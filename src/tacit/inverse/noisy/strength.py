@@ -45,12 +45,14 @@ class Strength:
     """The strength of a prior, and how it was chosen.
 
     Attributes:
+        prior: whose.
         value: of the penalty.
         tried: [n] strengths; empty where it was given.
         held_out: [n] mean log-likelihood of a step held out.
         random: the same of random actions.
     """
 
+    prior: Ridge | Smooth
     value: float
     tried: np.ndarray = field(default_factory=lambda: np.zeros(0))
     held_out: np.ndarray = field(default_factory=lambda: np.zeros(0))
@@ -116,7 +118,9 @@ def choose_strength(
         means.append(total / demonstrations.steps)
         if len(means) - 1 - int(np.argmax(means)) >= WORSE:
             break
+    assert isinstance(options.prior, Ridge | Smooth)
     return Strength(
+        prior=options.prior,
         value=float(STRENGTHS[int(np.argmax(means))]),
         tried=STRENGTHS[: len(means)],
         held_out=np.array(means),
@@ -124,8 +128,9 @@ def choose_strength(
     )
 
 
-def prior_findings(prior: Ridge | Smooth, strength: Strength, evidence: Evidence) -> list[Finding]:
+def prior_findings(strength: Strength, evidence: Evidence) -> list[Finding]:
     """That estimates are penalised, how strongly, what chose the strength, and what it decides."""
+    prior, best = strength.prior, float(strength.held_out.max(initial=-np.inf))
     what = (
         "pulls every weight towards 0"
         if isinstance(prior, Ridge)
@@ -135,7 +140,6 @@ def prior_findings(prior: Ridge | Smooth, strength: Strength, evidence: Evidence
     if not len(strength.tried):
         said += "."
     else:
-        best = float(strength.held_out.max())
         said += (
             f". Trajectories held out chose it among {len(strength.tried)} strengths from "
             f"{strength.tried[-1]:g} to {strength.tried[0]:g}: {best:.4g} log-likelihood a step, "
