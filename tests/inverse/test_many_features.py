@@ -455,8 +455,10 @@ def crowd(price: float, *, seed: int = 0, size: int = 40):
 
 
 def fitted_as_many(monkeypatch, mdp, features, seen):
-    """The recovery in the mode of many features, which begins at 200."""
+    """The recovery by the engine and the law of many features, which begin at 200."""
     monkeypatch.setattr("tacit.likelihood.steps.MANY_FEATURES", 20)
+    monkeypatch.setattr("tacit.inverse.noisy.intervals.PROFILED", 20)
+    monkeypatch.setattr("tacit.inverse.noisy.likelihood.PROFILED", 20)
     return tacit.Likelihood().fit(mdp, features, seen, throw=False)
 
 

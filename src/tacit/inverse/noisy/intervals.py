@@ -124,7 +124,6 @@ class OwnFit:
         known: [D, D] that of what was known beforehand.
         errors: of the parameters.
         limits: [D] lower limits of forbidden costs, NaN elsewhere.
-        inverse: [D, D] of the information of the parameters that no bound holds for certain.
         loose: [D] bool, the parameters that no bound holds for certain, where the model does not
             fit; None where it does.
         steps: how many there are.
@@ -139,7 +138,6 @@ class OwnFit:
     known: np.ndarray
     errors: Errors
     limits: np.ndarray
-    inverse: np.ndarray
     loose: np.ndarray | None
     steps: float
     discount: float
@@ -167,7 +165,6 @@ class OwnFit:
                 fisher=evidence.fisher,
                 known=fitted.informed(evidence.fisher) - evidence.fisher,
                 errors=found,
-                inverse=evidence.inverse,
                 loose=evidence.free if evidence.robust else None,
                 **about,
             )
@@ -190,7 +187,6 @@ class OwnFit:
             fisher=fisher,
             known=np.zeros(fisher.shape),
             errors=of_chain,
-            inverse=inner @ evidence.inverse @ inner.T,
             loose=None,
             **about,
         )
@@ -375,9 +371,10 @@ def quadratic_ends(space: Design, fitted: OwnFit, gauge: Gauge, spread: np.ndarr
     side = np.where(fitted.x <= fitted.lower, 1.0, -1.0)[held]
     slope = np.maximum(side * fitted.gradient[held], 0.0)
     across = sure[held]
-    left = np.diagonal(sure)[held] - ((across @ fitted.inverse) * across).sum(axis=1)
+    inverse, _ = inverse_information(sure, fitted.free)
+    left = np.diagonal(sure)[held] - ((across @ inverse) * across).sum(axis=1)
     left = np.maximum(left, 1e-300)
-    rest = np.eye(size)[held] - across @ fitted.inverse
+    rest = np.eye(size)[held] - across @ inverse
     varied = np.maximum(((rest @ scatter) * rest).sum(axis=1), left)
     limits = (np.sqrt(slope**2 + ONE_SIDED**2 * varied) - slope) / left / space.scales[held]
     units = np.full(size, gauge.temperature)
