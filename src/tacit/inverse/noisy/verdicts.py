@@ -78,7 +78,7 @@ def many_without_idle_constraints(
         if robust:
             bread = bent(scores, place.policy, place.visits, loss.visits)
             steps = StepsEvidence(loss, place, np.eye(len(place.x)), demonstrations)  # type: ignore
-            scatter = score_scatter([steps], int(free.sum()))[1]
+            scatter = score_scatter([steps], int(free.sum()))[1]  # type: ignore
         inverse = inverse_information(bread, free)[0]
         noise = many_noise(less, free, bread, inverse, seed=options.seed)
         if noise is None:
