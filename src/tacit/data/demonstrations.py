@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tacit.data.ordering import Episodes
-from tacit.data.pooling import pooled
-from tacit.data.reading import STORED_EXTRAS, Reading, read_episodes, read_frame
 from tacit.data.trajectories import joined
-from tacit.data.weights import repeated, weights_of
+from tacit.data.weights import weights_of
 from tacit.errors import InvalidDemonstrations
 from tacit.files.arrays import write_arrays
-from tacit.files.atomic import LARGEST, naming
-from tacit.files.columns import TOP, flags, integers, texts
+from tacit.files.atomic import LARGEST
+from tacit.files.columns import flags, integers, texts
 from tacit.files.frames import Frame
 from tacit.files.tables import Progress, write_columns
 from tacit.model.arguments import read_only
@@ -159,9 +156,10 @@ class Demonstrations:
                 `ended`, `final_state` and `partial`; a column that has such a name itself needs no
                 mention.
         """
+        from tacit.data.reading import Reading, read_frame
+
         columns = {"episode": episode, "step": step, "state": state, "action": action} | others
-        reading = replace(_names_of(layout), missing=missing)
-        return demonstrations_of(read_frame(frame, columns, reading), layout or Layout())
+        return read_frame(frame, columns, Reading(layout=layout or Layout(), missing=missing))
 
     @classmethod
     def load(
@@ -192,9 +190,17 @@ class Demonstrations:
             largest: most bytes of memory to take; a larger file is refused before it is read.
             progress: called now and then with what is done and what there is to do.
         """
-        limits = {"states": states, "actions": actions, "available": available}
-        reading = replace(_names_of(layout), **limits, largest=largest, progress=progress)
-        return cls.read(path, reading)[0]
+        from tacit.data.reading import Reading, read_file
+
+        reading = Reading(
+            layout=layout or Layout(),
+            states=states,
+            actions=actions,
+            available=available,
+            largest=largest,
+            progress=progress,
+        )
+        return read_file(Path(path), reading)
 
     @classmethod
     def load_named(
@@ -204,19 +210,10 @@ class Demonstrations:
 
         "room 2" is sorted before "room 10". Where states or actions are numbers, they stay so.
         """
-        find = ("state", "action")
-        return cls.read(path, Reading(find=find, largest=largest, progress=progress))
+        from tacit.data.reading import Reading, read_file
 
-    @classmethod
-    def read(cls, path: str | Path, reading: Reading) -> tuple[Demonstrations, Layout]:
-        """The demonstrations of a file, read so, and the layout of the names found in it."""
-        found = read_episodes(Path(path), reading)
-        with naming(path, InvalidDemonstrations):
-            seen = demonstrations_of(found, Layout())
-            states, actions = (
-                len(names) or TOP for names in (reading.state_names, reading.action_names)
-            )
-            seen.check_range(reading.states or states, reading.actions or actions)
+        reading = Reading(find=("state", "action"), largest=largest, progress=progress)
+        seen = read_file(Path(path), reading)
         return seen, seen.layout or Layout()
 
     def save(self, path: str | Path, *, first: int = 0) -> None:
@@ -226,8 +223,9 @@ class Demonstrations:
         """
         path = Path(path)
         if path.suffix == ".npz":
-            names = ("states", "actions", "offsets", *STORED_EXTRAS)
-            arrays = {name: getattr(self, name) for name in names}
+            from tacit.data.reading import STORED
+
+            arrays = {name: getattr(self, name) for name in STORED}
             write_arrays(path, {name: part for name, part in arrays.items() if part is not None})
             return
         if path.suffix not in (".parquet", ".csv"):
@@ -341,6 +339,8 @@ class Demonstrations:
 
     def __add__(self, other: Demonstrations) -> Demonstrations:
         """The episodes of both, as `pooled` makes one set of them."""
+        from tacit.data.pooling import pooled
+
         return pooled(self, other) if isinstance(other, Demonstrations) else NotImplemented
 
     def select(self, episodes: Sequence[int] | np.ndarray) -> Demonstrations:
@@ -412,19 +412,3 @@ class Demonstrations:
 
     def __repr__(self) -> str:
         return f"Demonstrations(episodes={self.episodes}, steps={self.steps})"
-
-
-def _names_of(layout: Layout | None) -> Reading:
-    layout = layout or Layout()
-    return Reading(state_names=layout.state_names, action_names=layout.action_names)
-
-
-def demonstrations_of(found: Episodes, known: Layout) -> Demonstrations:
-    """The demonstrations of what was read; names found complete those that were known."""
-    layout = replace(
-        known,
-        state_names=found.state_names or known.state_names,
-        action_names=found.action_names or known.action_names,
-    )
-    seen = Demonstrations(**found.arguments, layout=None if layout == Layout() else layout)
-    return seen if found.repeats is None else repeated(seen, found.repeats)

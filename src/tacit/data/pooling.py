@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.data.ordering import unused_name
 from tacit.errors import InvalidDemonstrations
-from tacit.files.wording import natural_order
+from tacit.files.wording import natural_order, unused_name
 from tacit.model.layout import Layout
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import count
 
 
 def listed(items: Sequence[str], most: int | None = None) -> str:
@@ -44,3 +45,8 @@ def natural_order(names: Iterable[str]) -> tuple[str, ...]:
         ], name
 
     return tuple(sorted(names, key=key))
+
+
+def unused_name(name: str, taken: Collection[str]) -> str:
+    """The name with the first number behind it that makes it another than those taken."""
+    return next(new for n in count(2) if (new := f"{name} ({n})") not in taken)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.ordering import row_order
-from tacit.data.reading import Reading
+from tacit.data.episodes import row_order
+from tacit.data.reading import Reading, read_file
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
 from tacit.files.columns import Column
 from tacit.files.tables import Progress, Table, open_table
@@ -301,23 +301,18 @@ def read_demonstrations(
         odd = any(looks_numeric(name) for name in names)
         return () if numbered(names) or (places and odd) else names
 
-    seen, found = Demonstrations.read(
-        path,
-        Reading(
-            state_names=to_look_up(names.states),
-            action_names=to_look_up(names.actions),
-            source=source if isinstance(source, str) else source[0],
-            action_source=source if isinstance(source, str) else source[1],
-            find=() if names.actions else ("action",),
-            states=len(names.states),
-            actions=len(names.actions),
-            available=available,
-            progress=progress,
-        ),
+    reading = Reading(
+        layout=Layout(state_names=to_look_up(names.states), action_names=to_look_up(names.actions)),
+        sources=(source, source) if isinstance(source, str) else source,
+        find=() if names.actions else ("action",),
+        states=len(names.states),
+        actions=len(names.actions),
+        available=available,
+        progress=progress,
     )
-    if not names.actions:
-        return seen, found.action_names or numbers(int(seen.actions.max()) + 1)
-    return seen, names.actions
+    seen = read_file(path, reading)
+    found = seen.layout.action_names if seen.layout else ()
+    return seen, names.actions or found or numbers(int(seen.actions.max()) + 1)
 
 
 def bad_line(path: Path, error: BadTrip, layout: Layout, seen: Demonstrations) -> TacitError:
