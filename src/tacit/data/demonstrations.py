@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +24,16 @@ from tacit.model.layout import Layout
 
 if TYPE_CHECKING:
     from tacit.model.mdp import MDP
+
+# Fields that speak of whole episodes -> what reads them, and what they hold where nothing is given.
+OF_EPISODES: dict[str, tuple[Callable[[npt.ArrayLike, str], np.ndarray], object]] = {
+    "ended": (flags, False),
+    "final_states": (integers, -1),
+    "partial": (flags, False),
+    "groups": (texts, None),
+    "individuals": (texts, None),
+    "names": (texts, None),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,24 +88,21 @@ class Demonstrations:
                 f"offsets must run from 0 to the number of steps ({len(states)}); got {offsets}"
             )
         if len(empty := np.flatnonzero(np.diff(offsets) < 1)):
-            said = f"every episode must hold at least one step; episode {empty[0]} holds none"
-            raise InvalidDemonstrations(said)
+            raise InvalidDemonstrations(
+                f"every episode must hold at least one step; episode {empty[0]} holds none"
+            )
         episodes = len(offsets) - 1
-        none = np.zeros(episodes, bool)
-        given = np.full(episodes, -1) if self.final_states is None else self.final_states
-        columns = {
-            "ended": flags(none if self.ended is None else self.ended, "ended"),
-            "final_states": integers(given, "final_states"),
-            "partial": flags(none if self.partial is None else self.partial, "partial"),
-        }
-        said = {name: getattr(self, name) for name in ("groups", "individuals", "names")}
-        columns |= {name: texts(part, name) for name, part in said.items() if part is not None}
-        for name, column in columns.items():
+        columns = {"states": states, "actions": actions, "offsets": offsets}
+        for name, (read, default) in OF_EPISODES.items():
+            given = getattr(self, name)
+            if given is None and default is None:
+                continue
+            column = read(np.full(episodes, default) if given is None else given, name)
             if column.shape != (episodes,):
                 raise InvalidDemonstrations(
                     f"{name} must hold one entry an episode ({episodes}); got {column.shape}"
                 )
-        columns |= {"states": states, "actions": actions, "offsets": offsets}
+            columns[name] = column
         if self.weights is not None:
             columns["weights"] = weights_of(self.weights, np.diff(offsets))
         for name, column in columns.items():
@@ -301,9 +308,9 @@ class Demonstrations:
 
     def pairs(self, actions: int) -> np.ndarray:
         """[N] the number s * A + a of every row's state and action, for so many actions."""
-        found = self.states * np.int64(actions)
-        found += self.actions
-        return found
+        pairs = self.states * np.int64(actions)
+        pairs += self.actions
+        return pairs
 
     @property
     def shares(self) -> np.ndarray:
@@ -349,10 +356,9 @@ class Demonstrations:
         chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
         if chosen.size == 0:
             raise InvalidDemonstrations("select must keep at least one episode; got none")
-        names = ("ended", "final_states", "partial", "groups", "individuals", "names")
-        told = {name: getattr(self, name) for name in names}
-        whole = {name: part[chosen] for name, part in told.items() if part is not None}
-        return replace(self, **self._pieces(self.offsets[chosen], self.lengths[chosen]), **whole)
+        columns = {name: getattr(self, name) for name in OF_EPISODES}
+        columns = {name: part[chosen] for name, part in columns.items() if part is not None}
+        return replace(self, **self._pieces(self.offsets[chosen], self.lengths[chosen]), **columns)
 
     def truncate(self, steps: int) -> Demonstrations:
         """Every episode cut after its first `steps` steps."""
