@@ -41,12 +41,12 @@ class Check:
             found = faults(self.problem, error)
             return Answer((), {"problem": self.problem, "ok": False, "errors": found}, 2, found)
         from tacit.folders.check import (
+            availability,
             check_problem,
             choice,
             impossible_moves,
             impossible_sentence,
         )
-        from tacit.folders.reading import availability
 
         notes = (*problem.notes, *availability(problem.mdp, problem.layout, self.problem))
         warnings, picked, seen = check_problem(problem), choice(problem), problem.demonstrations

@@ -225,7 +225,7 @@ class Recover:
     def _notes(self, problem: Problem, recovery: Recovery) -> list[str]:
         """What was assumed or may be wrong, beside the findings."""
         from tacit.checks.untaken import untaken_actions
-        from tacit.folders.reading import availability
+        from tacit.folders.check import availability
         from tacit.inverse.expectations import are_weighted
         from tacit.inverse.noisy.mixture import MixtureRecovery
 

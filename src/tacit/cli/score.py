@@ -40,7 +40,7 @@ class Score:
         """Scores the demonstrations, writes what was asked for, and says what came out."""
         from tacit.checks import score
         from tacit.files.tables import write_columns
-        from tacit.folders.reading import bad_line
+        from tacit.folders.demonstrations import bad_line
         from tacit.folders.runs import Run
         from tacit.inverse.joint.trips import BadTrip
 
@@ -71,11 +71,11 @@ class Score:
 
 def demonstrations_of(path: Path) -> Path:
     """The file of the demonstrations: the path itself, or the one in a problem folder."""
-    from tacit.folders.reading import SEEN, one_of
+    from tacit.folders.demonstrations import FILES, one_of
 
     if not path.is_dir():
         return path
-    found = one_of(path, *SEEN)
+    found = one_of(path, *FILES)
     if found is None:
         raise FileNotFoundError(errno.ENOENT, "the folder holds no demonstrations", str(path))
     return found
@@ -83,15 +83,19 @@ def demonstrations_of(path: Path) -> Path:
 
 def _read(path: Path, run: Run) -> Demonstrations:
     """The demonstrations of a file, with the names of states and actions that the run has."""
-    from tacit.folders.reading import read_demonstrations
+    from tacit.folders.demonstrations import read_demonstrations
+    from tacit.folders.names import Names, numbers
     from tacit.folders.recoveries import shape_of
-    from tacit.folders.settings import Names, numbers
 
     states, actions = shape_of(run.recovery)
     layout = run.layout
-    names = Names(layout.state_names or numbers(states), layout.action_names or numbers(actions))
     source = f"the run {run.config.get('out', '')}".strip()
-    return read_demonstrations(path, names, source=source)[0]
+    names = Names(
+        layout.state_names or numbers(states),
+        layout.action_names or numbers(actions),
+        (source, source),
+    )
+    return read_demonstrations(path, names)[0]
 
 
 def _columns(run: Run, seen: Demonstrations, found: Prediction) -> dict[str, np.ndarray]:
