@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
-from tacit.cli.terminal import Answer, Cell, Part, Table, Terminal, finding_data, shown_default
+from tacit.cli.terminal import Answer, Terminal, finding_data, shown_default, table_text
 from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
@@ -112,13 +112,16 @@ def _columns(run: Run, seen: Demonstrations, found: Prediction) -> dict[str, np.
 
 def _text(
     found: Prediction, columns: dict[str, np.ndarray], arguments: Score, path: Path
-) -> list[Part]:
+) -> list[str]:
     import numpy as np
 
     def beside(value: float, error: float) -> str:
         return f"{value:.6g}" if np.isnan(error) else f"{value:.6g} (standard error {error:.2g})"
 
-    rows: list[tuple[Cell, ...]] = [("episodes", found.episodes, ""), ("steps", found.steps, "")]
+    rows: list[tuple[str | float, ...]] = [
+        ("episodes", found.episodes, ""),
+        ("steps", found.steps, ""),
+    ]
     if not np.isnan(likely := found.log_likelihood):
         null, steps = found.null_log_likelihood, found.steps
         told = beside(likely, found.log_likelihood_error)
@@ -128,10 +131,10 @@ def _text(
     hits = beside(found.hit_rate, found.hit_rate_error)
     rows.append(("hit rate", hits, f"{found.null_hit_rate:.4g}"))
     title = f"{path} by {arguments.run_folder}"
-    parts: list[Part] = [Table(["what", "recovery", "random actions"], rows, title)]
+    parts: list[str] = [table_text(["what", "recovery", "random actions"], rows, title)]
     shown = [name for name in ("episode", "origin", "goal", "steps", "z_score") if name in columns]
     listed = list(zip(*(columns[name][:LISTED].tolist() for name in shown), strict=True))
-    parts.append(Table([name.replace("_", " ") for name in shown], listed, "the worst fits"))
+    parts.append(table_text([name.replace("_", " ") for name in shown], listed, "the worst fits"))
     parts += list(found.sentences)
     if arguments.out is not None:
         parts.append(f"written: {arguments.out}")
