@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tacit.cli.terminal import Answer, Cell, Part, Table, Terminal, finding_data
+from tacit.cli.terminal import Answer, Terminal, finding_data, table_text
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ class Check:
             found = faults(self.problem, error)
             return Answer((), {"problem": self.problem, "ok": False, "errors": found}, 2, found)
         from tacit.folders.check import (
+            availability,
             check_problem,
             choice,
             impossible_moves,
             impossible_sentence,
         )
-        from tacit.folders.reading import availability
 
         notes = (*problem.notes, *availability(problem.mdp, problem.layout, self.problem))
         warnings, picked, seen = check_problem(problem), choice(problem), problem.demonstrations
@@ -64,13 +64,13 @@ class Check:
             "summary": dict(_summary(problem)),
             "impossible_moves": [dict(zip(heads, move, strict=True)) for move in moves],
         }
-        parts: list[Part] = [Table(["what", "value"], _summary(problem), str(self.problem))]
+        parts: list[str] = [table_text(["what", "value"], _summary(problem), str(self.problem))]
         parts += [f"note: {note}" for note in notes]
         parts += [f"warning: {warning}" for warning in warnings]
         if moves:
             title = "observed moves of probability 0, the most frequent first"
             heads = [head.replace("_", " ") for head in heads]
-            parts.append(Table(heads, [list(move) for move in moves[:LISTED]], title))
+            parts.append(table_text(heads, [list(move) for move in moves[:LISTED]], title))
         if picked is not None:
             data["choice"] = picked
             parts.append(picked)
@@ -81,7 +81,7 @@ class Check:
         return Answer(parts, data)
 
 
-def _summary(problem: Problem) -> list[tuple[str, Cell]]:
+def _summary(problem: Problem) -> list[tuple[str, str | float]]:
     import numpy as np
 
     from tacit.model.objective import is_sparse
@@ -89,7 +89,7 @@ def _summary(problem: Problem) -> list[tuple[str, Cell]]:
 
     mdp, features, seen = problem.mdp, problem.features, problem.demonstrations
     named = bool(problem.layout.action_names)
-    rows: list[tuple[str, Cell]] = [
+    rows: list[tuple[str, str | float]] = [
         ("states", mdp.states),
         ("actions", mdp.actions),
         *([("action names", _some(problem.layout.action_names))] if named else []),

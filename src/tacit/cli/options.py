@@ -290,7 +290,7 @@ def split_weights(problem: Problem, weights: Sequence[float]) -> list[Sequence[f
 def named_sets(problem: Problem, words: Sequence[str]) -> dict[str, list[int]]:
     """Name -> states, of words like blue=4,13,22."""
     from tacit.files.wording import did_you_mean
-    from tacit.folders.settings import lookup
+    from tacit.model.layout import lookup
 
     names = [problem.layout.state_name(s) for s in range(problem.mdp.states)]
     known, sets = lookup(names), {}

@@ -225,7 +225,7 @@ class Recover:
     def _notes(self, problem: Problem, recovery: Recovery) -> list[str]:
         """What was assumed or may be wrong, beside the findings."""
         from tacit.checks.untaken import untaken_actions
-        from tacit.folders.reading import availability
+        from tacit.folders.check import availability
         from tacit.inverse.expectations import are_weighted
         from tacit.inverse.noisy.mixture import MixtureRecovery
 
@@ -387,17 +387,19 @@ def _answer(run: Run, out: Path, page: str | None, *, strict: bool) -> Answer:
     """Where it is written, and all for programs; exit code 3 as `Recover.run` says."""
     from tacit.inverse.findings import Finding
     from tacit.inverse.noisy.mixture import MixtureRecovery
-    from tacit.show.summary import run_data, with_names
+    from tacit.show.report import by_name
+    from tacit.show.summary import run_data
 
-    recovery, data = with_names(run.recovery, run.layout), run_data(run)
-    notes = [note for note in run.notes if isinstance(note, Finding)]
-    findings = [*recovery.identification.findings, *notes]
-    data |= {"run": str(out), "report": page, "findings": [*map(finding_data, findings)]}
+    recovery, data = run.recovery, run_data(run)
     errors = [recovery.status.value] if recovery.status.name == "NOT_CONVERGED" else []
     if isinstance(recovery, MixtureRecovery):
         for row, one in zip(data["types"], recovery.types, strict=True):
             row["findings"] = [*map(finding_data, one.identification.findings)]
-    elif strict and not recovery.goodness.adequate:
-        errors.append(data["fit"])
+    else:
+        recovery = by_name(recovery, run.layout)
+        errors += [data["fit"]] if strict and not recovery.goodness.adequate else []
+    notes = [note for note in run.notes if isinstance(note, Finding)]
+    findings = [finding_data(one) for one in (*recovery.identification.findings, *notes)]
+    data |= {"run": str(out), "report": page, "findings": findings}
     written = f"written: {out}" + (f", {page}" if page else "")
     return Answer([written], data, 3 if errors else 0, errors[:1])

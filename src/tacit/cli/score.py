@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
-from tacit.cli.terminal import Answer, Cell, Part, Table, Terminal, finding_data, shown_default
+from tacit.cli.terminal import Answer, Terminal, finding_data, shown_default, table_text
 from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Score:
         """Scores the demonstrations, writes what was asked for, and says what came out."""
         from tacit.checks import score
         from tacit.files.tables import write_columns
-        from tacit.folders.reading import bad_line
+        from tacit.folders.demonstrations import bad_line
         from tacit.folders.runs import Run
         from tacit.inverse.joint.trips import BadTrip
 
@@ -71,11 +71,11 @@ class Score:
 
 def demonstrations_of(path: Path) -> Path:
     """The file of the demonstrations: the path itself, or the one in a problem folder."""
-    from tacit.folders.reading import SEEN, one_of
+    from tacit.folders.demonstrations import FILES, one_of
 
     if not path.is_dir():
         return path
-    found = one_of(path, *SEEN)
+    found = one_of(path, *FILES)
     if found is None:
         raise FileNotFoundError(errno.ENOENT, "the folder holds no demonstrations", str(path))
     return found
@@ -83,15 +83,19 @@ def demonstrations_of(path: Path) -> Path:
 
 def _read(path: Path, run: Run) -> Demonstrations:
     """The demonstrations of a file, with the names of states and actions that the run has."""
-    from tacit.folders.reading import read_demonstrations
+    from tacit.folders.demonstrations import read_demonstrations
+    from tacit.folders.names import Names, numbers
     from tacit.folders.recoveries import shape_of
-    from tacit.folders.settings import Names, numbers
 
     states, actions = shape_of(run.recovery)
     layout = run.layout
-    names = Names(layout.state_names or numbers(states), layout.action_names or numbers(actions))
     source = f"the run {run.config.get('out', '')}".strip()
-    return read_demonstrations(path, names, source=source)[0]
+    names = Names(
+        layout.state_names or numbers(states),
+        layout.action_names or numbers(actions),
+        (source, source),
+    )
+    return read_demonstrations(path, names)[0]
 
 
 def _columns(run: Run, seen: Demonstrations, found: Prediction) -> dict[str, np.ndarray]:
@@ -108,13 +112,16 @@ def _columns(run: Run, seen: Demonstrations, found: Prediction) -> dict[str, np.
 
 def _text(
     found: Prediction, columns: dict[str, np.ndarray], arguments: Score, path: Path
-) -> list[Part]:
+) -> list[str]:
     import numpy as np
 
     def beside(value: float, error: float) -> str:
         return f"{value:.6g}" if np.isnan(error) else f"{value:.6g} (standard error {error:.2g})"
 
-    rows: list[tuple[Cell, ...]] = [("episodes", found.episodes, ""), ("steps", found.steps, "")]
+    rows: list[tuple[str | float, ...]] = [
+        ("episodes", found.episodes, ""),
+        ("steps", found.steps, ""),
+    ]
     if not np.isnan(likely := found.log_likelihood):
         null, steps = found.null_log_likelihood, found.steps
         told = beside(likely, found.log_likelihood_error)
@@ -124,10 +131,10 @@ def _text(
     hits = beside(found.hit_rate, found.hit_rate_error)
     rows.append(("hit rate", hits, f"{found.null_hit_rate:.4g}"))
     title = f"{path} by {arguments.run_folder}"
-    parts: list[Part] = [Table(["what", "recovery", "random actions"], rows, title)]
+    parts: list[str] = [table_text(["what", "recovery", "random actions"], rows, title)]
     shown = [name for name in ("episode", "origin", "goal", "steps", "z_score") if name in columns]
     listed = list(zip(*(columns[name][:LISTED].tolist() for name in shown), strict=True))
-    parts.append(Table([name.replace("_", " ") for name in shown], listed, "the worst fits"))
+    parts.append(table_text([name.replace("_", " ") for name in shown], listed, "the worst fits"))
     parts += list(found.sentences)
     if arguments.out is not None:
         parts.append(f"written: {arguments.out}")

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Optional
 
-from tacit.cli.terminal import Answer, Part, Table, Terminal, finding_data, shown_default
+from tacit.cli.terminal import Answer, Terminal, finding_data, shown_default, table_text
 from tacit.errors import Infeasible, InvalidModel
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _solve_trips(arguments: Solve, problem: Problem) -> Answer:
     }
     heads = [name.replace("_", " ") for name in columns]
     rows = list(zip(*columns.values(), strict=True))[:MOST_FLOWS]
-    parts: list[Part] = [Table(heads, rows, "flows that change most"), *answer.sentences]
+    parts: list[str] = [table_text(heads, rows, "flows that change most"), *answer.sentences]
     if arguments.out is not None:
         write_folder(arguments.out, lambda folder: write_columns(folder / "flows.csv", columns))
         parts.append(f"written: {arguments.out}")
@@ -198,10 +198,10 @@ def _proof(error: Infeasible, problem: Problem) -> str:
 
 def _text(
     problem: Problem, solution: Solution, curve: PriceCurve | None, arguments: Solve
-) -> list[Part]:
+) -> list[str]:
     truth, certificate = problem.truth, solution.certificate
     assert truth is not None
-    parts: list[Part] = [
+    parts: list[str] = [
         (
             f"{solution.status.value}: value {solution.value:.6g} ({arguments.solver}, "
             f"{problem.mdp.states} states, {problem.mdp.actions} actions)"
@@ -213,15 +213,15 @@ def _text(
             names = [(f"cost {k}",) for k in range(truth.constraints)]
         numbers = zip(solution.spent, truth.budgets, solution.multipliers, strict=True)
         rows = [[", ".join(of), *map(float, row)] for of, row in zip(names, numbers, strict=True)]
-        parts.append(Table(["cost made of", "spent", "budget", "price"], rows))
+        parts.append(table_text(["cost made of", "spent", "budget", "price"], rows))
     rows = [
         [name.replace("_", " "), f"{number:.2e}"] for name, number in asdict(certificate).items()
     ]
-    parts.append(Table(["certificate, 0 at an optimum", ""], rows))
+    parts.append(table_text(["certificate, 0 at an optimum", ""], rows))
     if curve is not None:
         numbers = zip(curve.budgets, curve.values, curve.multipliers, strict=True)
         rows = [[*map(float, row)] for row in numbers]
-        parts += [Table(["budget", "value", "price"], rows, "price curve"), *curve.sentences]
+        parts += [table_text(["budget", "value", "price"], rows, "price curve"), *curve.sentences]
     if arguments.out is not None:
         parts.append(f"written: {arguments.out}")
     return parts

@@ -130,23 +130,16 @@ class MixtureRecovery(Saved):
         """The same, its types about features divided by their standard deviations."""
         return replace(self, types=[one.standardised for one in self.types])
 
-    def summary(self, *, raw_units: bool = False) -> str:
-        """The page a person reads first: how many types, how many of each, then each of them.
-
-        Weights and prices are of standardised features, or with `raw_units` as in the attributes.
-        """
-        from tacit.show.summary import summarise_mixture as summarise
-
-        return summarise(shown(self, raw_units=raw_units))
-
     def plot(self, *, raw_units: bool = False) -> Figure:
         """One figure of the shares, weights and prices of all types, beside each other."""
-        from tacit.show.plot import several
+        from tacit.show.plot import overview
+        from tacit.show.tables import Estimate
 
+        names = [f"type {k} ({share:.0%})" for k, share in enumerate(self.shares)]
+        ends = zip(self.shares.tolist(), *self.share_intervals.T.tolist(), strict=True)
+        shares = {name: Estimate(*numbers) for name, numbers in zip(names, ends, strict=True)}
         types = shown(self, raw_units=raw_units).types
-        named = {f"type {k} ({share:.0%})": k for k, share in enumerate(self.shares)}
-        shares = [(n, self.shares[k], *self.share_intervals[k]) for n, k in named.items()]
-        return several({name: types[k] for name, k in named.items()}, shares)
+        return overview(dict(zip(names, types, strict=True)), shares=shares)
 
     def __repr__(self) -> str:
         shares = np.array2string(self.shares, precision=3, threshold=6)
