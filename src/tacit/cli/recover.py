@@ -195,7 +195,7 @@ class Recover:
         """The run, its answer told before anything is drawn."""
         from tacit.engine.progress import watching
         from tacit.folders.runs import Run
-        from tacit.show.summary import run_parts, summary_of
+        from tacit.show.summary import data_summary, run_parts
 
         kept = f"{self.out} keeps what was done: --resume goes on with it"
         options = {"seed": self.running.seed, "estimator": estimator}
@@ -210,7 +210,7 @@ class Recover:
                 recovery,
                 layout=problem.layout,
                 config={**self.config, **self.origin},
-                data=summary_of(problem),
+                data=data_summary(problem.mdp, problem.seen, problem.trips),
                 notes=tuple(self._notes(problem, recovery)),
                 trajectories=trajectory_table(problem, recovery),
                 extras=further_results(
@@ -363,24 +363,17 @@ def trajectory_table(problem: Problem, recovery: Recovery) -> dict[str, np.ndarr
     """Name -> column, one entry an episode: who it is and how well it fits, the worst first."""
     from tacit.checks.reliability import trajectory_fits
     from tacit.export.frames import memberships
-    from tacit.folders.runs import ends_of
+    from tacit.folders.runs import trajectory_columns
     from tacit.inverse.noisy.mixture import MixtureRecovery
 
     seen = problem.seen
     if isinstance(recovery, MixtureRecovery):
         columns = memberships(recovery, seen)
-        number = columns["number"]
+        episodes = columns["number"]
     else:
         fits = trajectory_fits(recovery, seen, mdp=problem.mdp)
-        columns, number = fits.columns, fits.episode
-    who = {"episode": columns.pop("episode")}
-    if seen.individuals is not None:
-        who["individual"] = seen.individuals[number]
-    if seen.groups is not None:
-        who["group"] = seen.groups[number]
-    if problem.trips is not None:
-        who |= ends_of(problem.layout, problem.trips, number)
-    return {**who, **columns}
+        columns, episodes = fits.columns, fits.episode
+    return trajectory_columns(columns, episodes, seen, problem.layout, problem.trips)
 
 
 def _answer(run: Run, out: Path, page: str | None, *, strict: bool) -> Answer:

@@ -35,8 +35,8 @@ from tacit.show.several import (
 from tacit.show.tables import WIDTH, Table, plain_cell
 
 if TYPE_CHECKING:
-    from tacit.folders.problem import Problem
     from tacit.folders.runs import Run
+    from tacit.inverse.joint.trips import Trips
     from tacit.inverse.recovery import Recovery
 
 # What is said of each coefficient, and of all together.
@@ -192,13 +192,11 @@ def _answer(recovery: Recovery) -> dict[str, object]:
     }
 
 
-def data_summary(mdp: MDP, demonstrations: Demonstrations) -> Page:
-    """What the demonstrations are, in numbers, for people."""
-    lengths = np.diff(demonstrations.offsets)
-    counts = demonstrations.counts(mdp)
+def data_summary(mdp: MDP, demonstrations: Demonstrations, trips: Trips | None = None) -> Page:
+    """What the demonstrations are, in numbers, for people; of trips the goals, too."""
+    lengths, counts = np.diff(demonstrations.offsets), demonstrations.counts(mdp)
     reached = np.isin(np.arange(mdp.states), demonstrations.final_states) & mdp.ends
-    groups = getattr(demonstrations, "groups", None)
-    found: Page = {
+    facts: Page = {
         "episodes": demonstrations.episodes,
         "steps": demonstrations.steps,
         "shortest_episode": int(lengths.min()),
@@ -212,16 +210,10 @@ def data_summary(mdp: MDP, demonstrations: Demonstrations) -> Page:
         "moves_estimated": mdp.evidence is not None,
         "discount": mdp.discount,
     }
-    if groups is not None:
-        names, sizes = np.unique(np.asarray(groups, dtype=str), return_counts=True)
-        found["groups"] = dict(zip(names.tolist(), sizes.tolist(), strict=True))
-    return found
-
-
-def summary_of(problem: Problem) -> Page:
-    """What the demonstrations are, in numbers; of trips the goals, too."""
-    found = data_summary(problem.mdp, problem.seen)
-    if problem.trips is not None:
-        goals = problem.trips.goals
-        found |= {"goals": len(set(goals[goals >= 0].tolist())), "discount": problem.discount}
-    return found
+    if demonstrations.groups is not None:
+        names, sizes = np.unique(demonstrations.groups.astype(str), return_counts=True)
+        facts["groups"] = dict(zip(names.tolist(), sizes.tolist(), strict=True))
+    if trips is not None:
+        goals = np.unique(trips.goals[trips.goals >= 0])
+        facts |= {"goals": len(goals), "discount": trips.discount}
+    return facts
