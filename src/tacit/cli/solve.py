@@ -149,52 +149,10 @@ class Solve:
 
         from tacit.checks import reroute
         from tacit.files.tables import write_columns
-        from tacit.inference.numerics import largest_first
         from tacit.inverse.joint.traveller import TripsRecovery
+        from tacit.search.algebra import largest_first
 
-<<<<<<< HEAD
-    recovery = Run.load(folder).recovery
-    world, own = (problem.mdp.states, problem.mdp.actions), recovery.solution.policy.shape
-    if world != own:
-        raise InvalidModel(
-            f"{folder} must speak of the states and actions of the problem, {world}; got {own}"
-        )
-    return recovery.cautious(problem.mdp) if cautious else recovery.objective
-
-
-def _solve_trips(arguments: Solve, problem: Problem) -> Answer:
-    """The flows of a run's trips in this network, which may be another than they were seen in."""
-    import numpy as np
-
-    from tacit.checks import reroute
-    from tacit.files.atomic import write_folder
-    from tacit.files.tables import write_columns
-    from tacit.folders.runs import Run
-    from tacit.inverse.joint.traveller import TripsRecovery
-    from tacit.search.algebra import largest_first
-
-    if arguments.recovered is None:
-        raise InvalidModel(
-            f"{arguments.problem}: recovered must name a run of trips, whose coefficients, origins "
-            'and goals a folder with goal = "last" is solved with; got none'
-        )
-    run = Run.load(arguments.recovered)
-    found, layout = run.recovery, problem.layout
-    if not isinstance(found, TripsRecovery):
-        raise InvalidModel(f"{arguments.recovered} must be a run of trips; it is of one task")
-    names = (found.features.reward_names, found.features.cost_names)
-    for what, ours, theirs in (
-        ("features", names, (problem.features.reward_names, problem.features.cost_names)),
-        ("states", run.layout.state_names, layout.state_names),
-        ("actions", run.layout.action_names, layout.action_names),
-        ("numbers of states and actions", found.flows.shape, problem.mdp.available.shape),
-    ):
-        if ours != theirs:
-            lacks = [repr(name) for name in ours if name not in theirs]
-            got = f"; it lacks {', '.join(lacks[:4])}" if lacks else ""
-=======
         if run is None:
->>>>>>> main
             raise InvalidModel(
                 f"{self.problem}: recovered must name a run of trips, whose coefficients, origins "
                 'and goals a folder with goal = "last" is solved with; got none'
