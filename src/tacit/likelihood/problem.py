@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,19 @@ class LikelihoodProblem:
         """The problem of one chain, in its own parameters."""
         return cls(chains=(chain,), ties=Ties.of([chain.space]), lower=lower, upper=upper)
 
+    @cached_property
+    def members(self) -> tuple[range, ...]:
+        """One per chain, the numbers of its parameters in the ties: those of every kind, shares."""
+        sizes = [1 if one.kinds == (one,) else len(one.kinds) + 1 for one in self.chains]
+        edges = np.cumsum([0, *sizes]).tolist()
+        return tuple(map(range, edges[:-1], edges[1:]))
+
+    @property
+    def wanting(self) -> list[tuple[int, Any]]:
+        """Every kind of demonstrator: the number of its parameters in the ties, and its chain."""
+        pairs = zip(self.chains, self.members, strict=True)
+        return [both for chain, own in pairs for both in zip(own, chain.kinds, strict=False)]
+
     @property
     def movable(self) -> np.ndarray:
         """[n] bool, the entries that are not fixed."""
@@ -107,7 +121,19 @@ class LikelihoodProblem:
 
     def parameters(self, z: np.ndarray) -> list[np.ndarray]:
         """One [D] per chain."""
-        return [self.ties.parameters(e, z) for e in range(len(self.chains))]
+        each = [self.ties.parameters(e, z) for e in range(len(self.ties.rows))]
+        return [np.concatenate(each[own.start : own.stop]) for own in self.members]
+
+    def inner(self, chain: int, z: np.ndarray) -> np.ndarray:
+        """[D, n] derivative of a chain's parameters."""
+        return np.concatenate([self.ties.jacobian(e, z) for e in self.members[chain]])
+
+    def bend(self, chain: int, gradient: np.ndarray) -> np.ndarray:
+        """[n, n] second derivative of gradient . parameters of a chain."""
+        own = self.members[chain]
+        edges = np.cumsum([len(self.ties.rows[e]) for e in own])[:-1]
+        pairs = zip(own, np.split(gradient, edges), strict=True)
+        return np.sum([self.ties.bend(e, slope) for e, slope in pairs], axis=0)
 
     def fixing(self, which: np.ndarray, value: float) -> LikelihoodProblem:
         """The problem with some entries, [n] bool, fixed at a value."""
@@ -117,7 +143,7 @@ class LikelihoodProblem:
     def without(self, b: int, chains: Sequence[int] | None = None) -> LikelihoodProblem:
         """The problem with block b fixed at 0 in these chains; None for all of them."""
         ties, size = self.ties, len(self.lower)
-        if chains is None or len(chains) == len(self.chains):  # sizes of nothing do not matter
+        if chains is None or len(chains) == len(ties.rows):  # sizes of nothing do not matter
             zero, one = np.zeros((2, size), bool)
             for e, blocks in enumerate(ties.blocks):
                 zero[ties.rows[e][blocks[b]]] = True
@@ -150,25 +176,29 @@ class LikelihoodProblem:
     def joined(self, z: np.ndarray, parts: Sequence[Any], precision: float) -> minimise.Point:
         """The sum of the parts at z [n], in the parameters of the search.
 
-        Far from a minimum the bend of the ties can make the sum curve downwards: then without it.
+        Far from a minimum the bend of the ties, or not knowing kinds, can make the sum curve
+        downwards: then without it.
         """
-        ties, size = self.ties, len(z)
-        lean = any(part.lean for part in parts)
+        size, places = len(z), self.parameters(z)
+        lean, mixed = any(part.lean for part in parts), False
         gradient, scale = np.zeros(size), np.zeros(size)
-        flat, bend = np.zeros((size, size)), np.zeros((size, size))
+        exact, convex = np.zeros((size, size)), np.zeros((size, size))
         loss = error = 0.0
         for e, (chain, part) in enumerate(zip(self.chains, parts, strict=True)):
-            slope, inner = np.asarray(part.gradient), ties.jacobian(e, z)
+            slope, inner = np.asarray(part.gradient), self.inner(e, z)
             gradient += inner.T @ slope
             scale += np.abs(inner).T @ chain.scale
             if not lean:
-                flat += inner.T @ np.asarray(part.curvature) @ inner
-                bend += ties.bend(e, slope)
+                own, safe = np.asarray(part.curvature), np.asarray(chain.convex_of(part))
+                bend = self.bend(e, slope)
+                mixed |= safe is not own or bool(bend.any())
+                exact += inner.T @ own @ inner + bend
+                convex += inner.T @ safe @ inner
             loss += float(part.loss)
-            error += chain.error(part, ties.parameters(e, z), precision)
+            error += chain.error(part, places[e], precision)
         if self.tilt is not None:
             gradient, loss = gradient + self.tilt, loss + float(self.tilt @ z)
-        matrices = Matrices((flat + bend)[None], flat[None] if bend.any() else None)
+        matrices = Matrices(exact[None], convex[None] if mixed else None)
         return minimise.Point(
             loss=np.array([loss]),
             gradient=gradient[None],
@@ -184,7 +214,7 @@ class LikelihoodProblem:
         known = self.equalities
         if known is None:
             return z
-        if len(known.values) == 1:  # a known size: the same direction, if that will do
+        if len(known.values) == 1 and not self.ties.shares.any():  # a known size: the same direction, if that will do
             length = float(known.matrix[0] @ z)
             z = z * (float(known.values[0]) / length) if length > 0 else z
         return minimise.feasible(z, self.lower, self.upper, known.matrix, known.values)
@@ -248,8 +278,9 @@ class Sought:
         for e, (chain, x) in enumerate(zip(problem.chains, problem.parameters(z), strict=True)):
             moving = None
             if chain.large and problem.equalities is None:
-                moving = problem.movable[problem.ties.rows[e]]
-                sizes = problem.ties.sizes[e]
+                own = problem.members[e].start
+                moving = problem.movable[problem.ties.rows[own]]
+                sizes = problem.ties.sizes[own]
                 moving = moving | (problem.movable[sizes] & (sizes >= 0))
             self._views.append(chain.view(x, moving))
         pairs = zip(self._views, near, strict=True)
@@ -404,9 +435,9 @@ class Fit:
 
     def evidence(self, seen: Sequence[Any]) -> tuple[ChainEvidence, ...]:
         """One per chain, what was seen says at this fit."""
-        ties, each = self.problem.ties, zip(self.problem.chains, self.parts, seen, strict=True)
+        each = zip(self.problem.chains, self.parts, seen, strict=True)
         return tuple(
-            chain.evidence(part, ties.jacobian(e, self.z), own)
+            chain.evidence(part, self.problem.inner(e, self.z), own)
             for e, (chain, part, own) in enumerate(each)
         )
 
@@ -421,7 +452,7 @@ class Fit:
         return np.where(self.problem.upper < LARGEST, self.problem.upper, np.inf)
 
     def x(self, chain: int = 0) -> np.ndarray:
-        """[D] the parameters of a chain."""
+        """[D] the parameters of a chain, or of a kind of demonstrators; the shares come last."""
         return self.problem.ties.parameters(chain, self.z)
 
     def lagrangian(self, z: np.ndarray) -> float:
@@ -440,6 +471,14 @@ class Fit:
         known = self.problem.equalities
         assert known is not None
         return known.matrix @ z - known.values
+
+    def known(self, e: int = 0) -> Equalities | None:
+        """What was known of sums of a chain's own parameters, which no tie changes; else None."""
+        known, rows = self.problem.equalities, self.problem.ties.rows[e]
+        own = np.zeros(0, bool) if known is None else known.matrix[:, rows].any(axis=1)
+        if known is None or not own.any():
+            return None
+        return Equalities(matrix=known.matrix[own][:, rows], values=known.values[own])
 
     def informed(self, fisher: np.ndarray) -> np.ndarray:
         """[n, n] an information with that of what was known beforehand."""

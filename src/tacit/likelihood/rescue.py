@@ -25,7 +25,7 @@ def rescued(
     fitted: Fit, threshold: float, max_steps: int, *, ridge: float = RESCUE
 ) -> tuple[Fit, bool]:
     """A fit with finite parameters, and whether that took a ridge because the best are infinite."""
-    moving = fitted.problem.movable
+    moving = fitted.problem.movable & ~fitted.problem.ties.shares
     far = float(np.abs(fitted.z[moving]).max(initial=0.0)) > FAR
     runs_away = looks_deterministic(fitted, threshold) if fitted.converged else far
     if not runs_away or fitted.problem.ridged:
@@ -36,14 +36,24 @@ def rescued(
 
 def looks_deterministic(fitted: Fit, threshold: float) -> bool:
     """Whether larger parameters explain the expert as well: its noise is too small to see."""
-    return is_boundless(
-        fitted.lagrangian,
-        fitted.z,
-        lower=fitted.problem.lower,
-        upper=fitted.problem.upper,
-        curvature=fitted.curvature,
-        threshold=threshold,
-    )
+    problem, ties = fitted.problem, fitted.problem.ties
+    ends = {"lower": problem.lower, "upper": problem.upper, "curvature": fitted.curvature}
+    if not ties.shares.any():
+        return is_boundless(fitted.lagrangian, fitted.z, **ends, threshold=threshold)
+
+    def of_kind(rows: np.ndarray) -> bool:
+        own = np.ix_(rows, rows)
+        about = {"lower": problem.lower[rows], "upper": problem.upper[rows]}
+
+        def loss(x: np.ndarray) -> float:
+            z = fitted.z.copy()
+            z[rows] = x
+            return fitted.lagrangian(z)
+
+        about["curvature"] = fitted.curvature[own]
+        return is_boundless(loss, fitted.z[rows], **about, threshold=threshold)
+
+    return any(of_kind(ties.rows[e]) for e, _ in problem.wanting)
 
 
 def is_boundless(

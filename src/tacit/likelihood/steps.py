@@ -25,7 +25,7 @@ from tacit.data.units import EPISODES, Units, units_of
 from tacit.engine.backends import Host, backend_of, fetched, placed, tables_fit
 from tacit.forward.soft_dual import finite_start
 from tacit.forward.solution import visitation
-from tacit.likelihood.protocol import Beginning
+from tacit.likelihood.protocol import Beginning, OneKind
 from tacit.model.features import Design, middles, sums_as_given
 from tacit.model.mdp import MDP, outside_policy
 from tacit.model.objective import Features
@@ -55,7 +55,7 @@ BENT = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class StepsChain:
+class StepsChain(OneKind):
     """Steps in one world as the coefficients of a smooth loss, start . V_soft(x) - x . target.
 
     Attributes:
@@ -70,8 +70,6 @@ class StepsChain:
         discounted: [S, A] mean discounted visits of the trajectories that begin at the start, if
             there are any.
         tally: of the demonstrations; None where there are only counts.
-        lost: [D, D] information that what was not seen takes away: whose steps these are, or
-            whether they were chosen at all. None where all is seen.
         squares: [S, A] squared sampling weights of the steps, summed, their mean being 1; None
             where all steps count alike.
     """
@@ -85,7 +83,6 @@ class StepsChain:
     ridge: float = 0.0
     discounted: np.ndarray | None = None
     tally: Tally | None = None
-    lost: np.ndarray | None = None
     squares: np.ndarray | None = None
 
     @classmethod
@@ -265,7 +262,7 @@ class StepsChain:
 
 
 @dataclass(frozen=True, eq=False)
-class StepsEvidence:
+class StepsEvidence(OneKind):
     """What the steps of a chain say at a fit.
 
     Attributes:
@@ -288,8 +285,7 @@ class StepsEvidence:
     @cached_property
     def fisher(self) -> np.ndarray:
         """[D, D] information of the steps."""
-        found = information(self.scores, self.part.policy, self.chain.visits)
-        return found if self.chain.lost is None else found - self.chain.lost
+        return information(self.scores, self.part.policy, self.chain.visits)
 
     @cached_property
     def curvature(self) -> np.ndarray:

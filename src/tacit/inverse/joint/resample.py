@@ -23,9 +23,9 @@ from tacit.inverse.findings import listed
 from tacit.inverse.joint.maximum import TripsChain, maximum_near, maximum_of_trips
 from tacit.inverse.joint.traveller import KNOWN, Choices, TripsRecovery
 from tacit.inverse.joint.trips import Trips
-from tacit.inverse.noisy.em import one_direction
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.parameters import inverse_information
+from tacit.likelihood.kinds import one_direction
 from tacit.likelihood.problem import Fit
 from tacit.model.features import Map
 from tacit.model.layout import Layout

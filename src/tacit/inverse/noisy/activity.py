@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tacit.inference.activity import BoundedFit, ScoreLaw, Verdict, active_constraints
+from tacit.inference.activity import (
+    BoundedFit,
+    ConstraintSet,
+    ScoreLaw,
+    Trial,
+    Verdict,
+    active_constraints,
+    selection_of,
+)
 from tacit.inverse.findings import Finding, Kind, chance, listed
 from tacit.likelihood.problem import Fit, LikelihoodProblem
 
@@ -18,6 +26,45 @@ class Restraint:
 
     constraint: int
     chains: tuple[int, ...]
+
+
+class Trials:
+    """Fits without some restraints, each begun from the nearest that is known."""
+
+    def __init__(
+        self,
+        full: Fit,
+        asked: Sequence[Restraint],
+        law_of: Callable[[Fit], ScoreLaw | None],
+        max_steps: int,
+    ) -> None:
+        self._asked, self._law_of, self._max_steps = asked, law_of, max_steps
+        self.fits: dict[tuple[int, ...], Fit] = {(): full}
+
+    def tested(self, members: tuple[int, ...]) -> BoundedFit[tuple[int, ...]]:
+        """The fit without these, as it is tested."""
+        full = self.fits[()]
+        if members not in self.fits:
+            problem = full.problem
+            for number in members:
+                one = self._asked[number]
+                problem = problem.without(1 + one.constraint, one.chains)
+            near = self.fits[max((one for one in self.fits if set(one) <= set(members)), key=len)]
+            self.fits[members] = near.refit(problem, max_steps=self._max_steps)
+        fit = self.fits[members]
+        return BoundedFit(
+            fitted=members,
+            loss=fit.loss,
+            x=fit.z,
+            lower=fit.problem.lower,
+            upper=fit.problem.upper,
+            law=lambda: self._law_of(fit.completed),
+        )
+
+    def trial(self, members: Sequence[int]) -> Trial[tuple[int, ...]]:
+        """What the fit without these explains."""
+        less = self.tested(tuple(sorted(members)))
+        return Trial(less.fitted, less.loss, int(less.free.sum()), lambda: 1.0)
 
 
 def without_idle_constraints(
@@ -47,31 +94,11 @@ def without_idle_constraints(
     """
     if not full.converged or not asked:  # a search cut short has shown nothing
         return full, (), Verdict.of(np.ones(len(asked)))
-    fits: dict[tuple[int, ...], Fit] = {(): full}
-
-    def as_tested(members: tuple[int, ...]) -> BoundedFit[tuple[int, ...]]:
-        fit = fits[members]
-        return BoundedFit(
-            fitted=members,
-            loss=fit.loss,
-            x=fit.z,
-            lower=fit.problem.lower,
-            upper=fit.problem.upper,
-            law=lambda: law_of(fit.completed),
-        )
-
-    def restricted(members: tuple[int, ...]) -> BoundedFit[tuple[int, ...]]:
-        problem = full.problem
-        for number in members:
-            problem = problem.without(1 + asked[number].constraint, asked[number].chains)
-        near = fits[max((one for one in fits if set(one) <= set(members)), key=len)]
-        fits[members] = near.refit(problem, max_steps=max_steps)
-        return as_tested(members)
-
+    trials = Trials(full, asked, law_of, max_steps)
     idle, verdict = active_constraints(
-        as_tested(()),
+        trials.tested(()),
         len(asked),
-        restricted,
+        trials.tested,
         level=level,
         steps=steps,
         seed=seed,
@@ -79,7 +106,53 @@ def without_idle_constraints(
         groups=() if alike else (range(len(asked)),),
         scattered=scattered,
     )
-    return fits[idle].completed, idle, verdict
+    return trials.fits[idle].completed, idle, verdict
+
+
+def without_idle_prices(
+    full: Fit,
+    law_of: Callable[[Fit], ScoreLaw | None],
+    *,
+    level: float,
+    steps: float,
+    max_steps: int,
+    seed: int,
+) -> tuple[Fit, list[Verdict]]:
+    """The fit of kinds with only the constraints that each is shown to need, a verdict on each.
+
+    P-values are adjusted over all kinds and constraints; those of one kind that can stand in for
+    each other are tested as a set. Arguments are as in `without_idle_constraints`.
+    """
+    kinds = full.problem.wanting
+    count = kinds[0][1].space.constraints
+    if not full.converged or not count:
+        return full, [Verdict.of(np.ones(count)) for _ in kinds]
+    asked = [Restraint(k, (e,)) for e, _ in kinds for k in range(count)]
+    trials, given = Trials(full, asked, law_of, max_steps), priced(full.problem, asked)
+    groups = [range(first, first + count) for first in range(0, len(asked), count)]
+    rules = {"level": level, "steps": steps, "seed": seed, "groups": groups, "given": given}
+    idle, verdict = active_constraints(trials.tested(()), len(asked), trials.tested, **rules)
+
+    def of_kind(group: range) -> Verdict:
+        first, mine = group.start, slice(group.start, group.stop)
+        fixed = [k for k in group if k in given]
+        open_ones = [k for k in group if k not in given]
+        chosen = selection_of(open_ones, trials.trial, steps, fixed)
+        sets = [
+            ConstraintSet(tuple(k - first for k in one.members), one.p_value)
+            for one in verdict.sets
+            if one.members[0] in group
+        ]
+        return Verdict(
+            unadjusted=verdict.unadjusted[mine],
+            p_values=verdict.p_values[mine],
+            active=None if verdict.active is None else verdict.active[mine],
+            sets=tuple(sets),
+            selection=replace(chosen, members=tuple(k - first for k in chosen.members)),
+            at_level=None if verdict.at_level is None else verdict.at_level[mine],
+        )
+
+    return trials.fits[idle].completed, [of_kind(group) for group in groups]
 
 
 def priced(problem: LikelihoodProblem, asked: Sequence[Restraint]) -> tuple[int, ...]:

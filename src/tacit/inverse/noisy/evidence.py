@@ -50,7 +50,7 @@ class Evidence:
     Attributes:
         asked: the fit.
         fitted: the same, made finite by a ridge where it is not.
-        chains: one per chain.
+        chains: one per chain; of several kinds of demonstrators one per kind.
         found: errors of the parameters.
         fisher: [n, n] information of all steps.
         outer: [n, n] sum over all steps of score times score.
@@ -201,7 +201,7 @@ def evidence_of(
     return Evidence(
         asked=kept,
         fitted=fitted,
-        chains=chains,
+        chains=tuple(one for own in chains for one in own.kinds),
         found=found,
         fisher=fisher,
         outer=np.sum([one.outer for one in chains], axis=0),
@@ -250,7 +250,8 @@ def _limits(fitted: Fit) -> np.ndarray:
     """[n] limits of forbidden costs, as `lower_limits`; sampling weights have a `design` effect."""
     problem, z = fitted.problem, fitted.z
     asked, endless = np.zeros(len(z), bool), np.isneginf(problem.lower)
-    for rows, chain in zip(problem.ties.rows, problem.chains, strict=True):
+    for e, chain in problem.wanting:
+        rows = problem.ties.rows[e]
         asked[rows[chain.space.signs < 0]] = True
         asked[rows] |= chain.endless_rewards & endless[rows]
 
@@ -269,9 +270,10 @@ def _limits(fitted: Fit) -> np.ndarray:
     )
 
 
-def parameter_findings(evidence: Evidence) -> list[Finding]:
+def parameter_findings(evidence: Evidence, e: int = 0) -> list[Finding]:
     """Costs without an upper limit, and what the demonstrations say nothing about."""
-    chain, limits, findings = evidence.chains[0].chain, evidence.own_limits(0), []
+    own, limits, findings = evidence.chains[e], evidence.own_limits(e), []
+    chain, rows = own.chain, evidence.fitted.problem.ties.rows[e]
     space = chain.space
     names = space.names
     for j in np.flatnonzero(np.isfinite(limits) & (space.signs < 0)):
@@ -286,11 +288,11 @@ def parameter_findings(evidence: Evidence) -> list[Finding]:
         low = float(limits[j] / space.scales[j])
         kind = Kind.NOT_IDENTIFIED if chain.at_starts[j] else Kind.FORBIDDEN
         findings.append(Finding(said, kind, feature=names[j], number=low))
-    mute = silent(evidence.fisher, chain.steps) & ~evidence.fitted.free
+    mute = (silent(evidence.fisher, chain.steps) & ~evidence.fitted.free)[rows]
     mute &= space.tables.any(axis=(1, 2))  # constants are among the findings on features
-    return findings + blind_findings(
-        names, np.concatenate([np.eye(space.size)[mute], evidence.found.blind])
-    )
+    blind = evidence.found.blind[:, rows]
+    blind = blind[blind.any(axis=1)]
+    return findings + blind_findings(names, np.concatenate([np.eye(space.size)[mute], blind]))
 
 
 def method_findings(steps: StepsChain, evidence: Evidence) -> list[Finding]:

@@ -55,12 +55,10 @@ def described(options: Likelihood | Convex) -> str:
     return f"{repr(options)[:-1]}{told})"
 
 
-def fitted_scores(fitted: Fit, scores: np.ndarray) -> np.ndarray:
-    """[n, S, A] those of the scores [D, S, A] of a fit in the directions in which it could move."""
-    known = fitted.problem.equalities
-    if known is None:
-        return scores[fitted.free]
-    return np.tensordot(known.tangents(fitted.free), scores, 1)
+def fitted_scores(fitted: Fit, scores: np.ndarray, e: int = 0) -> np.ndarray:
+    """[n, S, A] those of the scores [D, S, A] of a chain in directions in which it could move."""
+    known, free = fitted.known(e), fitted.free[fitted.problem.ties.rows[e]]
+    return scores[free] if known is None else np.tensordot(known.tangents(free), scores, 1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,13 +49,14 @@ from tacit.inverse.noisy.known import (
     temperature_findings,
     zero_findings,
 )
-from tacit.inverse.noisy.lapses import estimate_with_lapses
+from tacit.inverse.noisy.lapses import estimate_with_lapses, goodness_with_lapses, with_lapses
 from tacit.inverse.noisy.penalised import maximise_many
 from tacit.inverse.noisy.power import PowerStudy
 from tacit.inverse.noisy.verdicts import check_sparse, select
 from tacit.inverse.recovery import Recovery, delivered, warned
 from tacit.inverse.sets import NeverIncurred, never_incurred
 from tacit.inverse.standardised import standard_of
+from tacit.likelihood.kinds import KindsChain
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.protocol import ChainEvidence
 from tacit.likelihood.rescue import VISIBLE, rescued
@@ -79,30 +80,27 @@ def estimate_of_steps(
     demonstrations: Observed,
     *,
     wide: Evidence,
-    kept: Fit,
+    evidence: Evidence,
     verdict: Verdict,
     goodness: Goodness,
     unknown: Fit | None = None,
+    e: int = 0,
 ) -> Estimate:
-    """The `Estimate` of the fit `kept`; `wide` is of every constraint, shown to be active or not.
+    """The `Estimate` of chain e of a fit, whose evidence this is; `wide` is of every constraint.
 
     All errors and intervals are those of `wide`: what was left out was chosen by the same data. A
     fit that does not know the temperature is `unknown`, where it was given.
     """
-    chain = kept.problem.chains[0]
+    fitted, gauge, own = evidence.fitted, evidence.gauge(e), evidence.chains[e]
+    chain, x, rows = own.chain, fitted.x(e), fitted.problem.ties.rows[e]
     mdp, space, weigh = chain.mdp, chain.space, chain.squares is not None
-    evidence = wide
-    if kept is not wide.asked:  # its errors are those of the fit with all
-        about = {"robust": wide.robust, "counted": False}
-        evidence = evidence_of([demonstrations], kept, options.max_steps, **about)
-    fitted, gauge, own = evidence.fitted, evidence.gauge(), evidence.chains[0]
     chosen = Chosen.of(verdict.p_values, gauge.multipliers, options.level)
-    numbers = numbers_of(wide, features=features, chosen=chosen).reported(gauge)
+    numbers = numbers_of(wide, e, features=features, chosen=chosen).reported(gauge)
     standard, scaled = standard_of(mdp, features), numbers
     if not standard.uniform:
         unit = standard.stacked
-        scaled = numbers_of(wide, features=features, chosen=chosen, unit=unit)
-        scaled = scaled.reported(evidence.gauge(unit=unit))
+        scaled = numbers_of(wide, e, features=features, chosen=chosen, unit=unit)
+        scaled = scaled.reported(evidence.gauge(e, unit=unit))
         standard = standard.knowing(scaled.identification(space, verdict=verdict))
     seen = expectations_from_start(mdp, features, demonstrations, chain.tally)
     reached = pull_back(features, own.reached)
@@ -110,26 +108,27 @@ def estimate_of_steps(
     bounds = Bounds.of(space, options) if name_coefficients(options) else None
     given = np.zeros(space.size, bool) if bounds is None else bounds.given
     findings = (
-        *constraint_findings(evidence, verdict, chosen, misfit=not weigh),
-        *([] if bounds is None else bound_findings(bounds, space, fitted.z, evidence.free)),
-        *parameter_findings(evidence),
+        *constraint_findings(evidence, verdict, chosen, e, misfit=not weigh),
+        *([] if bounds is None else bound_findings(bounds, space, x, evidence.free[rows])),
+        *parameter_findings(evidence, e),
         *feature_findings(features, mdp),
         *method_findings(chain, wide),
-        *temperature_findings(wide, OwnFit.of(wide), unknown),
-        *(zero_findings(wide) if (wide.fitted.z == 0.0).sum() >= MANY else []),
+        *temperature_findings(wide, OwnFit.of(wide, e), unknown, e),
+        *(zero_findings(wide, e) if (wide.fitted.x(e) == 0.0).sum() >= MANY else []),
         *more_data_findings(list(space.names), weights, demonstrations, clustered),
         *([] if seen is None or weigh else guarantee_findings(seen, reached, standard.deviations)),
     )
-    off, limits = values_off(space, fitted.z, mdp.discount), evidence.own_limits(0)
+    off, limits = values_off(space, x, mdp.discount), evidence.own_limits(e)
     endless: NeverIncurred = {"forbidden": (), "undecided": ()}
     if np.isfinite(limits).any():
         endless = never_incurred(space, limits, chain.at_starts)
-    estimate = estimate_of(features, fitted, gauge, own.reached, off=off)
+    estimate = estimate_of(features, fitted, gauge, own.reached, off=off, own=own)
     gap = fitted.objective_gap if chain.convex else np.nan
     answer = None
     if not wide.absence:
-        known = (wide.found.covariance, wide.found.blind, numbers.ends)
-        answer = delta_method(space, fitted.z, gauge, *known)
+        inner = wide.chains[e].inner
+        law, blind = inner @ wide.found.covariance @ inner.T, wide.found.blind @ inner.T
+        answer = delta_method(space, x, gauge, law, blind, numbers.ends)
     return replace(
         estimate,
         deterministic=evidence.boundless,
@@ -139,14 +138,14 @@ def estimate_of_steps(
         known=numbers.identification(
             space,
             verdict=verdict if wide.asked.converged and not verdict.absence else None,
-            dynamics=wide.dynamics[0] if wide.dynamics else None,
+            dynamics=wide.dynamics[e] if wide.dynamics else None,
             answer=answer,
         ),
-        parameters=coefficients_of(features, wide, fitted, given=given),
+        parameters=coefficients_of(features, wide, fitted, e, given=given),
         findings=findings,
         goodness=goodness,
         **endless,
-        spending=wide.spending(features, seen),
+        spending=wide.spending(features, seen, e),
         standard=standard,
         counts=chain.counts,
     )
@@ -158,8 +157,10 @@ def _goodness(options: Likelihood, demonstrations: Observed, evidence: Evidence)
     if not fitted.converged or fitted.problem.chains[0].squares is not None:
         weigh = "its tests need counts, and the steps have sampling weights"
         return untested(weigh if fitted.converged else "the search did not converge")
+    if isinstance(fitted.problem.chains[0], KindsChain):
+        return goodness_with_lapses(evidence, demonstrations, options.level, options.seed)
     found = chain_goodness(evidence.chains[0], fitted, demonstrations, options.level, options.seed)
-    known = fitted.problem.equalities is not None or fitted.problem.chains[0].mdp.evidence
+    known = fitted.known() is not None or fitted.problem.chains[0].mdp.evidence
     if not isinstance(demonstrations, Demonstrations) or known:
         return found
     return replace(found, study=PowerStudy(options, fitted, demonstrations))
@@ -171,11 +172,11 @@ def chain_goodness(
     """Whether the model fits what was seen of chain e; with counted dynamics, allowing for them."""
     chain, part = own.chain, own.part
     free = fitted.free[fitted.problem.ties.rows[e]]
-    plain = fitted.problem.equalities is None
+    plain = fitted.known(e) is None
     choices = FittedChoices(
         counts=chain.counts,
         policy=part.policy,
-        scores=own.scores[free] if plain else fitted_scores(fitted, own.scores),
+        scores=fitted_scores(fitted, own.scores, e),
         choices=chain.mdp.available.sum(axis=1),
         names=[chain.space.names[j] for j in np.flatnonzero(free)] if plain else [],
     )
@@ -189,13 +190,18 @@ def chain_goodness(
 
 
 def constraint_findings(
-    evidence: Evidence, verdict: Verdict, chosen: Chosen | None = None, *, misfit: bool = True
+    evidence: Evidence,
+    verdict: Verdict,
+    chosen: Chosen | None = None,
+    e: int = 0,
+    *,
+    misfit: bool = True,
 ) -> list[Finding]:
     """Which constraints were shown to restrain the demonstrator, and which of them barely.
 
     `misfit` says that robust evidence is so because the model does not fit, not for weights.
     """
-    gauge = evidence.gauge()
+    gauge = evidence.gauge(e)
     # A search that found no maximum has tested nothing, even where a ridge then gave a point.
     tested = evidence.fitted.converged and evidence.asked.converged and not verdict.absence
     misfit &= evidence.robust
@@ -260,8 +266,12 @@ class Likelihood:
             )
         if self.temperature is not None:
             check_temperature(self)
-        if self.lapses is not False:
-            check_plain(self, "a fit with lapses", ("lapses", "prior"))
+        pull = isinstance(self.prior, Ridge) and self.prior.strength is not None
+        if self.lapses is not False and self.prior is not None and not pull:
+            raise InvalidModel(
+                "a fit with lapses must have no prior but Ridge of a given strength, such as "
+                f"Ridge(1.0); got lapses={self.lapses}, prior={self.prior!r:.60}"
+            )
 
     def check_no_lapses(self, what: str, known: tuple[str, ...] = ()) -> None:
         """Raises `InvalidModel` where more was asked for than `what` knows of, such as lapses."""
@@ -276,7 +286,7 @@ class Likelihood:
         check_task(mdp, features, demonstrations, weighted=plain and not many)
         if isinstance(self.prior, Sparse):
             check_sparse(self, features, many)
-        elif self.prior is not None:
+        elif self.prior is not None and self.lapses is False:
             many = True
         chosen = maximise_many if many else maximise
         return delivered(warned(chosen(self, mdp, features, demonstrations)), throw)
@@ -295,10 +305,10 @@ def maximise(
     `first` is the coefficient of the first feature, where it is known beforehand.
     """
     chain = StepsChain.of(mdp, coordinates(mdp, features), demonstrations)
-    if options.lapses is not False:
-        found = estimate_with_lapses(options, features, demonstrations, chain, estimate_of_steps)
-        return recovery(described(options), mdp, features, demonstrations, found)
-    full, unknown = maximum(chain, options), None
+    full, unknown, lapsing = maximum(chain, options), None, options.lapses is not False
+    plain, counted = full, mdp.evidence is not None and not lapsing
+    if lapsing:
+        full = with_lapses(chain, options, plain)
     if options.temperature is not None:
         unknown = full
         full = within_temperature(full, options.temperature, options.max_steps)
@@ -306,13 +316,14 @@ def maximise(
         which = np.arange(chain.space.size) == 0
         known = full.problem.fixing(which, first * chain.space.scales[0])
         full = full.refit(known, max_steps=options.max_steps).completed
-    asked = partial(evidence_of, [demonstrations], full, options.max_steps, seed=options.seed)
+    about = {"counted": counted, "seed": options.seed}
+    asked = partial(evidence_of, [demonstrations], full, options.max_steps, **about)
     wide = asked()
     goodness = _goodness(options, demonstrations, wide)
     robust = not goodness.adequate or are_weighted(demonstrations)
     if robust:
         wide = asked(robust=True)
-    about = {"size": int(full.free.sum()), "robust": robust, "seed": options.seed}
+    about |= {"size": int(full.free.sum()), "robust": robust}
     kept, _, verdict = without_idle_constraints(
         full,
         [Restraint(k, (0,)) for k in range(chain.space.constraints)],
@@ -321,7 +332,7 @@ def maximise(
         steps=float(chain.counts.sum()),
         max_steps=options.max_steps,
         seed=options.seed,
-        scattered=robust or mdp.evidence is not None,
+        scattered=robust or counted,
     )
     lost = wide.boundless and kept is not full
     if lost and not rescued(kept, VISIBLE, options.max_steps)[1]:
@@ -330,12 +341,20 @@ def maximise(
         absence = "the likelihood has no maximum with it"
         kept, verdict = full, Verdict(unadjusted=nothing, p_values=nothing, absence=absence)
     known = {"wide": wide, "verdict": verdict, "goodness": goodness, "unknown": unknown}
-    estimate = partial(estimate_of_steps, options, features, demonstrations, **known)
-    if not isinstance(options.prior, Sparse) or not full.converged:
-        found = estimate(kept=kept)
+    less = partial(evidence_of, [demonstrations], robust=wide.robust, counted=False)
+
+    def estimate(fit: Fit) -> Estimate:
+        # The errors of what is left are those of the fit with all.
+        evidence = wide if fit is wide.asked else less(fit, options.max_steps)
+        return estimate_of_steps(options, features, demonstrations, evidence=evidence, **known)
+
+    if lapsing:
+        found = estimate_with_lapses(estimate(kept), chain, kept, plain)
+    elif not isinstance(options.prior, Sparse) or not full.converged:
+        found = estimate(kept)
     else:
         chosen = select(kept, options.prior, options.max_steps)
-        found = estimate(kept=chosen.fitted)
+        found = estimate(chosen.fitted)
         said = chosen.finding(options.prior)
         found = replace(found, findings=(*found.findings, said))
     return recovery(described(options), mdp, features, demonstrations, found)

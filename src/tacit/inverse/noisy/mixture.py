@@ -1,17 +1,16 @@
 """Several kinds of demonstrators in one file: `Mixture`, and what it finds.
 
-Every trajectory is of one type, nobody knows which. Types, shares and memberships are found by EM
-(`em.py`). The errors of a type count that memberships are not known: the information that this
-takes away is subtracted (Louis 1982).
+Every trajectory is of one type, nobody knows which. Types, shares and memberships are the maximum
+of one likelihood (`likelihood/kinds.py`), and so are their errors, intervals and tests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,18 +24,21 @@ from tacit.inverse.assembly import recovery
 from tacit.inverse.diagnostics import Identification, untested
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.noisy.activity import without_idle_prices
 from tacit.inverse.noisy.counted import uncounted_findings
-from tacit.inverse.noisy.em import Kinds, Search, Units, climb, lost_information, search
-from tacit.inverse.noisy.evidence import evidence_of
+from tacit.inverse.noisy.evidence import Evidence, evidence_of, score_law
+from tacit.inverse.noisy.inference import described
 from tacit.inverse.noisy.likelihood import Likelihood, estimate_of_steps
 from tacit.inverse.noisy.types import (
-    COMPARED,
-    constraint_tests,
     degrees,
+    kinds_of,
+    log_likelihood,
     schwarz,
+    search,
     share_intervals,
     type_findings,
 )
+from tacit.inverse.parameters import MOVED
 from tacit.inverse.recovery import (
     History,
     Recovery,
@@ -49,12 +51,14 @@ from tacit.inverse.recovery import (
 )
 from tacit.inverse.sets import unidentified
 from tacit.inverse.standardised import shown
+from tacit.likelihood.kinds import Units
 from tacit.likelihood.problem import Fit
-from tacit.likelihood.start import maximum
-from tacit.likelihood.steps import StepsChain, coordinates
-from tacit.model.arguments import read_only
+from tacit.likelihood.start import Label, Range, maximum
+from tacit.likelihood.steps import coordinates
+from tacit.model.features import Ridge
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
+from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,8 +82,8 @@ class MixtureRecovery(Saved):
         criteria: [M] Schwarz's criterion of each; the smallest was taken.
         status: how the recovery ended, derived from the certificate.
         certificate: the largest entry of the gradient of the likelihood that no bound holds back,
-            the gain of the last round as change, and the types' feature gaps, root mean square.
-        history: log-likelihood, round after round of EM.
+            and the types' feature gaps, root mean square.
+        history: log-likelihood of one type, of the best start after a few steps, and at the end.
         identification: the findings; every number is known in the types.
         estimator: the call that made it.
     """
@@ -155,10 +159,16 @@ class Mixture:
         most: types tried at most, where the number is not given.
         free_reward: let reward weights take either sign.
         level: of the test whether a constraint is active in a type; 1 keeps every constraint.
-        starts: of EM; half group trajectories by their scores, half deal them out at random.
-        tolerance: gain (nats) still to come at which EM has converged.
-        max_rounds: most rounds of EM.
+        starts: of the search; half group trajectories by their scores, half deal them out at
+            random.
+        tolerance: projected gradient to reach, relative to the number of steps.
+        max_rounds: most evaluations of the likelihood, each search.
         seed: of the starts and of the simulated laws.
+        prior: `tacit.features.Ridge` of a given strength, on the coefficients of every type; None
+            for none.
+        bounds: {coefficient: (least, largest)}, of every type, as in `Likelihood`.
+        fixed: {coefficient: value}, those that are known beforehand and the same in every type.
+        start: {coefficient: value}, where to begin the search for all trajectories together.
     """
 
     types: int | None = 2
@@ -166,9 +176,13 @@ class Mixture:
     free_reward: bool = False
     level: float = 0.05
     starts: int = 8
-    tolerance: float = 1e-6
+    tolerance: float = 1e-9
     max_rounds: int = 500
     seed: int = 0
+    prior: Ridge | None = field(default=None, repr=False)
+    bounds: Mapping[Label, Range] = field(default_factory=dict, repr=False, hash=False)
+    fixed: Mapping[Label, float] = field(default_factory=dict, repr=False, hash=False)
+    start: Mapping[Label, float] = field(default_factory=dict, repr=False, hash=False)
 
     def check(self) -> None:
         """Raises `InvalidModel` unless the options make sense."""
@@ -183,6 +197,30 @@ class Mixture:
                 "level must be in (0, 1] and tolerance positive; "
                 f"got {self.level}, {self.tolerance}"
             )
+        if self.prior is not None and self.strength == 0.0:
+            raise InvalidModel(
+                f"a mixture needs the strength of its prior, as in Ridge(1.0); got {self.prior!r}"
+            )
+
+    @property
+    def strength(self) -> float:
+        """Of the prior; 0 without one."""
+        return float(getattr(self.prior, "strength", None) or 0.0)
+
+    @property
+    def of_one(self) -> Likelihood:
+        """The options of the fit of one type."""
+        return Likelihood(
+            self.free_reward,
+            self.level,
+            tolerance=self.tolerance,
+            max_steps=self.max_rounds,
+            seed=self.seed,
+            prior=self.prior,
+            bounds=self.bounds,
+            fixed=self.fixed,
+            start=self.start,
+        )
 
     def fit(
         self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
@@ -199,8 +237,7 @@ class Mixture:
             )
         units = Units.trajectories(mdp, coordinates(mdp, features), demonstrations)
         with unwatched():  # hundreds of small fits: none is a stage of its own
-            tried, criteria, found = self._search(units)
-            mixture = _report(self, features, demonstrations, units, found, tried, criteria)
+            mixture = _report(self, features, demonstrations, units, self._search(units))
         return delivered(mixture, throw)
 
     @staticmethod
@@ -208,23 +245,27 @@ class Mixture:
         """The `MixtureRecovery` saved in this folder."""
         return MixtureRecovery.load(folder)
 
-    def _search(self, units: Units) -> tuple[np.ndarray, np.ndarray, Kinds]:
-        """[M] numbers of types tried, [M] their BIC, and the types of the smallest, at rest."""
-        options = Search(self.free_reward)
-        pooled = maximum(units.whole, replace(options, max_steps=300))
+    def _search(self, units: Units) -> Searched:
+        """The fits of all numbers of types that are tried."""
+        whole, options = replace(units.whole, ridge=self.strength), self.of_one
+        pooled = maximum(whole, options)
         most = min(self.most, len(units))
         numbers = sorted({1, self.types}) if self.types else list(range(1, most + 1))
-        enough = max(COMPARED, self.tolerance)
-        sought = partial(search, units, options, pooled, starts=self.starts, seed=self.seed)
-        found = [sought(n, rounds=self.max_rounds, tolerance=enough) for n in numbers]
-        steps = int(units.whole.counts.sum())
-        criteria = np.array([schwarz(degrees(units, t), t.log_likelihood, steps) for t in found])
+        about = {"starts": self.starts, "seed": self.seed, "prior": self.strength}
+        fits = [search(units, options, pooled, n, **about) for n in numbers]
+        steps = int(whole.counts.sum())
+        criteria = np.array([schwarz(degrees(one), log_likelihood(one), steps) for one in fits])
         at = numbers.index(self.types) if self.types else int(np.argmin(criteria))
-        best = found[at]
-        if len(best.fits) > 1:
-            left = max(self.max_rounds - len(best.trace), 1)
-            best = climb(units, options, best, rounds=left, tolerance=self.tolerance).sorted()
-        return np.array(numbers), criteria, best
+        return Searched(np.array(numbers), criteria, pooled, fits[at])
+
+
+class Searched(NamedTuple):
+    """What the search for types found."""
+
+    tried: np.ndarray  # [M] numbers of types
+    criteria: np.ndarray  # [M] their BIC
+    pooled: Fit  # of one type
+    best: Fit  # of the number that was asked for, or has the smallest BIC
 
 
 def _report(
@@ -232,108 +273,101 @@ def _report(
     features: Features,
     demonstrations: Demonstrations,
     units: Units,
-    full: Kinds,
-    tried: np.ndarray,
-    criteria: np.ndarray,
+    found: Searched,
 ) -> MixtureRecovery:
     """The `MixtureRecovery` of these types."""
-    whole, how = units.whole, Search(options.free_reward, max_steps=300)
-    inner = Likelihood(options.free_reward, options.level, seed=options.seed)
-    many = len(full.experts)
+    whole, inner, kept, many = units.whole, options.of_one, found.best, kinds_of(found.best)
+    shares, membership, errors = np.ones(1), np.ones((len(units), 1)), np.zeros(1)
+    findings = list[Finding]()
     if many == 1:
-        kept, errors = full, np.zeros(1)
         recoveries = [inner.fit(whole.mdp, features, demonstrations, throw=False)]
     else:
-        kept, verdicts = constraint_tests(
-            units,
-            full,
-            Search(options.free_reward),
+        asked = partial(evidence_of, [demonstrations], max_steps=inner.max_steps, counted=False)
+        wide = asked(found.best)
+        about = {"size": int(found.best.free.sum()), "counted": False}
+        kept, verdicts = without_idle_prices(
+            found.best,
+            lambda less: score_law(less, [demonstrations], **about),
             level=options.level,
-            rounds=options.max_rounds,
+            steps=whole.steps,
+            max_steps=inner.max_steps,
             seed=options.seed,
         )
-        tops = [one.problem.upper for one in kept.experts]
-        kept = climb(units, how, kept, rounds=2, tolerance=options.tolerance, upper=tops)
-        kept = replace(kept, converged=full.converged)
-        lost, errors = lost_information(units, kept)
-        parts = [
-            replace(part, lost=less)
-            for part, less in zip(units.parts(kept.membership), lost, strict=True)
-        ]
+        told = wide if kept is found.best else asked(kept)
+        shares, membership = kept.parts[0].shares, kept.parts[0].membership.T
+        errors = _share_errors(told)
         recoveries = [
-            _type_recovery(options, inner, features, demonstrations, kept, full, parts, verdicts, k)
-            for k in range(many)
+            _type_recovery(options, features, demonstrations, wide, told, verdict, k)
+            for k, verdict in enumerate(verdicts)
         ]
-    slopes = [
-        maximum(
-            part, replace(how, max_steps=1), near=one, upper=one.problem.upper
-        ).projected_gradient
-        for part, one in zip(units.parts(kept.membership), kept.experts, strict=True)
-    ]
-    gaps = [one.certificate.feature_gap for one in recoveries]
-    status = status_of(converged=kept.converged, proven=many == 1)
-    given = options.types is not None
-    findings = type_findings(kept, tried, criteria, given=given, starts=options.starts)
-    if many > 1:
         said = (
             "Whether the types fit is tested trajectory by trajectory (checks.trajectory_fits, and "
             "the report): what is done where, over all of them, has no test of its own here."
         )
         findings.append(Finding(said))
+    gaps = [one.certificate.feature_gap for one in recoveries]
+    status = status_of(converged=kept.converged, proven=many == 1)
+    about = {"given": options.types is not None, "starts": options.starts}
+    likely = [log_likelihood(one) for one in (found.pooled, found.best, kept)[: 1 + 2 * (many > 1)]]
     return MixtureRecovery(
         types=tuple(recoveries),
-        shares=kept.shares,
-        share_intervals=share_intervals(kept.shares, errors),
-        membership=kept.membership,
-        log_likelihood=kept.log_likelihood,
+        shares=shares,
+        share_intervals=share_intervals(shares, errors),
+        membership=membership,
+        log_likelihood=likely[-1],
         null_log_likelihood=-random_loss(whole.counts, whole.mdp.choices),
         observed_steps=int(whole.counts.sum()),
-        degrees=degrees(units, kept),
-        tried=tried,
-        criteria=criteria,
+        degrees=degrees(kept),
+        tried=found.tried,
+        criteria=found.criteria,
         status=worst_of([status, *(one.status for one in recoveries)]),
         certificate=RecoveryCertificate(
             feature_gap=float(np.sqrt(np.mean(np.square(gaps)))),
-            projected_gradient=max(slopes),
-            weight_change=kept.trace[-1] - kept.trace[-2] if len(kept.trace) > 1 else 0.0,
+            projected_gradient=kept.projected_gradient,
         ),
-        history=History({"log_likelihood": list(kept.trace)}),
-        identification=unidentified(np.empty(0), [], active=np.zeros(0, bool), findings=findings),
-        estimator=repr(options),
+        history=History({"log_likelihood": likely}),
+        identification=unidentified(
+            np.empty(0),
+            [],
+            active=np.zeros(0, bool),
+            findings=type_findings(kept, found.tried, found.criteria, **about) + findings,
+        ),
+        estimator=described(options),
     )
+
+
+def _share_errors(told: Evidence) -> np.ndarray:
+    """[T] standard errors of the shares; infinite where nothing is known of one."""
+    found, own = told.found, told.fitted.problem.ties.rows[-1]
+    spread = np.sqrt(np.maximum(np.diagonal(found.covariance)[own], 0.0))
+    lost = np.abs(found.blind[:, own]).max(axis=0, initial=0.0) > MOVED
+    return np.where(lost | bool(told.absence), np.inf, spread)
 
 
 def _type_recovery(
     options: Mixture,
-    inner: Likelihood,
     features: Features,
     demonstrations: Demonstrations,
-    kept: Kinds,
-    full: Kinds,
-    parts: Sequence[StepsChain],
-    verdicts: Sequence[Verdict],
+    wide: Evidence,
+    told: Evidence,
+    verdict: Verdict,
     k: int,
 ) -> Recovery:
     """The `Recovery` of one type: weighted steps, beside the trajectories likeliest its own."""
-    mdp = parts[k].mdp
-    own = kept.membership.argmax(axis=1) == k
+    membership, mdp = told.fitted.parts[0].membership, told.chains[k].chain.mdp
+    own = membership.argmax(axis=0) == k
     # A type that is nobody's likeliest has no trajectory to be compared with.
     nobody = replace(demonstrations, partial=np.ones(demonstrations.episodes, bool))
     tally = Tally.of(mdp, demonstrations.select(own) if own.any() else nobody)
-    steps = replace(parts[k], tally=tally)
-
-    def about(expert: Fit) -> Fit:
-        return replace(expert, problem=expert.problem.with_chains([steps]))
-
-    wide = about(full.experts[k])
     found = estimate_of_steps(
-        inner,
+        options.of_one,
         features,
         tally,
-        wide=evidence_of([tally], wide, inner.max_steps, counted=False),
-        kept=wide if kept is full else about(kept.experts[k]),
-        verdict=verdicts[k],
+        wide=wide,
+        evidence=told,
+        verdict=verdict,
         goodness=untested("which trajectories are of this type is not known for certain"),
+        e=k,
     )
     said = (
         "Which trajectories are of this type is not known for certain; the standard errors count "
@@ -345,4 +379,6 @@ def _type_recovery(
         mdp, "they move whose a trajectory is, which no sum over its steps tells"
     )
     found = replace(found, proven=False, findings=findings)
-    return recovery(f"{options!r}, type {k} of {len(parts)}", mdp, features, tally, found)
+    return recovery(
+        f"{described(options)}, type {k} of {len(told.chains)}", mdp, features, tally, found
+    )
