@@ -177,7 +177,6 @@ def test_convex_keeps_to_it_as_well(world, seen):
         (tacit.Convex(temperature=-1.0), "positive"),
         (tacit.Likelihood(temperature=True), "positive"),
         (tacit.Likelihood(temperature=cast("float", "0.3")), "positive"),
-        (tacit.Likelihood(temperature=1.0, lapses=True), "lapses"),
         (tacit.Likelihood(temperature=1.0, prior=tacit.features.Ridge(1.0)), "prior"),
         (tacit.Convex(temperature=1.0, ridge=0.1), "ridge"),
         (tacit.Likelihood(temperature=1.0, free_reward=True), "sign"),
