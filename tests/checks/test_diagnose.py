@@ -125,6 +125,53 @@ def test_information_with_lapses_is_that_of_the_scores():
         np.testing.assert_allclose(errors, np.sqrt(np.diag(law)[:3]) / scales, rtol=1e-4)
 
 
+def test_lapses_beside_what_is_known_beforehand():
+    place, data = world(), lapsing()
+
+    def fit(**options):
+        return tacit.Likelihood(lapses=True, **options).fit(place.mdp, place.features, data)
+
+    free = fit()
+    at, errors = free.parameters.estimates, free.parameters.standard_errors
+    # What is known to be where it is found moves nothing, and leaves less to be unsure of.
+    fixed = fit(fixed={0: float(at[0])})
+    warm = fit(temperature=free.temperature)
+    for known in (fixed, warm):
+        np.testing.assert_allclose(known.parameters.estimates, at, rtol=1e-5)
+        assert known.log_likelihood == pytest.approx(free.log_likelihood, abs=1e-6)
+        assert known.lapses.share == pytest.approx(free.lapses.share, abs=1e-6)
+        assert (known.parameters.standard_errors < errors).all()
+    assert fixed.parameters.standard_errors[0] == 0.0
+    bounded = fit(bounds={0: (0.0, float(at[0] - errors[0]))}, start={0: 1.0})
+    assert bounded.parameters.estimates[0] == pytest.approx(at[0] - errors[0])
+    lost = free.log_likelihood - bounded.log_likelihood
+    assert lost == pytest.approx(0.5, rel=0.3)  # half of a squared standard error
+    findings = bounded.identification.findings
+    assert told(findings, Kind.ASSUMED, feature=bounded.reward_names[0])
+
+
+def test_lapses_with_a_prior_are_likeliest_with_it():
+    place, data, strength = world(), lapsing(), 0.3
+    found = tacit.Likelihood(lapses=True, prior=tacit.features.Ridge(strength)).fit(
+        place.mdp, place.features, data
+    )
+    steps, at = steps_of(data), np.append(found.parameters.estimates, found.lapses.share)
+
+    def penalised(z) -> float:
+        soft = experts.policy_of(place.mdp, place.features, [z[:3]])
+        likely = (steps.counts * np.log((1 - z[3]) * soft + z[3] / 3)).sum()
+        return likely - 0.5 * strength * ((z[:3] * steps.space.scales) ** 2).sum()
+
+    for j in range(4):
+        step = 1e-4 * np.eye(4)[j]
+        slope = (penalised(at + step) - penalised(at - step)) / 2e-4
+        bend = (2 * penalised(at) - penalised(at + step) - penalised(at - step)) / 1e-8
+        assert abs(slope) < 1e-3 * np.sqrt(bend)  # a thousandth of a standard error
+    with pytest.raises(tacit.InvalidModel, match="lapses"):
+        options = tacit.Likelihood(lapses=True, prior=tacit.features.Ridge())
+        options.fit(place.mdp, place.features, data)
+
+
 def test_without_lapses_none_are_found_and_a_given_share_stays():
     place, data = world(), seen(policy(THETA))
     found = tacit.Likelihood(lapses=True).fit(place.mdp, place.features, data)

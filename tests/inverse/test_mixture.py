@@ -264,6 +264,27 @@ def test_copies_of_a_constraint_are_a_set_in_the_type_that_pays():
     assert (other.sets, other.selection.count, other.active.any()) == ((), 0, False)
 
 
+def test_types_beside_what_is_known_beforehand():
+    place, seen, free = world(), two_types()[0], fitted()
+    largest = max(one.parameters.estimates[0] for one in free.types)
+    fixed = tacit.Mixture(fixed={1: 0.7}).fit(place.mdp, place.features, seen)
+    for one in fixed.types:
+        assert one.parameters.estimates[1] == pytest.approx(0.7)
+        assert one.parameters.standard_errors[1] == 0.0
+    assert 0.0 < free.log_likelihood - fixed.log_likelihood < 4.0  # two true numbers
+    assert fixed.degrees == free.degrees - 2
+    low = tacit.Mixture(bounds={0: (0.0, largest - 0.3)}).fit(place.mdp, place.features, seen)
+    found = max(one.parameters.estimates[0] for one in low.types)
+    assert found == pytest.approx(largest - 0.3)
+    assert low.log_likelihood < free.log_likelihood
+    pulled = tacit.Mixture(prior=tacit.features.Ridge(5.0)).fit(place.mdp, place.features, seen)
+    sizes = [np.linalg.norm([t.parameters.estimates for t in m.types]) for m in (pulled, free)]
+    assert sizes[0] < sizes[1]
+    assert pulled.log_likelihood < free.log_likelihood
+    with pytest.raises(tacit.InvalidModel, match="strength"):
+        tacit.Mixture(prior=tacit.features.Ridge()).fit(place.mdp, place.features, seen)
+
+
 def test_status_and_findings_say_how_it_ended():
     found = fitted()
     assert found.status is tacit.RecoveryStatus.LOCAL_OPTIMUM

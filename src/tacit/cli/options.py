@@ -191,15 +191,16 @@ def _with_coefficients(
 ) -> Estimator | None:
     """The estimator with what problem.toml knows of coefficients."""
     from tacit.inverse.noisy.likelihood import Likelihood
+    from tacit.inverse.noisy.mixture import Mixture
 
     if not problem.coefficients:
         return estimator
     if estimator is None:  # nothing else knows bounds
         estimator = Likelihood(free_reward=bool(problem.goal), seed=seed)
-    if not isinstance(estimator, Likelihood):
+    if not isinstance(estimator, Likelihood | Mixture):
         raise InvalidModel(
-            "[coefficients] of problem.toml is for --estimator likelihood; the estimator is "
-            f"{estimator!r:.60}"
+            "[coefficients] of problem.toml is for --estimator likelihood or mixture; the "
+            f"estimator is {estimator!r:.60}"
         )
     return replace(estimator, **problem.coefficients)
 

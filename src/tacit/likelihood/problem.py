@@ -214,7 +214,9 @@ class LikelihoodProblem:
         known = self.equalities
         if known is None:
             return z
-        if len(known.values) == 1 and not self.ties.shares.any():  # a known size: the same direction, if that will do
+        if (
+            len(known.values) == 1 and not self.ties.shares.any()
+        ):  # a known size: the same direction, if that will do
             length = float(known.matrix[0] @ z)
             z = z * (float(known.values[0]) / length) if length > 0 else z
         return minimise.feasible(z, self.lower, self.upper, known.matrix, known.values)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from tacit.data.tally import Scatter
@@ -31,10 +29,6 @@ from tacit.likelihood.steps import Coordinates
 from tacit.model.features import Design
 from tacit.search.algebra import at_least
 
-if TYPE_CHECKING:
-    from tacit.inverse.noisy.convex import Convex
-    from tacit.inverse.noisy.likelihood import Likelihood
-
 # A constraint is barely found where more than this share of those found by chance look as sure.
 BARELY = 0.05
 # Standard errors that no interval of a price that was left out goes beyond: 1 in 2000 of all data.
@@ -48,7 +42,7 @@ STEPS = "steps"
 CLUSTERS = 10
 
 
-def described(options: Likelihood | Convex) -> str:
+def described(options: object) -> str:
     """The estimator in words, lapses, a prior or a temperature that were asked for among them."""
     asked = {name: getattr(options, name, None) for name in ("lapses", "prior", "temperature")}
     told = "".join(f", {k}={v!r}" for k, v in asked.items() if v is not None and v is not False)

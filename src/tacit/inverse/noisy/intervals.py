@@ -171,8 +171,7 @@ class OwnFit:
             inner @ found.covariance @ inner.T, found.blind @ inner.T, found.clustered, scatter
         )
         fisher, sure = (
-            follow.T @ one @ follow
-            for one in (evidence.fisher, fitted.informed(evidence.fisher))
+            follow.T @ one @ follow for one in (evidence.fisher, fitted.informed(evidence.fisher))
         )
         sized = ties.sizes[e] != UNSIZED
         steered = ~sized | (fitted.z[ties.sizes[e]] > 0)

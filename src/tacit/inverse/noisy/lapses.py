@@ -33,9 +33,7 @@ LEAST, BEGUN = 1e-9, 0.1
 HIGHEST = 0.995
 
 
-def with_lapses(
-    steps: StepsChain, options: Options, near: Fit, *, share: float = BEGUN
-) -> Fit:
+def with_lapses(steps: StepsChain, options: Options, near: Fit, *, share: float = BEGUN) -> Fit:
     """The likeliest parameters and share of lapses: two kinds of steps, lapses the last.
 
     Args:

@@ -77,7 +77,9 @@ def search(
         parts = [maximum(part, first, near=pooled) for part in units.parts(chances)]
         start = problem.ties.start([*(one.z for one in parts), chances.mean(axis=1)])
         begun.append(
-            problem.minimum(start, tolerance=options.tolerance, max_steps=min(SHORT, options.max_steps))
+            problem.minimum(
+                start, tolerance=options.tolerance, max_steps=min(SHORT, options.max_steps)
+            )
         )
     best = min(begun, key=lambda one: one.loss)
     return by_share(best.refit(problem, max_steps=options.max_steps))
