@@ -87,10 +87,12 @@ def test_a_share_of_lapses_is_estimated_with_its_interval():
 def test_the_profile_of_the_share_ends_where_it_fell_by_the_quantile():
     steps = steps_of(lapsing())
     plain = maximum(steps, tacit.Likelihood())
-    found = lapses.with_lapses(steps, tacit.Likelihood(), plain)
+    found = lapses.with_lapses(Units.steps(steps), tacit.Likelihood(), plain)
 
     def loss_at(share):
-        return lapses.with_lapses(steps, tacit.Likelihood(lapses=float(share)), found).loss
+        return lapses.with_lapses(
+            Units.steps(steps), tacit.Likelihood(lapses=float(share)), found
+        ).loss
 
     for end in lapses.share_interval(found):
         assert 2.0 * (loss_at(end) - found.loss) == pytest.approx(3.84, abs=0.05)

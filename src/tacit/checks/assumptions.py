@@ -168,16 +168,16 @@ def _ways(pair: set[str], at: Setting, inside: Mapping[str, Setting | None]) -> 
     ]
     whole = at.seen.whole
     if pair == {LAPSES, DISCOUNT}:
-        near = lapses.with_lapses(whole, at.options, at.base)
+        near = _lapsing(whole, at)
         share = max(float(near.parts[0].shares[-1]), 0.01)
 
         def likely(steps: StepsChain) -> float:
-            return -lapses.with_lapses(steps, at.options, near, share=share).loss
+            return -lapses.with_lapses(Units.steps(steps), at.options, near, share=share).loss
 
         ways.append(lapses.best_discount(whole, likely, -near.loss, 0.01)[1])
     if pair == {LAPSES, BY_GROUP}:
         parts = _by_group(at)[1]
-        ways.append(-sum(lapses.with_lapses(one, at.options, at.base).loss for one in parts))
+        ways.append(-sum(_lapsing(one, at).loss for one in parts))
     return ways
 
 
@@ -204,7 +204,7 @@ def _pair(
 def _likely(alternative: str, at: Setting) -> float:
     """The log-likelihood of an alternative in a world."""
     if alternative == LAPSES:
-        return -lapses.with_lapses(at.seen.whole, at.options, at.base).loss
+        return -_lapsing(at.seen.whole, at).loss
     asked = {
         DISCOUNT: _discount,
         MARK: _marks,
@@ -216,10 +216,15 @@ def _likely(alternative: str, at: Setting) -> float:
     return next((one[3] for one in found if one[1] == alternative), -np.inf)
 
 
+def _lapsing(steps: StepsChain, at: Setting) -> Fit:
+    """The fit of these steps with lapses."""
+    return lapses.with_lapses(Units.steps(steps), at.options, at.base)
+
+
 def _lapses(at: Setting) -> Iterator[Found]:
     whole = at.seen.whole
-    found = lapses.with_lapses(whole, at.options, at.base)
-    told = lapses.lapses_of(found, at.base, -found.loss)
+    found = _lapsing(whole, at)
+    told = lapses.lapses_of(found, at.base)
     low, high = told.interval
     yield (
         "every step was chosen",

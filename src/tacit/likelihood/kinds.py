@@ -25,9 +25,9 @@ from tacit.data.observed import Observed
 from tacit.data.tally import Scatter
 from tacit.data.units import Units as Independent
 from tacit.likelihood.problem import Equalities, Fit, LikelihoodProblem
-from tacit.likelihood.protocol import LARGEST, Beginning
+from tacit.likelihood.protocol import LARGEST, Beginning, ChainEvidence
 from tacit.likelihood.start import Bounds
-from tacit.likelihood.steps import Coordinates, StepsChain, StepsEvidence, positive_or
+from tacit.likelihood.steps import Coordinates, StepsChain, positive_or
 from tacit.likelihood.ties import Ties
 from tacit.model.mdp import MDP
 from tacit.search.algebra import weighted_products
@@ -82,10 +82,31 @@ class Units:
     def __len__(self) -> int:
         return len(self.repeats)
 
+    @property
+    def lengths(self) -> np.ndarray:
+        """[U] steps of each unit."""
+        return np.asarray(self.table.sum(axis=1)).ravel()
+
+    def point(self, x: np.ndarray, near: Point, precision: float) -> Point:
+        """Where a kind with parameters x [D] is, sought from a point nearby."""
+        return self.whole.at(x, near, precision)
+
+    def weighted(
+        self, points: Sequence[Point], membership: np.ndarray, precision: float
+    ) -> tuple[tuple[StepsChain, ...], tuple[Point, ...]]:
+        """Every kind's own likelihood, units weighted by their chances [T, U], and its points."""
+        chains = self.parts(membership)
+        pairs = zip(chains, points, strict=True)
+        return tuple(chains), tuple(one.at(point.x, point, precision) for one, point in pairs)
+
     def parts(self, membership: np.ndarray) -> list[StepsChain]:
         """The likelihood of each kind, every unit weighted by its chances [T, U]."""
         counts = np.asarray(self.table.T @ (self.repeats * membership).T).T
         return [self.whole.reweighted(c.reshape(self.whole.counts.shape)) for c in counts]
+
+    def scores(self, point: Point) -> np.ndarray:
+        """[U, D] of each unit at a point."""
+        return self.sums(self.whole.scores(point))
 
     def losses(self, point: Point) -> np.ndarray:
         """[U] minus the logarithms of the chances of each unit at a point of the whole."""
@@ -119,8 +140,8 @@ class KindsPart(NamedTuple):
     unknown: np.ndarray  # [D, D] what is not known of the kinds takes of the curvature
     membership: np.ndarray  # [T, U] chances that a unit is of each kind
     losses: np.ndarray  # [U] of single units
-    chains: tuple[StepsChain, ...]  # of every kind that wants something, units weighted
-    parts: tuple[Point, ...]  # of those
+    chains: tuple[Any, ...]  # of every kind that wants something, units weighted
+    parts: tuple[Any, ...]  # of those
 
     @property
     def lean(self) -> bool:
@@ -138,14 +159,14 @@ class KindsChain:
     """Units of unknown kinds as one smooth loss of every kind's parameters and the shares.
 
     Attributes:
-        units: what is of one kind.
+        units: what is of one kind: `Units`, or of trips `TripUnits`.
         experts: how many kinds want something; they come first.
         idle: whether there is one more, which wants nothing.
         prior: 1 / variance of a scaled parameter before anything is seen; 0 for no prior.
         ridge: pull of the parameters towards 0, on scaled features, that is no prior.
     """
 
-    units: Units
+    units: Any
     experts: int
     idle: bool = False
     prior: float = 0.0
@@ -158,12 +179,12 @@ class KindsChain:
     squares = None
 
     @property
-    def whole(self) -> StepsChain:
+    def whole(self) -> Any:
         """The likelihood of all units, were they of one kind."""
         return self.units.whole
 
     @property
-    def kinds(self) -> tuple[StepsChain, ...]:
+    def kinds(self) -> tuple[Any, ...]:
         """One per kind that wants something, of all units."""
         return (self.whole,) * self.experts
 
@@ -221,18 +242,15 @@ class KindsChain:
             return self.blank(x)
         shares, repeats, pull = x[-self.many :], self.units.repeats, self.prior + self.ridge
         membership = shares[:, None] * ratios
-        chains = tuple(self.units.parts(membership[: self.experts]))
-        parts = tuple(
-            chain.at(place, point, precision)
-            for chain, place, point in zip(chains, self.split(x), solved, strict=True)
-        )
+        chains, parts = self.units.weighted(solved, membership[: self.experts], precision)
         size, coefficients = len(x), slice(len(x) - self.many)
         tail = slice(coefficients.stop, size)
         gradient, slopes = np.zeros(size), np.zeros((len(self.units), size))
         complete, unknown = np.zeros((size, size)), np.zeros((size, size))
-        for k, (chain, part) in enumerate(zip(chains, parts, strict=True)):
-            own, share = slice(k * len(part.x), (k + 1) * len(part.x)), coefficients.stop + k
-            scores = self.units.sums(chain.scores(part))  # minus the slopes of the kind's loss
+        for k, part in enumerate(parts):
+            width, share = len(part.gradient), coefficients.stop + k
+            own = slice(k * width, (k + 1) * width)
+            scores = self.units.scores(part)  # minus the slopes of the kind's loss
             gradient[own], complete[own, own] = part.gradient, part.curvature
             slopes[:, own] = -membership[k][:, None] * scores
             unknown[own, own] = weighted_products(scores.T, repeats * membership[k])
@@ -266,12 +284,12 @@ class KindsChain:
 
     def _expected(
         self, x: np.ndarray, near: KindsPart, precision: float
-    ) -> tuple[list[Point], np.ndarray, np.ndarray]:
+    ) -> tuple[list[Any], np.ndarray, np.ndarray]:
         """Every kind's point, [U] losses, [T, U] the chances under a kind over those under all."""
         from scipy.special import logsumexp
 
         solved = [
-            self.whole.at(place, point, precision)
+            self.units.point(place, point, precision)
             for place, point in zip(self.split(x), near.parts, strict=True)
         ]
         if not all(np.isfinite(point.loss) for point in solved):
@@ -364,19 +382,20 @@ class KindsEvidence:
     loose = False
 
     @cached_property
-    def kinds(self) -> tuple[StepsEvidence, ...]:
+    def kinds(self) -> tuple[ChainEvidence, ...]:
         """What the steps of every kind say, each counted by its chance to be of that kind."""
         rows = np.split(self.inner[: len(self.inner) - self.chain.many], self.chain.experts)
         each = zip(self.part.chains, self.part.parts, rows, strict=True)
-        return tuple(StepsEvidence(chain, part, own, self.seen) for chain, part, own in each)
+        return tuple(chain.evidence(part, own, self.seen) for chain, part, own in each)
 
     @cached_property
     def complete(self) -> np.ndarray:
         """[D, D] information of the units if their kinds were known."""
         found = self.part.convex.copy()
         for k, one in enumerate(self.kinds):
-            own = slice(k * len(one.part.x), (k + 1) * len(one.part.x))
-            found[own, own] = one.fisher + self.chain.prior * np.eye(len(one.part.x))
+            width = len(one.inner)
+            own = slice(k * width, (k + 1) * width)
+            found[own, own] = one.fisher + self.chain.prior * np.eye(width)
         return found
 
     @cached_property
@@ -453,14 +472,12 @@ def problem_of_kinds(
     )
 
 
-def shares_of(fit: Fit) -> np.ndarray:
-    """[T] the shares of the kinds of a fit."""
-    return fit.parts[0].shares
-
-
-def membership_of(fit: Fit) -> np.ndarray:
-    """[U, T] chances that each unit is of each kind."""
-    return fit.parts[0].membership.T
+def log_likelihood(found: Fit) -> float:
+    """Of all actions, without what a prior or a ridge adds."""
+    chain, part = found.problem.chains[0], found.parts[0]
+    if isinstance(chain, KindsChain):
+        return -float(chain.units.repeats @ part.losses)
+    return 0.5 * chain.ridge * float(found.z @ found.z) - found.loss
 
 
 def one_direction(

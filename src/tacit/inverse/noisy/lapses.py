@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.noisy.counted import policy_noise
 from tacit.inverse.noisy.evidence import Evidence
 from tacit.inverse.sets import Lapses
-from tacit.likelihood.kinds import MOST, KindsChain, Units, problem_of_kinds
+from tacit.likelihood.kinds import MOST, KindsChain, log_likelihood, problem_of_kinds
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import Bounds, Options, maximum
 from tacit.likelihood.steps import StepsChain
@@ -33,24 +34,20 @@ LEAST, BEGUN = 1e-9, 0.1
 HIGHEST = 0.995
 
 
-def with_lapses(steps: StepsChain, options: Options, near: Fit, *, share: float = BEGUN) -> Fit:
+def with_lapses(units: Any, options: Options, near: Fit, *, share: float = BEGUN) -> Fit:
     """The likeliest parameters and share of lapses: two kinds of steps, lapses the last.
 
     Args:
-        steps: what was seen.
+        units: single steps.
         options: of the fit, their lapses and prior where they have any.
         near: a fit to begin from, without lapses or with them.
         share: of lapses to begin from.
     """
     asked, prior = getattr(options, "lapses", True), getattr(options, "prior", None)
     given = None if asked in (True, False) else float(asked)
-    chain = KindsChain(
-        units=Units.steps(steps),
-        experts=1,
-        idle=True,
-        prior=0.0 if prior is None else float(prior.strength),
-    )
-    problem = problem_of_kinds(chain, Bounds.of(steps.space, options), share=given)
+    strength = 0.0 if prior is None else float(prior.strength)
+    chain = KindsChain(units=units, experts=1, idle=True, prior=strength)
+    problem = problem_of_kinds(chain, Bounds.of(units.whole.space, options), share=given)
     share = share if given is None else given
     start = problem.ties.start([near.x(), np.array([1.0 - share, share])])
     return problem.minimum(start, tolerance=options.tolerance, max_steps=options.max_steps)
@@ -156,25 +153,23 @@ def goodness_with_lapses(
     return goodness_of(demonstrations, choices, level=level, seed=seed)
 
 
-def estimate_with_lapses(found: Estimate, steps: StepsChain, kept: Fit, plain: Fit) -> Estimate:
+def saying_lapses(found: Estimate, kept: Fit, plain: Fit) -> Estimate:
     """What was found of all but the lapses, and those; `plain` is the fit without them."""
-    likely = -float(steps.counts.ravel() @ kept.parts[0].losses)
-    lapses = lapses_of(kept, plain, likely)
+    lapses = lapses_of(kept, plain)
     return replace(
         found,
         lapses=lapses,
-        counts=steps.counts,
-        log_likelihood=likely,
+        log_likelihood=log_likelihood(kept),
         findings=(*found.findings, _finding(lapses)),
     )
 
 
-def lapses_of(kept: Fit, plain: Fit, likely: float) -> Lapses:
-    """The share of lapses of a fit that is so likely, beside the fit without them."""
+def lapses_of(kept: Fit, plain: Fit) -> Lapses:
+    """The share of lapses of a fit, and what it explains beside the fit without them."""
     share = float(kept.parts[0].shares[-1])
-    if kept.problem.equalities is None or not kept.problem.movable[-1]:
+    if not kept.problem.movable[-1]:
         return Lapses(share, (share, share), np.nan)
-    ratio = max(2.0 * (likely + plain.loss), 0.0)
+    ratio = max(2.0 * (log_likelihood(kept) - log_likelihood(plain)), 0.0)
     # No lapses are a point on the border: half of the law is at 0.
     p_value = 0.5 * chi_square_tail(1, ratio) if ratio > 0 else 1.0
     return Lapses(share, share_interval(kept), p_value)

@@ -49,14 +49,14 @@ from tacit.inverse.noisy.known import (
     temperature_findings,
     zero_findings,
 )
-from tacit.inverse.noisy.lapses import estimate_with_lapses, goodness_with_lapses, with_lapses
+from tacit.inverse.noisy.lapses import goodness_with_lapses, saying_lapses, with_lapses
 from tacit.inverse.noisy.penalised import maximise_many
 from tacit.inverse.noisy.power import PowerStudy
 from tacit.inverse.noisy.verdicts import check_sparse, select
 from tacit.inverse.recovery import Recovery, delivered, warned
 from tacit.inverse.sets import NeverIncurred, never_incurred
 from tacit.inverse.standardised import standard_of
-from tacit.likelihood.kinds import KindsChain
+from tacit.likelihood.kinds import KindsChain, Units
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.protocol import ChainEvidence
 from tacit.likelihood.rescue import VISIBLE, rescued
@@ -308,7 +308,7 @@ def maximise(
     full, unknown, lapsing = maximum(chain, options), None, options.lapses is not False
     plain, counted = full, mdp.evidence is not None and not lapsing
     if lapsing:
-        full = with_lapses(chain, options, plain)
+        full = with_lapses(Units.steps(chain), options, plain)
     if options.temperature is not None:
         unknown = full
         full = within_temperature(full, options.temperature, options.max_steps)
@@ -349,7 +349,7 @@ def maximise(
         return estimate_of_steps(options, features, demonstrations, evidence=evidence, **known)
 
     if lapsing:
-        found = estimate_with_lapses(estimate(kept), chain, kept, plain)
+        found = saying_lapses(replace(estimate(kept), counts=chain.counts), kept, plain)
     elif not isinstance(options.prior, Sparse) or not full.converged:
         found = estimate(kept)
     else:

@@ -32,7 +32,6 @@ from tacit.inverse.noisy.likelihood import Likelihood, estimate_of_steps
 from tacit.inverse.noisy.types import (
     degrees,
     kinds_of,
-    log_likelihood,
     schwarz,
     search,
     share_intervals,
@@ -51,7 +50,7 @@ from tacit.inverse.recovery import (
 )
 from tacit.inverse.sets import unidentified
 from tacit.inverse.standardised import shown
-from tacit.likelihood.kinds import Units
+from tacit.likelihood.kinds import Units, log_likelihood
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import Label, Range, maximum
 from tacit.likelihood.steps import coordinates

@@ -6,8 +6,7 @@ places are tried, and the best goes on.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,15 +15,18 @@ from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.parameters import inverse_information
 from tacit.likelihood.kinds import KindsChain, KindsEvidence, Units, problem_of_kinds
 from tacit.likelihood.problem import Fit
-from tacit.likelihood.start import Bounds, maximum
+from tacit.likelihood.start import Bounds
 from tacit.likelihood.steps import information
 from tacit.search.algebra import covariance_root
+from tacit.search.operators import Matrices
 
 if TYPE_CHECKING:
     from tacit.inverse.noisy.likelihood import Likelihood
 
-# Evaluations from every start before the best goes on, and of the fits that a start is made of.
-SHORT, FIRST = 15, 20
+# Evaluations from every start before the best goes on.
+SHORT = 15
+# Precision of the values that a start is made of.
+VALUED = 1e-9
 # Iterations of k-means.
 LLOYD = 30
 # Redrawn actions behind the test of trajectories, and most steps for which it is made.
@@ -34,7 +36,7 @@ SURE = 0.95
 
 
 def search(
-    units: Units,
+    units: Any,
     options: Likelihood,
     pooled: Fit,
     types: int,
@@ -61,8 +63,8 @@ def search(
     """
     if types == 1:
         return pooled
-    rng = np.random.default_rng(seed)
-    directions, first = trajectory_directions(units, pooled), replace(options, max_steps=FIRST)
+    rng, point = np.random.default_rng(seed), units.point(pooled.z, pooled.parts[0], VALUED)
+    directions = trajectory_directions(units, pooled, point)
     chain = KindsChain(units=units, experts=types, prior=prior)
     problem = problem_of_kinds(chain, Bounds.of(chain.whole.space, options), one_direction=shared)
     begun = []
@@ -74,8 +76,8 @@ def search(
         # Nobody is certain at the start: a trajectory dealt out wrongly must be able to leave.
         chances = np.full((types, len(units)), 0.2 / types)
         chances[member, np.arange(len(units))] += 0.8
-        parts = [maximum(part, first, near=pooled) for part in units.parts(chances)]
-        start = problem.ties.start([*(one.z for one in parts), chances.mean(axis=1)])
+        apart = [scored(units, pooled, point, chance) for chance in chances]
+        start = problem.ties.start([*apart, chances.mean(axis=1)])
         begun.append(
             problem.minimum(
                 start, tolerance=options.tolerance, max_steps=min(SHORT, options.max_steps)
@@ -83,6 +85,18 @@ def search(
         )
     best = min(begun, key=lambda one: one.loss)
     return by_share(best.refit(problem, max_steps=options.max_steps))
+
+
+def scored(units: Any, pooled: Fit, point: Any, chances: np.ndarray) -> np.ndarray:
+    """[D] parameters of a kind after one step from the fit of all, units having chances [U]."""
+    problem, (_, (own,)) = pooled.problem, units.weighted([point], chances[None], VALUED)
+    far = 2.0 * np.abs(pooled.z) + 1.0
+    low, high = (
+        np.maximum(problem.lower - pooled.z, -far),
+        np.minimum(problem.upper - pooled.z, far),
+    )
+    model, slope = Matrices(np.asarray(own.curvature)[None]), np.asarray(own.gradient)
+    return pooled.z + model.bounded_step(slope[None], low[None], high[None])[0]
 
 
 def by_share(found: Fit) -> Fit:
@@ -103,14 +117,6 @@ def by_share(found: Fit) -> Fit:
 def kinds_of(found: Fit) -> int:
     """How many types a fit has; one where it is of all trajectories together."""
     return len(found.problem.chains[0].kinds)
-
-
-def log_likelihood(found: Fit) -> float:
-    """Of all actions, without what a prior or a ridge adds."""
-    chain, part = found.problem.chains[0], found.parts[0]
-    if isinstance(chain, KindsChain):
-        return -float(chain.units.repeats @ part.losses)
-    return 0.5 * chain.ridge * float(found.z @ found.z) - found.loss
 
 
 def schwarz(degrees: int, log_likelihood: float, steps: int) -> float:
@@ -183,15 +189,12 @@ def type_findings(
     return [*findings, Finding(said, Kind.LOCAL_OPTIMUM, number=starts)]
 
 
-def trajectory_directions(units: Units, pooled: Fit) -> np.ndarray:
+def trajectory_directions(units: Any, pooled: Fit, point: Any) -> np.ndarray:
     """[E, n] scores of the trajectories in the fit of all, in units of their chance variation."""
-    space = units.whole.space
-    scores = units.whole.scores(pooled.parts[0])
-    fisher = information(scores, pooled.parts[0].policy, units.whole.visits)
-    covariance, _ = inverse_information(fisher, np.ones(space.size, bool))
-    lengths = np.asarray(units.table.sum(axis=1)).reshape(-1, 1)
+    (told,), lengths = pooled.evidence([None]), units.lengths[:, None]
+    covariance, _ = inverse_information(told.fisher, np.ones(len(told.fisher), bool))
     # A score grows like the square root of the length if all is chance: one scale for all lengths.
-    return units.sums(scores) @ covariance_root(covariance) * np.sqrt(lengths.sum() / lengths)
+    return units.scores(point) @ covariance_root(covariance) * np.sqrt(lengths.sum() / lengths)
 
 
 def k_means(rng: np.random.Generator, points: np.ndarray, groups: int) -> np.ndarray:
