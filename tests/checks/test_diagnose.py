@@ -70,6 +70,7 @@ def test_a_share_of_lapses_is_estimated_with_its_interval():
     assert found.lapses.p_value < 1e-6
     plain = tacit.Likelihood().fit(place.mdp, place.features, data)
     assert found.bic < plain.bic - 20
+    assert found.aic == pytest.approx(2 * 4 - 2 * found.log_likelihood)  # the share counts
     assert found.log_likelihood > plain.log_likelihood
     ends = found.parameters.at(0.999).intervals
     assert ((ends[:, 0] <= 6 * THETA) & (ends[:, 1] >= 6 * THETA)).all()
@@ -169,9 +170,9 @@ def test_lapses_with_a_prior_are_likeliest_with_it():
         slope = (penalised(at + step) - penalised(at - step)) / 2e-4
         bend = (2 * penalised(at) - penalised(at + step) - penalised(at - step)) / 1e-8
         assert abs(slope) < 1e-3 * np.sqrt(bend)  # a thousandth of a standard error
+    chosen = tacit.Likelihood(lapses=True, prior=tacit.features.Ridge())
     with pytest.raises(tacit.InvalidModel, match="lapses"):
-        options = tacit.Likelihood(lapses=True, prior=tacit.features.Ridge())
-        options.fit(place.mdp, place.features, data)
+        chosen.fit(place.mdp, place.features, data)
 
 
 def test_without_lapses_none_are_found_and_a_given_share_stays():

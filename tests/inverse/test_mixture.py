@@ -17,8 +17,8 @@ from tacit import Kind
 from tacit.cli import main
 from tacit.folders.problem import Problem
 from tacit.folders.runs import Run
-from tacit.inverse.noisy.types import degrees, log_likelihood, search
-from tacit.likelihood.kinds import Units
+from tacit.inverse.noisy.types import degrees, search
+from tacit.likelihood.kinds import Units, log_likelihood
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import coordinates
 from tacit.model.transitions import Layout
@@ -269,6 +269,7 @@ def test_types_beside_what_is_known_beforehand():
     largest = max(one.parameters.estimates[0] for one in free.types)
     fixed = tacit.Mixture(fixed={1: 0.7}).fit(place.mdp, place.features, seen)
     for one in fixed.types:
+        assert one.aic == pytest.approx(2 * 2 - 2 * one.log_likelihood)
         assert one.parameters.estimates[1] == pytest.approx(0.7)
         assert one.parameters.standard_errors[1] == 0.0
     assert 0.0 < free.log_likelihood - fixed.log_likelihood < 4.0  # two true numbers

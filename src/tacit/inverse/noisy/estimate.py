@@ -115,7 +115,7 @@ def coefficients_of(
         trajectories=0 if found.clusters is None else found.clusters.episodes,
         errors="clustered" if found.clustered else "sandwich" if evidence.robust else "fisher",
         unrestricted=None if kept is fitted else fitted.x(e) / space.scales,
-        conditions=0 if problem.equalities is None else len(problem.equalities.values),
+        conditions=0 if known is None else len(known.values),
         upper=upper,
         weighted=evidence.chains[e].chain.squares is not None,
         dynamics=None if noise is None else among(noise.added()),

@@ -6,11 +6,11 @@ of one likelihood (`likelihood/kinds.py`), and so are their errors, intervals an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -61,6 +61,11 @@ from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from tacit.inverse.joint.trips import Trips
+
+# Why no type has a test of its own fit.
+UNTESTED = untested("which trajectories are of this type is not known for certain")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -228,31 +233,93 @@ class Mixture:
         self.check()
         check_task(mdp, features, demonstrations, in_memory=True)
         assert isinstance(demonstrations, Demonstrations)
-        wanted = self.types or 1
-        if demonstrations.episodes < max(wanted, 2):
-            raise InvalidDemonstrations(
-                f"a mixture of {self.types or 'several'} types needs at least {max(wanted, 2)} "
-                f"trajectories; got {demonstrations.episodes}"
-            )
+        self._check_many(demonstrations.episodes, "trajectories")
         units = Units.trajectories(mdp, coordinates(mdp, features), demonstrations)
         with unwatched():  # hundreds of small fits: none is a stage of its own
-            mixture = _report(self, features, demonstrations, units, self._search(units))
+            found = self._search(units, maximum)
+
+            def alone() -> Recovery:
+                return self.of_one.fit(mdp, features, demonstrations, throw=False)
+
+            task = Watched(
+                alone=alone,
+                of_type=partial(_type_recovery, self, features, demonstrations),
+                null=-random_loss(units.whole.counts, mdp.choices),
+            )
+            mixture = _report(self, units, found, task)
         return delivered(mixture, throw)
+
+    def fit_trips(self, trips: Trips, *, throw: bool = True) -> MixtureRecovery:
+        """The types of travellers under which the trips are most likely.
+
+        Trips without a goal that are left out are of each type with the chance of its share.
+        """
+        from tacit.inverse.joint.maximum import TripsChain, maximum_of_trips
+        from tacit.inverse.joint.traveller import estimate_of_trips, recover_trips, trips_recovery
+        from tacit.inverse.joint.units import TripUnits
+
+        self.check()
+        if self.prior is not None:
+            raise InvalidModel(f"a mixture of trips knows no prior: leave it out; got {self.prior}")
+        journeys, findings = trips.journeys()
+        units = TripUnits.trips(TripsChain.of(journeys, self.tolerance))
+        self._check_many(len(units), "trips")
+
+        def of_type(wide: Evidence, told: Evidence, verdict: Verdict, k: int) -> Recovery:
+            about = {"wide": wide, "told": told, "verdict": verdict, "goodness": UNTESTED}
+            estimate = estimate_of_trips(self.of_one, trips, journeys, **about, e=k)
+            chances, counts = (
+                told.fitted.parts[0].membership[k],
+                np.zeros(trips.mdp.available.shape),
+            )
+            at = journeys.states, journeys.actions
+            np.add.at(counts, at, chances[units.number])
+            estimate = replace(
+                estimate,
+                findings=(*findings, *_own_errors(estimate.findings)),
+                counts=counts,
+                log_likelihood=-float(chances @ units.losses(told.chains[k].part)),
+                null_log_likelihood=-float(chances @ units.idle),
+            )
+            called = f"{described(self)}, type {k} of {len(told.chains)}"
+            return trips_recovery(called, trips, journeys, estimate, told, k)
+
+        with unwatched():
+            found = self._search(units, maximum_of_trips)
+            task = Watched(
+                alone=lambda: recover_trips(trips, estimator=self.of_one, throw=False),
+                of_type=of_type,
+                null=-float(units.idle.sum()),
+            )
+            mixture = _report(self, units, found, task)
+        kept, many = np.unique(journeys.trips), trips.demonstrations.episodes
+        membership = np.tile(mixture.shares, (many, 1))
+        membership[kept] = mixture.membership
+        return delivered(replace(mixture, membership=membership), throw)
+
+    def _check_many(self, episodes: int, what: str) -> None:
+        """Raises `InvalidDemonstrations` where there are too few to be of several types."""
+        least = max(self.types or 1, 2)
+        if episodes < least:
+            raise InvalidDemonstrations(
+                f"a mixture of {self.types or 'several'} types needs at least {least} {what}; "
+                f"got {episodes}"
+            )
 
     @staticmethod
     def load(folder: str | Path) -> MixtureRecovery:
         """The `MixtureRecovery` saved in this folder."""
         return MixtureRecovery.load(folder)
 
-    def _search(self, units: Units) -> Searched:
-        """The fits of all numbers of types that are tried."""
+    def _search(self, units: Any, maximum: Callable[[Any, Likelihood], Fit]) -> Searched:
+        """The fits of all numbers of types that are tried; `maximum` is that of one type."""
         whole, options = replace(units.whole, ridge=self.strength), self.of_one
         pooled = maximum(whole, options)
         most = min(self.most, len(units))
         numbers = sorted({1, self.types}) if self.types else list(range(1, most + 1))
         about = {"starts": self.starts, "seed": self.seed, "prior": self.strength}
         fits = [search(units, options, pooled, n, **about) for n in numbers]
-        steps = int(whole.counts.sum())
+        steps = int(whole.steps)
         criteria = np.array([schwarz(degrees(one), log_likelihood(one), steps) for one in fits])
         at = numbers.index(self.types) if self.types else int(np.argmin(criteria))
         return Searched(np.array(numbers), criteria, pooled, fits[at])
@@ -267,26 +334,29 @@ class Searched(NamedTuple):
     best: Fit  # of the number that was asked for, or has the smallest BIC
 
 
-def _report(
-    options: Mixture,
-    features: Features,
-    demonstrations: Demonstrations,
-    units: Units,
-    found: Searched,
-) -> MixtureRecovery:
+class Watched(NamedTuple):
+    """What was watched, as the report of its types asks for it."""
+
+    alone: Callable[[], Recovery]  # of one type
+    # (evidence with every constraint, with those needed, verdict, type) -> what it wants
+    of_type: Callable[[Evidence, Evidence, Verdict, int], Recovery]
+    null: float  # log-likelihood of actions at random
+
+
+def _report(options: Mixture, units: Any, found: Searched, task: Watched) -> MixtureRecovery:
     """The `MixtureRecovery` of these types."""
     whole, inner, kept, many = units.whole, options.of_one, found.best, kinds_of(found.best)
     shares, membership, errors = np.ones(1), np.ones((len(units), 1)), np.zeros(1)
     findings = list[Finding]()
     if many == 1:
-        recoveries = [inner.fit(whole.mdp, features, demonstrations, throw=False)]
+        recoveries = [task.alone()]
     else:
-        asked = partial(evidence_of, [demonstrations], max_steps=inner.max_steps, counted=False)
+        asked = partial(evidence_of, [None], max_steps=inner.max_steps, counted=False)
         wide = asked(found.best)
         about = {"size": int(found.best.free.sum()), "counted": False}
         kept, verdicts = without_idle_prices(
             found.best,
-            lambda less: score_law(less, [demonstrations], **about),
+            lambda less: score_law(less, [None], **about),
             level=options.level,
             steps=whole.steps,
             max_steps=inner.max_steps,
@@ -295,10 +365,7 @@ def _report(
         told = wide if kept is found.best else asked(kept)
         shares, membership = kept.parts[0].shares, kept.parts[0].membership.T
         errors = _share_errors(told)
-        recoveries = [
-            _type_recovery(options, features, demonstrations, wide, told, verdict, k)
-            for k, verdict in enumerate(verdicts)
-        ]
+        recoveries = [task.of_type(wide, told, verdict, k) for k, verdict in enumerate(verdicts)]
         said = (
             "Whether the types fit is tested trajectory by trajectory (checks.trajectory_fits, and "
             "the report): what is done where, over all of them, has no test of its own here."
@@ -314,8 +381,8 @@ def _report(
         share_intervals=share_intervals(shares, errors),
         membership=membership,
         log_likelihood=likely[-1],
-        null_log_likelihood=-random_loss(whole.counts, whole.mdp.choices),
-        observed_steps=int(whole.counts.sum()),
+        null_log_likelihood=task.null,
+        observed_steps=int(whole.steps),
         degrees=degrees(kept),
         tried=found.tried,
         criteria=found.criteria,
@@ -365,15 +432,10 @@ def _type_recovery(
         wide=wide,
         evidence=told,
         verdict=verdict,
-        goodness=untested("which trajectories are of this type is not known for certain"),
+        goodness=UNTESTED,
         e=k,
     )
-    said = (
-        "Which trajectories are of this type is not known for certain; the standard errors count "
-        "that, and treat steps as independent."
-    )
-    findings = [one for one in found.findings if one.kind is not Kind.ERRORS]
-    findings.append(Finding(said, Kind.ERRORS))
+    findings = _own_errors(found.findings)
     findings += uncounted_findings(
         mdp, "they move whose a trajectory is, which no sum over its steps tells"
     )
@@ -381,3 +443,12 @@ def _type_recovery(
     return recovery(
         f"{described(options)}, type {k} of {len(told.chains)}", mdp, features, tally, found
     )
+
+
+def _own_errors(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings on a type, with what its errors count."""
+    said = (
+        "Which trajectories are of this type is not known for certain; the standard errors count "
+        "that, and treat steps as independent."
+    )
+    return [*(one for one in findings if one.kind is not Kind.ERRORS), Finding(said, Kind.ERRORS)]
