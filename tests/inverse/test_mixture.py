@@ -21,7 +21,7 @@ from tacit.inverse.noisy.types import degrees, search
 from tacit.likelihood.kinds import Units, log_likelihood
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import coordinates
-from tacit.model.transitions import Layout
+from tacit.model.layout import Layout
 from tacit.show import Document
 from tacit.show.html import render
 from tacit.show.page import recovery_document

@@ -13,9 +13,9 @@ from tacit.inverse.parameters import inverse_information
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import StepsChain, coordinates, information
+from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.model.transitions import Layout
 
 if TYPE_CHECKING:
     from tacit.inverse.noisy.likelihood import Likelihood

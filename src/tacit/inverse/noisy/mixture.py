@@ -54,10 +54,10 @@ from tacit.likelihood.kinds import Units, log_likelihood
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import Label, Range, maximum
 from tacit.likelihood.steps import coordinates
+from tacit.model.arguments import read_only
 from tacit.model.features import Ridge
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.model.transitions import read_only
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
