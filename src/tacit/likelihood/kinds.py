@@ -223,9 +223,17 @@ class KindsChain:
         """The parameters of every kind that wants something."""
         return np.split(x[: len(x) - self.many], self.experts)
 
-    def view(self, x: np.ndarray, moving: np.ndarray | None) -> KindsView:
-        """The chain as a search asks for it."""
-        return KindsView(self)
+    def view(self, x: np.ndarray, moving: np.ndarray | None) -> KindsChain:
+        """Itself: nothing has to be placed anywhere."""
+        return self
+
+    def begun(self, near: KindsPart) -> KindsPart:
+        """A part nearby."""
+        return near
+
+    def ended(self, part: KindsPart) -> KindsPart:
+        """The part."""
+        return part
 
     def blank(self, x: np.ndarray) -> KindsPart:
         """A part at x [D] of which nothing is known."""
@@ -235,7 +243,9 @@ class KindsChain:
         none = np.zeros((len(self.units), size))
         return KindsPart(x, np.inf, np.zeros(size), square, square, none, square, *about, points)
 
-    def at(self, x: np.ndarray, near: KindsPart, precision: float) -> KindsPart:
+    def at(
+        self, x: np.ndarray, near: KindsPart, precision: float, *, lean: bool = False
+    ) -> KindsPart:
         """The loss at x [D] with all derivatives: one step of expectation."""
         solved, losses, ratios = self._expected(x, near, precision)
         if not np.isfinite(losses).all():
@@ -340,27 +350,6 @@ class KindsChain:
     def evidence(self, part: KindsPart, inner: np.ndarray, seen: Observed) -> KindsEvidence:
         """What was seen says at a part, its parameters having this derivative [D, n]."""
         return KindsEvidence(self, part, inner, seen)
-
-
-class KindsView:
-    """A chain of kinds during one search."""
-
-    def __init__(self, chain: KindsChain) -> None:
-        self._chain = chain
-
-    def begun(self, near: KindsPart) -> KindsPart:
-        """A part nearby."""
-        return near
-
-    def at(
-        self, x: np.ndarray, near: KindsPart, precision: float, *, lean: bool = False
-    ) -> KindsPart:
-        """The loss at x [D] and its derivatives."""
-        return self._chain.at(x, near, precision)
-
-    def ended(self, part: KindsPart) -> KindsPart:
-        """The part, in NumPy arrays."""
-        return part
 
 
 @dataclass(frozen=True, eq=False)

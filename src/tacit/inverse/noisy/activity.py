@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from tacit.inference.activity import (
     BoundedFit,
-    ConstraintSet,
     ScoreLaw,
+    Selection,
     Trial,
     Verdict,
     active_constraints,
@@ -77,7 +78,8 @@ def without_idle_constraints(
     max_steps: int,
     seed: int,
     scattered: bool,
-    alike: bool = True,
+    groups: Sequence[range] = (),
+    trials: Trials | None = None,
 ) -> tuple[Fit, tuple[int, ...], Verdict]:
     """The fit with only the restraints that the data ask for, those without, the verdict on all.
 
@@ -90,11 +92,13 @@ def without_idle_constraints(
         max_steps: most evaluations of the loss, each fit.
         seed: of the simulated laws.
         scattered: whether scores may scatter otherwise than the information says.
-        alike: whether these are the constraints themselves: then it is asked how many are needed.
+        groups: of restraints that can stand in for each other at all; empty where these are the
+            constraints themselves: then it is asked how many are needed.
+        trials: the fits without some, where more is asked of them than this.
     """
     if not full.converged or not asked:  # a search cut short has shown nothing
         return full, (), Verdict.of(np.ones(len(asked)))
-    trials = Trials(full, asked, law_of, max_steps)
+    trials = Trials(full, asked, law_of, max_steps) if trials is None else trials
     idle, verdict = active_constraints(
         trials.tested(()),
         len(asked),
@@ -103,20 +107,14 @@ def without_idle_constraints(
         steps=steps,
         seed=seed,
         given=priced(full.problem, asked),
-        groups=() if alike else (range(len(asked)),),
+        groups=groups,
         scattered=scattered,
     )
     return trials.fits[idle].completed, idle, verdict
 
 
 def without_idle_prices(
-    full: Fit,
-    law_of: Callable[[Fit], ScoreLaw | None],
-    *,
-    level: float,
-    steps: float,
-    max_steps: int,
-    seed: int,
+    full: Fit, law_of: Callable[[Fit], ScoreLaw | None], *, steps: float, **rules: Any
 ) -> tuple[Fit, list[Verdict]]:
     """The fit of kinds with only the constraints that each is shown to need, a verdict on each.
 
@@ -125,34 +123,20 @@ def without_idle_prices(
     """
     kinds = full.problem.wanting
     count = kinds[0][1].space.constraints
-    if not full.converged or not count:
-        return full, [Verdict.of(np.ones(count)) for _ in kinds]
     asked = [Restraint(k, (e,)) for e, _ in kinds for k in range(count)]
-    trials, given = Trials(full, asked, law_of, max_steps), priced(full.problem, asked)
-    groups = [range(first, first + count) for first in range(0, len(asked), count)]
-    rules = {"level": level, "steps": steps, "seed": seed, "groups": groups, "given": given}
-    idle, verdict = active_constraints(trials.tested(()), len(asked), trials.tested, **rules)
+    groups = [range(first, first + count) for first in range(0, len(asked), count or 1)]
+    trials, given = Trials(full, asked, law_of, rules["max_steps"]), priced(full.problem, asked)
+    kept, _, verdict = without_idle_constraints(
+        full, asked, law_of, steps=steps, scattered=False, groups=groups, trials=trials, **rules
+    )
+    if not full.converged or not count:
+        return kept, [Verdict.of(np.ones(count)) for _ in kinds]
 
-    def of_kind(group: range) -> Verdict:
-        first, mine = group.start, slice(group.start, group.stop)
+    def chosen(group: range) -> Selection:
         fixed = [k for k in group if k in given]
-        open_ones = [k for k in group if k not in given]
-        chosen = selection_of(open_ones, trials.trial, steps, fixed)
-        sets = [
-            ConstraintSet(tuple(k - first for k in one.members), one.p_value)
-            for one in verdict.sets
-            if one.members[0] in group
-        ]
-        return Verdict(
-            unadjusted=verdict.unadjusted[mine],
-            p_values=verdict.p_values[mine],
-            active=None if verdict.active is None else verdict.active[mine],
-            sets=tuple(sets),
-            selection=replace(chosen, members=tuple(k - first for k in chosen.members)),
-            at_level=None if verdict.at_level is None else verdict.at_level[mine],
-        )
+        return selection_of([k for k in group if k not in given], trials.trial, steps, fixed)
 
-    return trials.fits[idle].completed, [of_kind(group) for group in groups]
+    return kept, [verdict.among(group, chosen(group)) for group in groups]
 
 
 def priced(problem: LikelihoodProblem, asked: Sequence[Restraint]) -> tuple[int, ...]:
