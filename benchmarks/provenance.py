@@ -113,7 +113,12 @@ def command_line() -> str:
 
 
 def commit(checkout: Path) -> str | None:
-    """The commit that is checked out, with a mark where the code differs; None outside of Git."""
+    """The commit that is checked out, with a mark where the code differs; None outside of Git.
+
+    A copy of the tree that is no checkout of its own says its commit by TACIT_COMMIT.
+    """
+    if told := os.environ.get("TACIT_COMMIT"):
+        return told
     git = ["git", "-C", str(checkout)]
     head = subprocess.run(
         [*git, "rev-parse", "--short=7", "HEAD"], capture_output=True, text=True, check=False

@@ -7,8 +7,9 @@ import numpy as np
 
 from tacit.files.tables import write_columns
 from tacit.folders.ingested import layout_lines
+from tacit.folders.names import Names
 from tacit.folders.problem import Problem
-from tacit.folders.settings import coefficient_table, names_of, toml_lines
+from tacit.folders.settings import coefficient_table, toml_lines
 from tacit.model.objective import is_sparse
 
 
@@ -16,7 +17,7 @@ def save_text(problem: Problem, folder: Path) -> Path:
     """The folder, made with the text files of a problem."""
     folder.mkdir(parents=True)
     mdp, layout = problem.mdp, problem.layout
-    names = names_of(mdp, layout)
+    names = Names.of(mdp, layout)
     states, actions = names.states, names.actions
     lists = mdp.transitions
     ways = [

@@ -64,8 +64,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
-def names_on_demand(package: str) -> tuple[dict[str, str], Callable[[str], object]]:
-    """Public name -> the module that it is found in, of a package, and the `__getattr__` of it.
+Names = tuple[dict[str, str], Callable[[str], object], Callable[[], list[str]]]
+
+
+def names_on_demand(package: str) -> Names:
+    """Public name -> the module that it is found in, then the package's `__getattr__`, `__dir__`.
 
     They are what the package imports for type checkers, under `if TYPE_CHECKING`, which never runs:
     the one list of what is public. With `as` the name is that of a module itself, a namespace.
@@ -89,12 +92,8 @@ def names_on_demand(package: str) -> tuple[dict[str, str], Callable[[str], objec
         setattr(module, name, value)
         return value
 
-    return home, find
+    return home, find, lambda: sorted({*vars(module), *home})
 
 
-_HOME, __getattr__ = names_on_demand(__name__)
+_HOME, __getattr__, __dir__ = names_on_demand(__name__)
 __all__ = sorted(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

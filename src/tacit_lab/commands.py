@@ -82,7 +82,7 @@ class Reproduce(Settings):
         content = json.dumps(terminal.to_json(data), indent=1, ensure_ascii=False) + "\n"
         tacit.runs.write_bytes(self.out / "rust.json", content.encode())
         wrong = [line for one in fits for line in misprints(one)]
-        parts: list[terminal.Part] = [
+        parts: list[str] = [
             *_tables(fits),
             *wrong,
             *told,
@@ -91,11 +91,11 @@ class Reproduce(Settings):
         return terminal.Answer(parts, data)
 
 
-def _tables(fits: list[EngineFit]) -> list[terminal.Table]:
+def _tables(fits: list[EngineFit]) -> list[str]:
     """One table for every table and discount of Rust's, a row printed and a row found."""
     tables = []
     for bins, discount in dict.fromkeys((one.bins, one.discount) for one in fits):
-        rows: list[list[terminal.Cell]] = []
+        rows: list[list[str]] = []
         for one in fits:
             if (one.bins, one.discount) != (bins, discount):
                 continue
@@ -105,7 +105,7 @@ def _tables(fits: list[EngineFit]) -> list[terminal.Table]:
         heads = ["groups", "", *NUMBERS, "Fisher errors"]
         name = "IX" if bins == 90 else "X"
         tables.append(
-            terminal.Table(heads, rows, f"table {name}: {bins} bins, discount {discount:g}")
+            terminal.table_text(heads, rows, f"table {name}: {bins} bins, discount {discount:g}")
         )
     return tables
 

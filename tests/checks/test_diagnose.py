@@ -16,8 +16,9 @@ import tacit
 from kinds import told
 from tacit import Kind, checks
 from tacit.inverse.noisy import lapses
-from tacit.inverse.noisy.em import Search, Units, lost_information, trajectory_p_value
-from tacit.inverse.noisy.types import best_mark, missing_marks, with_marks
+from tacit.inverse.noisy.marks import best_mark, missing_marks, with_marks
+from tacit.inverse.noisy.types import trajectory_p_value
+from tacit.likelihood.kinds import Units
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import StepsChain, information
 from tacit.model.features.design import Design
@@ -70,6 +71,7 @@ def test_a_share_of_lapses_is_estimated_with_its_interval():
     assert found.lapses.p_value < 1e-6
     plain = tacit.Likelihood().fit(place.mdp, place.features, data)
     assert found.bic < plain.bic - 20
+    assert found.aic == pytest.approx(2 * 4 - 2 * found.log_likelihood)  # the share counts
     assert found.log_likelihood > plain.log_likelihood
     ends = found.parameters.at(0.999).intervals
     assert ((ends[:, 0] <= 6 * THETA) & (ends[:, 1] >= 6 * THETA)).all()
@@ -85,45 +87,93 @@ def test_a_share_of_lapses_is_estimated_with_its_interval():
 
 
 def test_the_profile_of_the_share_ends_where_it_fell_by_the_quantile():
-    steps, how = steps_of(lapsing()), Search()
-    found = lapses.with_lapses(steps, how, maximum(steps, how), 0.1)
-    for end in lapses.share_interval(steps, how, found):
-        at = lapses.with_lapses(steps, how, found.experts[0], end, given=True)
-        assert 2.0 * (found.log_likelihood - at.log_likelihood) == pytest.approx(3.84, abs=0.05)
-    assert all(
-        lapses.with_lapses(steps, how, found.experts[0], e, given=True).log_likelihood
-        < found.log_likelihood
-        for e in (found.shares[-1] - 0.02, found.shares[-1] + 0.02)
-    )
+    steps = steps_of(lapsing())
+    plain = maximum(steps, tacit.Likelihood())
+    found = lapses.with_lapses(Units.steps(steps), tacit.Likelihood(), plain)
+
+    def loss_at(share):
+        return lapses.with_lapses(
+            Units.steps(steps), tacit.Likelihood(lapses=float(share)), found
+        ).loss
+
+    for end in lapses.share_interval(found):
+        assert 2.0 * (loss_at(end) - found.loss) == pytest.approx(3.84, abs=0.05)
+    share = found.parts[0].shares[-1]
+    assert all(loss_at(share + off) > found.loss for off in (-0.02, 0.02))
 
 
 def test_information_with_lapses_is_that_of_the_scores():
-    """Two ways: what is left after the loss is the covariance block of a finite-difference sum."""
-    place, steps, how = world(), steps_of(lapsing()), Search()
-    found = lapses.with_lapses(steps, how, maximum(steps, how), 0.1, tolerance=1e-9)
+    """Two ways: the errors that are reported are those of a sum by finite differences."""
+    place, steps = world(), steps_of(lapsing())
     scales = steps.space.scales
 
     def log_mixed(z):
         soft = experts.policy_of(place.mdp, place.features, [z[:3] / scales])
         return np.log((1 - z[3]) * soft + z[3] / 3)
 
-    at, slopes = np.append(found.experts[0].z, found.shares[-1]), []
+    def errors_of(asked):
+        found = tacit.Likelihood(lapses=asked).fit(place.mdp, place.features, lapsing())
+        return found.parameters.estimates, found.lapses.share, found.parameters.standard_errors
+
+    for asked in (True, 0.2):
+        estimates, share, errors = errors_of(asked)
+        at, slopes = np.append(estimates * scales, share), []
+        for j in range(4):
+            step = np.zeros(4)
+            step[j] = 1e-5
+            slopes.append((log_mixed(at + step) - log_mixed(at - step)) / 2e-5)
+        weights = steps.visits[:, None] * np.exp(log_mixed(at))
+        full = np.einsum("isa,jsa,sa->ij", slopes, slopes, weights)
+        # A share that is given loses nothing but which steps were lapses.
+        law = np.linalg.inv(full if asked is True else full[:3, :3])
+        np.testing.assert_allclose(errors, np.sqrt(np.diag(law)[:3]) / scales, rtol=1e-4)
+
+
+def test_lapses_beside_what_is_known_beforehand():
+    place, data = world(), lapsing()
+
+    def fit(**options):
+        return tacit.Likelihood(lapses=True, **options).fit(place.mdp, place.features, data)
+
+    free = fit()
+    at, errors = free.parameters.estimates, free.parameters.standard_errors
+    # What is known to be where it is found moves nothing, and leaves less to be unsure of.
+    fixed = fit(fixed={0: float(at[0])})
+    warm = fit(temperature=free.temperature)
+    for known in (fixed, warm):
+        np.testing.assert_allclose(known.parameters.estimates, at, rtol=1e-5)
+        assert known.log_likelihood == pytest.approx(free.log_likelihood, abs=1e-6)
+        assert known.lapses.share == pytest.approx(free.lapses.share, abs=1e-6)
+        assert (known.parameters.standard_errors < errors).all()
+    assert fixed.parameters.standard_errors[0] == 0.0
+    bounded = fit(bounds={0: (0.0, float(at[0] - errors[0]))}, start={0: 1.0})
+    assert bounded.parameters.estimates[0] == pytest.approx(at[0] - errors[0])
+    lost = free.log_likelihood - bounded.log_likelihood
+    assert lost == pytest.approx(0.5, rel=0.3)  # half of a squared standard error
+    findings = bounded.identification.findings
+    assert told(findings, Kind.ASSUMED, feature=bounded.reward_names[0])
+
+
+def test_lapses_with_a_prior_are_likeliest_with_it():
+    place, data, strength = world(), lapsing(), 0.3
+    found = tacit.Likelihood(lapses=True, prior=tacit.features.Ridge(strength)).fit(
+        place.mdp, place.features, data
+    )
+    steps, at = steps_of(data), np.append(found.parameters.estimates, found.lapses.share)
+
+    def penalised(z) -> float:
+        soft = experts.policy_of(place.mdp, place.features, [z[:3]])
+        likely = (steps.counts * np.log((1 - z[3]) * soft + z[3] / 3)).sum()
+        return likely - 0.5 * strength * ((z[:3] * steps.space.scales) ** 2).sum()
+
     for j in range(4):
-        step = np.zeros(4)
-        step[j] = 1e-5
-        slopes.append((log_mixed(at + step) - log_mixed(at - step)) / 2e-5)
-    weights = steps.visits[:, None] * np.exp(log_mixed(at))
-    full = np.einsum("isa,jsa,sa->ij", slopes, slopes, weights)
-    left = np.linalg.inv(np.linalg.inv(full)[:3, :3])
-    kept = (steps.counts * lapses.meant(steps, found)).sum(axis=1)
-    scores = steps.scores(found.experts[0].parts[0])
-    complete = information(scores, found.experts[0].parts[0].policy, kept)
-    # Finite differences: six digits.
-    ours = complete - lost_information(Units.steps(steps), found)[0][0]
-    np.testing.assert_allclose(ours, left, rtol=1e-4, atol=1e-3)
-    # A share that is given loses nothing but which steps were lapses.
-    known = complete - lost_information(Units.steps(steps), replace(found, given=True))[0][0]
-    np.testing.assert_allclose(known, full[:3, :3], rtol=1e-4, atol=1e-3)
+        step = 1e-4 * np.eye(4)[j]
+        slope = (penalised(at + step) - penalised(at - step)) / 2e-4
+        bend = (2 * penalised(at) - penalised(at + step) - penalised(at - step)) / 1e-8
+        assert abs(slope) < 1e-3 * np.sqrt(bend)  # a thousandth of a standard error
+    chosen = tacit.Likelihood(lapses=True, prior=tacit.features.Ridge())
+    with pytest.raises(tacit.InvalidModel, match="lapses"):
+        chosen.fit(place.mdp, place.features, data)
 
 
 def test_without_lapses_none_are_found_and_a_given_share_stays():
@@ -215,7 +265,7 @@ def test_two_assumptions_that_are_wrong_are_both_needed():
     assert first.gain + gains[1] == pytest.approx(second.gain + gains[0])
     steps = steps_of(both)
     chosen = missing_marks(
-        steps, maximum(steps, Search(max_steps=300)), place.features, Search(), 3
+        steps, maximum(steps, tacit.Likelihood()), place.features, tacit.Likelihood(), 3
     )
     more = with_marks(place.mdp, place.features, chosen.marks)
     oracle = tacit.Likelihood(free_reward=True, lapses=True).fit(place.mdp, more, both)
@@ -225,9 +275,9 @@ def test_two_assumptions_that_are_wrong_are_both_needed():
 def test_the_score_of_a_mark_is_nearly_what_it_gains():
     # To leading order: the true mark is of weak effect here.
     steps = steps_of(seen(policy(THETA)))
-    base = maximum(steps, Search(max_steps=300))
+    base = maximum(steps, tacit.Likelihood())
     at, square, many = best_mark(steps, base)
-    found = missing_marks(steps, base, world().features, Search(max_steps=300), 1)
+    found = missing_marks(steps, base, world().features, tacit.Likelihood(), 1)
     assert found.marks == (at,)
     gained = 2.0 * (found.log_likelihood + base.loss)
     assert square == pytest.approx(gained, rel=0.1)
@@ -246,12 +296,12 @@ def test_marks_of_ends_and_missing_actions_have_the_scores_of_their_features():
     walk = networks.soft_values(mdp, table[..., 0])[1]
     drawn = tacit.simulate(mdp, walk, trajectories=40, steps=30, seed=0)
     steps = StepsChain.of(mdp, Design.of(mdp, features), drawn)
-    base = maximum(steps, Search(max_steps=300))
+    base = maximum(steps, tacit.Likelihood())
     at, square, _ = best_mark(steps, base)
     wide = Design.of(mdp, with_marks(mdp, features, [at]))
     more = StepsChain.of(mdp, wide, drawn)
     upper = np.where(np.arange(2) == 1, 0.0, 1e5)
-    there = maximum(more, Search(max_steps=300), upper=upper)
+    there = maximum(more, tacit.Likelihood(), upper=upper)
     scores = more.scores(there.parts[0])
     fisher = information(scores, there.parts[0].policy, more.visits)
     left = fisher[1, 1] - fisher[0, 1] ** 2 / fisher[0, 0]
@@ -310,11 +360,11 @@ def test_trajectories_of_one_type_scatter_by_chance_only():
     p_values = []
     for seed in range(8):
         rows = Units.trajectories(place.mdp, space, seen(policy(THETA), trajectories=20, seed=seed))
-        p_values.append(trajectory_p_value(rows, maximum(rows.whole, Search(max_steps=300))))
+        p_values.append(trajectory_p_value(rows, maximum(rows.whole, tacit.Likelihood())))
     assert min(p_values) > 0.005  # the smallest of eight uniform numbers
     assert max(p_values) > 0.3
     mixed = Units.trajectories(place.mdp, space, seen(policy(THETA), policy(THETA[::-1])))
-    assert trajectory_p_value(mixed, maximum(mixed.whole, Search(max_steps=300))) == 1 / 200
+    assert trajectory_p_value(mixed, maximum(mixed.whole, tacit.Likelihood())) == 1 / 200
 
 
 def test_an_expert_without_noise_is_refused():

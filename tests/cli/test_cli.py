@@ -15,7 +15,7 @@ import pytest
 
 import tacit
 from tacit import cli
-from tacit.cli.terminal import Answer, Table, Terminal, to_json
+from tacit.cli.terminal import Answer, Terminal, table_text, to_json
 from tacit.engine.progress import Event
 from tacit.errors import Infeasible, InvalidDemonstrations, InvalidModel, NotConverged, TacitError
 
@@ -134,7 +134,7 @@ def test_quiet_prints_nothing_and_tells_the_verb(capsys, verb):
 
 
 def test_tables_are_plain_text(capsys, verb):
-    table = Table(["name", "weight"], [["a [b]", 0.5], ["long name", 12]], "what it wants")
+    table = table_text(["name", "weight"], [["a [b]", 0.5], ["long name", 12]], "what it wants")
     assert cli.main(["thing", "3"], verb(lambda *_: Answer(["first", table]))) == 0
     plain = "first\nwhat it wants\n  name       weight\n  a [b]         0.5\n  long name      12\n"
     assert capsys.readouterr().out == plain

@@ -126,7 +126,7 @@ def test_from_a_csv_to_an_honest_answer(dynamics, tmp_path, monkeypatch, capsys)
     assert estimated == (dynamics == "estimated")
 
     told = shell(tacit, "recover", problem.name, "--out", "a run", cwd=tmp_path)
-    assert "It refuses" in told
+    assert "What it refuses" in told
     assert ("The dynamics were counted" in told) == estimated
     if estimated:  # once: the page is made of the run, whatever that was made of
         said("report", "a run")

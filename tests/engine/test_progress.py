@@ -12,7 +12,7 @@ import tacit
 from tacit.engine import Side, progress
 from tacit.engine.backends import Host
 from tacit.engine.backends.device import dense, sparse
-from tacit.engine.progress import Event, StopEarly, early_stop, log, once, pursue, watching
+from tacit.engine.progress import Event, StopEarly, log, once, pursue, watching
 from tacit.files.trees import digest, pack, unpack
 from tacit.inverse.findings import About
 from tacit.search.minimise import Stage
@@ -217,14 +217,6 @@ def test_a_log_has_one_line_a_step():
     with watching([log(stream)]):
         count("a", 2, [])
     assert stream.getvalue() == "a 1: step 1, left 1\na 1: step 2, left 0\n"
-
-
-def test_patience_ends():
-    stop = early_stop("loss", patience=3, least=0.1)
-    losses = [5.0, 4.0, 3.95, 3.99, 3.97, 1.0]
-    told = [stop(Event("a", step, {"loss": loss})) for step, loss in enumerate(losses)]
-    assert told == [False, False, False, False, True, False]
-    assert not stop(Event("b", 9, {"gap": 1.0}))
 
 
 # --- trees ----------------------------------------------------------------------------------------

@@ -216,12 +216,12 @@ ACTING = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eevil"
 
 
 def test_what_a_terminal_would_obey_is_shown_instead(tmp_path, capsys, monkeypatch):
-    from tacit.cli.terminal import Answer, Table, Terminal
+    from tacit.cli.terminal import Answer, Terminal, table_text
 
     class Say:
         def run(self, terminal: Terminal) -> Answer:
             terminal.note(ACTING)
-            table = Table([ACTING, "n"], [[ACTING, 1.0], ["a\nb", 2.0]], ACTING)
+            table = table_text([ACTING, "n"], [[ACTING, 1.0], ["a\nb", 2.0]], ACTING)
             return Answer([ACTING, table], {"name": ACTING}, 2, [ACTING])
 
     kind = dataclass(frozen=True)(type("Say", (Say,), {"__doc__": "Say."}))

@@ -418,7 +418,7 @@ ENDS_FAULTS = {
     ),
     "stay": (
         {"problem__toml": ROOMS["problem.toml"] + '[transitions]\nabsorbing = "stay"\n'},
-        ["transitions.absorbing must list the states that stay", "not available"],
+        ["transitions.absorbing must be a list of names", "'stay'"],
     ),
     "an absorbing state that is left": (
         {"problem__toml": ROOMS["problem.toml"] + '[transitions]\nabsorbing = ["sun room"]\n'},

@@ -267,7 +267,7 @@ def test_a_folder_makes_link_sizes(problem, tmp_path, capsys):
     assert "must be of coefficients; got 'nothing'" in capsys.readouterr().err
     path.write_text(path.read_text().replace('goal = "last"', ""))
     assert main(["check", str(folder)]) == 2
-    assert "of trips alone" in capsys.readouterr().err
+    assert "link_size is about trips" in capsys.readouterr().err
 
 
 def test_trips_are_held_out_resampled_and_compared_by_group(problem, tmp_path, capsys):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import oracles
+from experts import exact
 from kinds import told
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel, NotConverged
@@ -557,21 +558,15 @@ def test_exact_expectations_are_matched_exactly(seed):
     # Without sampling noise the demonstrator is optimal for its own weights, so the loop can rest
     # where its gradient is 0: the loss is 0 and every expectation is met.
     world = hill_grid(seed, tightness=0.5)
-    expert, walks = demonstrated(world, trajectories=4, steps=50)
-    seen = expectations(world.mdp, world.features, walks)
-    exact = replace(
-        seen,
-        means=pull_back(world.features, expert.visitation),
-        deviations=tuple(np.zeros_like(part) for part in seen.means),
-        visitation=expert.visitation,
-    )
+    expert = solve(world.mdp, world.truth)
+    seen = exact(world.mdp, world.features, expert.visitation)
     rules = Alternating(band=0.0, starts=6, max_steps=300)
-    best, _ = rules._best(Setting(world.mdp, world.features, exact, rules))
+    best, _ = rules._best(Setting(world.mdp, world.features, seen, rules))
     assert best.converged(rules.tolerance)
     assert (
         best.feature_gap <= 1e-4
     )  # a full step of 5 times the gap moves weights by less than 1e-4
-    assert abs(best.loss) <= 1e-4 * np.abs(exact.reward).max()
+    assert abs(best.loss) <= 1e-4 * np.abs(seen.reward).max()
 
 
 @pytest.mark.parametrize("scale", [2.0**-20, 2.0**20])
@@ -693,19 +688,13 @@ def test_both_updates_reach_the_optimum_where_it_is_unique():
         0, states=6, actions=3, constraints=1, tightness=0.5, by_action=True
     ).in_gauge
     solver = SoftDual(temperature=0.3)
-    expert, walks = demonstrated(world, solver=solver, trajectories=4, steps=50)
-    seen = expectations(world.mdp, world.features, walks)
-    exact = replace(
-        seen,
-        means=pull_back(world.features, expert.visitation),
-        deviations=tuple(np.zeros_like(part) for part in seen.means),
-        visitation=expert.visitation,
-    )
+    expert = solve(world.mdp, world.truth, solver=solver)
+    seen = exact(world.mdp, world.features, expert.visitation)
     for update, step_size in (("exponentiated", 30.0), ("projected", 10.0)):
         rules = Alternating(
             solver=solver, update=update, step_size=step_size, band=0.0, starts=1, max_steps=300
         )
-        best, _ = rules._best(Setting(world.mdp, world.features, exact, rules))
+        best, _ = rules._best(Setting(world.mdp, world.features, seen, rules))
         assert best.converged(rules.tolerance)
         # Full steps that move a weight by less than 1e-4: the weights are that near, ten times.
         assert best.weights[0] == pytest.approx(world.reward_weights, abs=1e-3)

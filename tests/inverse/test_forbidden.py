@@ -315,7 +315,10 @@ def test_the_report_has_a_map_and_a_table_of_what_is_forbidden(tmp_path):
     assert "What is forbidden" not in [one.title for one in hidden.sections]
     # What is forbidden is what it refuses, by the names of the places; a pair is named so, too.
     every = {one.name: one for one in (*found.undecided, *found.forbidden)}
-    open_to = [every["state 7"], replace(every["state 8"], rival="state 13", neither=0.01)]
+    pair = {"state 8": "state 13", "state 13": "state 8"}
+    made = [replace(every["state 8"], name=one, index=int(one[6:])) for one in pair]
+    either = [replace(one, rival=pair[one.name], neither=0.01) for one in made]
+    open_to = [every["state 7"], *either]
     said = (Finding("Said of state 7.", Kind.FORBIDDEN, state=7),)
     shut = replace(
         found,
@@ -329,7 +332,7 @@ def test_the_report_has_a_map_and_a_table_of_what_is_forbidden(tmp_path):
     assert "(1, 3) or (2, 3)" in told["What it refuses"].detail
     assert said[0] not in told["What cannot be told"].text
     *_, table = forbidden_blocks(named)
-    assert [row.cells[-1] for row in table.rows] == ["–", "(2, 3)"]
+    assert [row.cells[-1] for row in table.rows] == ["–", "(2, 3)", "(1, 3)"]
     # Likelihood's separation is in the same table; nothing forbidden makes no section.
     plain = tacit.Likelihood(free_reward=True).fit(mdp, walking(mdp, 24), seen, throw=False)
     plain.save(tmp_path / "plain")

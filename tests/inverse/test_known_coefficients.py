@@ -223,7 +223,6 @@ def test_many_features_know_bounds_too(world):
         ({"fixed": {"gain": 1, "pain": 1, "toll": 1}}, "to be fitted"),
         ({"start": {"gain": 3}, "bounds": {"gain": (0, 2)}}, "within its bounds"),
         ({"fixed": [1]}, "{name: ...}"),
-        ({"fixed": {"gain": 1}, "lapses": True}, "lapses"),
     ],
 )
 def test_bad_knowledge_is_refused_in_one_line(world, options, said):

@@ -1,4 +1,4 @@
-"""Mixtures of noisy experts: EM never falls, types are told apart, errors count what is unknown."""
+"""Mixtures of noisy experts: no step falls, types are told apart, errors count what is unknown."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from tacit import Kind
 from tacit.cli import main
 from tacit.folders.problem import Problem
 from tacit.folders.runs import Run
-from tacit.inverse.noisy.em import Search, Units, expectation, lost_information, search
-from tacit.inverse.noisy.types import degrees
+from tacit.inverse.noisy.types import degrees, search
+from tacit.likelihood.kinds import Units, log_likelihood
 from tacit.likelihood.start import maximum
-from tacit.likelihood.steps import information
 from tacit.model.features.design import Design
 from tacit.model.layout import Layout
 from tacit.show import Document
@@ -96,20 +95,21 @@ def test_two_types_are_told_apart():
         assert ((ends[:, 0] <= truth_k) & (truth_k <= ends[:, 1])).all()
 
 
-def test_no_round_lowers_the_likelihood():
-    rounds = fitted().history["log_likelihood"]
-    assert len(rounds) > 2
+def test_no_step_lowers_the_likelihood():
+    stages = fitted().history["log_likelihood"]
+    assert len(stages) == 3
     # Values are exact to 1e-9 a step: rounding of the sum of 3000 logarithms.
-    assert np.diff(rounds).min() > -1e-7
+    assert np.diff(stages).min() > -1e-7
     seen = trajectories_of(two_types()[0])
-    pooled = maximum(seen.whole, Search(max_steps=300))
+    pooled = maximum(seen.whole, tacit.Likelihood())
     for shared in (False, True):
-        found = search(
-            seen, Search(), pooled, 3, starts=2, rounds=8, tolerance=1e-6, seed=1, shared=shared
-        )
-        assert np.diff(found.trace).min() > -1e-7
-        assert found.log_likelihood > -pooled.loss
-        assert not found.converged or len(found.trace) <= 8
+        about = {"starts": 2, "seed": 1, "shared": shared}
+        best = [
+            log_likelihood(search(seen, tacit.Likelihood(max_steps=steps), pooled, 3, **about))
+            for steps in (1, 3, 300)
+        ]
+        assert np.diff([-pooled.loss, *best[1:]]).min() > 0
+        assert best[0] <= best[1]
 
 
 def test_the_likelihood_and_its_slope_are_those_of_an_oracle():
@@ -129,62 +129,50 @@ def test_the_likelihood_and_its_slope_are_those_of_an_oracle():
         assert abs(slope) < 0.02  # at a maximum; a standard error is 0.1, the curvature 1e2
 
 
-def test_lost_information_is_that_of_the_observed_likelihood():
-    """Hessian of the likelihood less that of its complete-data part, by finite differences."""
+def test_the_curvature_is_that_of_the_observed_likelihood():
+    """Gradient and Hessian by finite differences of an oracle, and the errors that they make."""
     mixed = joined([policy(((2.0, 0.9, 0.8),)), policy(((0.8, 0.9, 2.4),))], 30, 20)[0]
     rows = trajectories_of(mixed)
-    space = rows.whole.space
-    pooled = maximum(rows.whole, Search(max_steps=300))
-    types = search(rows, Search(), pooled, 2, starts=4, rounds=300, tolerance=1e-9, seed=0)
-    assert all(one.free.all() for one in types.fits)
-    # At rest each share is the mean chance of its type, within the root of a gain of 1e-9 nats.
-    np.testing.assert_allclose(types.shares, types.membership.mean(axis=0), atol=1e-4)
-    chances, _ = expectation(rows, types.fits, types.shares)
-    logit = np.log(types.shares[0] / types.shares[1])
-    at = np.concatenate([*(one.z / space.scales for one in types.fits), [logit]])
+    scales, pooled = rows.whole.space.scales, maximum(rows.whole, tacit.Likelihood())
+    found = search(rows, tacit.Likelihood(), pooled, 2, starts=4, seed=0)
+    part, chain = found.parts[0], found.problem.chains[0]
+    units = np.concatenate([scales, scales, [1.0, 1.0]])
+    assert found.free.all()
+    # At rest each share is the mean chance of its type.
+    np.testing.assert_allclose(part.shares, part.membership.mean(axis=1), atol=1e-8)
 
     @cache
     def logarithm(theta):
         return np.log(policy((theta,)))
 
-    def each(z):
-        share = 1.0 / (1.0 + np.exp(-z[6]))
-        parts = rows.sums(np.stack([logarithm(tuple(z[:3])), logarithm(tuple(z[3:6]))]))
-        return parts + np.log([share, 1.0 - share])
+    def loss(x):
+        z = x / units
+        each = rows.sums(np.stack([logarithm(tuple(z[:3])), logarithm(tuple(z[3:6]))]))
+        return -np.logaddexp.reduce(each + np.log(z[6:]), axis=1).sum()
 
-    def hessian(function, step=2e-3):
-        size, eye = len(at), np.eye(len(at)) * step
-        found = np.zeros((size, size))
-        for i in range(size):
-            for j in range(size):
-                found[i, j] = sum(
-                    a * b * function(at + a * eye[i] + b * eye[j]) for a in (1, -1) for b in (1, -1)
-                ) / (4 * step**2)
-        return found
-
-    missing = hessian(lambda z: np.logaddexp.reduce(each(z), axis=1).sum())
-    missing -= hessian(lambda z: (chances * each(z)).sum())
-    # -Hessian(L) = -Hessian(Q) - missing; the complete part is taken as expected information.
-    units = np.concatenate([space.scales, space.scales, [1.0]])
-    full = -missing / np.outer(units, units)
-    complete = []
-    for k, (one, part) in enumerate(zip(types.fits, rows.parts(chances), strict=True)):
-        block = slice(3 * k, 3 * k + 3)
-        scores = part.scores(one.parts[0])
-        complete.append(information(scores, one.parts[0].policy, part.visits))
-        full[block, block] += complete[k]
-    full[6, 6] += types.shares[0] * types.shares[1] * len(rows)
-    covariance = np.linalg.inv(full)
-    lost, errors = lost_information(rows, types)
-    for k in range(2):
-        block = slice(3 * k, 3 * k + 3)
-        left = np.linalg.inv(covariance[block, block])
-        # Finite differences of a likelihood of 1e3 nats: four digits.
-        np.testing.assert_allclose(complete[k] - lost[k], left, rtol=2e-2, atol=0.05)
-        assert np.linalg.eigvalsh(lost[k]).min() > -1e-8  # not knowing never adds information
-        assert np.linalg.eigvalsh(lost[k]).max() > 1.0
-    slope = types.shares[0] * types.shares[1]
-    assert errors == pytest.approx([slope * np.sqrt(covariance[6, 6])] * 2, rel=2e-2)
+    at, eye = part.x + np.array([0.1, 0, 0, 0, 0.1, 0, 0.05, -0.03]), np.eye(8)
+    there = chain.at(at, part, 1e-12)
+    slopes = [(loss(at + 1e-4 * e) - loss(at - 1e-4 * e)) / 2e-4 for e in eye]
+    np.testing.assert_allclose(there.gradient, slopes, rtol=1e-5, atol=1e-4)
+    around = [[chain.at(at + h * e, there, 1e-12).gradient for h in (1e-4, -1e-4)] for e in eye]
+    bent = [(ahead - behind) / 2e-4 for ahead, behind in around]
+    np.testing.assert_allclose(there.curvature, bent, rtol=1e-5, atol=1e-3)
+    # Not knowing never adds information.
+    tangents = np.concatenate([eye[:6], eye[6:7] - eye[7:]])
+    (told,) = found.evidence([mixed])
+    lost = tangents @ (told.complete - told.fisher) @ tangents.T
+    assert np.linalg.eigvalsh(lost[:6, :6]).min() > -1e-8
+    assert np.linalg.eigvalsh(lost[:6, :6]).max() > 1.0
+    # The errors are those of the observed information within the sum of shares.
+    inverse = np.linalg.inv(tangents @ told.fisher @ tangents.T)
+    errors = np.sqrt(np.diag(tangents.T @ inverse @ tangents))
+    recovered = tacit.Mixture(starts=4).fit(world().mdp, world().features, mixed)
+    for k, one in enumerate(recovered.types):
+        own = errors[3 * k : 3 * k + 3] / scales
+        np.testing.assert_allclose(one.parameters.standard_errors, own, rtol=1e-3)
+    ends, share = recovered.share_intervals[0], recovered.shares[0]
+    width = np.diff(np.log(ends / (1.0 - ends)))[0] * share * (1.0 - share)  # logits are linear
+    assert width == pytest.approx(2 * 1.96 * errors[6], rel=1e-3)
 
 
 def test_certain_memberships_leave_the_errors_of_each_type_alone():
@@ -225,15 +213,14 @@ def test_two_types_are_found_by_bic_and_asking_for_too_many_is_said():
     assert found.bic < found.criteria[0]
     assert found.bic == pytest.approx(fitted().bic, abs=1e-3)
     seen, _ = joined([policy(((1.0, 1.5, 0.5),))], 40, 30)
-    forced = tacit.Mixture(max_rounds=60).fit(world().mdp, world().features, seen, throw=False)
+    forced = tacit.Mixture().fit(world().mdp, world().features, seen, throw=False)
     assert told(forced.findings, Kind.NOT_IDENTIFIED, number=1)
-    assert degrees(trajectories_of(seen), _types(seen)) <= 7
+    assert degrees(_types(seen)) <= 7
 
 
 def _types(seen):
-    rows = trajectories_of(seen)
-    pooled = maximum(rows.whole, Search(max_steps=300))
-    return search(rows, Search(), pooled, 2, starts=1, rounds=5, tolerance=1e-2, seed=0)
+    rows, options = trajectories_of(seen), tacit.Likelihood()
+    return search(rows, options, maximum(rows.whole, options), 2, starts=1, seed=0)
 
 
 def test_a_constraint_of_one_type_only():
@@ -275,6 +262,28 @@ def test_copies_of_a_constraint_are_a_set_in_the_type_that_pays():
     assert (known.multiplier_intervals[:, 0] == 0.0).all()
     other = found.types[1 - paying].identification
     assert (other.sets, other.selection.count, other.active.any()) == ((), 0, False)
+
+
+def test_types_beside_what_is_known_beforehand():
+    place, seen, free = world(), two_types()[0], fitted()
+    largest = max(one.parameters.estimates[0] for one in free.types)
+    fixed = tacit.Mixture(fixed={1: 0.7}).fit(place.mdp, place.features, seen)
+    for one in fixed.types:
+        assert one.aic == pytest.approx(2 * 2 - 2 * one.log_likelihood)
+        assert one.parameters.estimates[1] == pytest.approx(0.7)
+        assert one.parameters.standard_errors[1] == 0.0
+    assert 0.0 < free.log_likelihood - fixed.log_likelihood < 4.0  # two true numbers
+    assert fixed.degrees == free.degrees - 2
+    low = tacit.Mixture(bounds={0: (0.0, largest - 0.3)}).fit(place.mdp, place.features, seen)
+    found = max(one.parameters.estimates[0] for one in low.types)
+    assert found == pytest.approx(largest - 0.3)
+    assert low.log_likelihood < free.log_likelihood
+    pulled = tacit.Mixture(prior=tacit.features.Ridge(5.0)).fit(place.mdp, place.features, seen)
+    sizes = [np.linalg.norm([t.parameters.estimates for t in m.types]) for m in (pulled, free)]
+    assert sizes[0] < sizes[1]
+    assert pulled.log_likelihood < free.log_likelihood
+    with pytest.raises(tacit.InvalidModel, match="strength"):
+        tacit.Mixture(prior=tacit.features.Ridge()).fit(place.mdp, place.features, seen)
 
 
 def test_status_and_findings_say_how_it_ended():

@@ -265,15 +265,16 @@ def test_a_run_is_read_wherever_its_classes_have_moved_since(tmp_path):
 def test_the_summary_says_what_is_wanted_refused_and_not_known():
     text = example().summary()
     lines = text.splitlines()
-    wanted = lines[lines.index("It wants") + 1 :][:3]
+    wanted = lines[lines.index("What it wants: weights of the reward") + 2 :][:3]
     recovery = example()
     heaviest = recovery.reward_names[int(np.argmax(recovery.reward_weights))]
     assert wanted[0].split()[0] == heaviest
     assert all(name in text for name in recovery.reward_names)
     assert "[0.25, inf]" in text
-    flowing = " ".join(text.split())
-    assert "more than 2 expected discounted cost (one unit more would buy 1.5 reward)" in flowing
-    assert "It refuses (1): nothing these demonstrations show" in text
+    budgets = lines[lines.index("Budgets and prices") :]
+    assert budgets[2].split()[:3] == ["constraint", "0", "2"]
+    assert "1.5" in budgets[2].split()
+    assert "Weights of the cost 1: not identified, nothing these demonstrations show." in text
     assert "stopped before the tolerance was met" in text
     assert "«so be it»" in text
     assert "nan" not in text
@@ -286,9 +287,13 @@ def test_a_summary_of_many_features_counts_the_rest():
         parameters=NO_PARAMETERS,
         reward_weights=np.full(40, 1 / 40),
         reward_names=[f"feature {j}" for j in range(40)],
-        identification=replace(example().identification, reward_intervals=np.full((40, 2), np.nan)),
+        identification=replace(
+            example().identification,
+            reward_intervals=np.full((40, 2), np.nan),
+            reward_standard_errors=np.full(40, np.nan),
+        ),
     )
-    assert "and 28 more, 0.7000 together" in recovery.summary()
+    assert "and 28 more" in recovery.summary()
 
 
 def test_names_are_made_up_where_there_are_none():

@@ -252,8 +252,8 @@ def test_every_task_has_the_shared_weights_and_the_rest_is_its_own(pair, joint):
     assert not told(joint.findings, Kind.MISFIT)
     assert "task 1 of 2" in joint.recoveries[1].estimator
     page = joint.summary()
-    assert "Recovered from 2 tasks" in page
-    assert "Task 1" in page
+    assert "Shared and own weights" in page
+    assert "task: task 1" in page
     assert repr(joint).startswith("JointRecovery(LOCAL_OPTIMUM, tasks=2")
 
 
@@ -311,7 +311,7 @@ def test_a_task_that_the_model_does_not_fit_is_named_first(pair, joint):
     assert found.findings[0].kind is Kind.MISFIT
     assert found.findings[0].startswith("Task 1: ")
     assert found.findings[0].about == found.recoveries[1].identification.findings[0].about
-    assert found.summary().startswith("Task 1: ")
+    assert found.summary().startswith("task 1 fits least: ")
 
 
 def test_the_same_task_twice_is_the_task_with_all_steps_counted_twice(pair):
@@ -390,7 +390,7 @@ def test_a_shared_reward_is_one_direction_at_temperatures_of_their_own():
     assert (np.abs(found.reward_weights - reward) <= 5 * known.reward_standard_errors).all()
     assert (np.abs(found.cost_weights[0] - WEIGHTS) <= 5 * known.cost_standard_errors[0]).all()
     assert not told(found.findings, Kind.MISFIT)
-    assert "All tasks want" in found.summary()
+    assert "weights of the reward" in found.summary()
     same = SharedLikelihood(share_reward=True, share_temperature=True).fit(tasks)
     assert same.recoveries[0].temperature == pytest.approx(same.recoveries[1].temperature)
     # Half the temperature for twice the noise of the other: the assumption is seen to be wrong.

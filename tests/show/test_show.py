@@ -47,8 +47,8 @@ from tacit.show.canvas import (
     text_box,
 )
 from tacit.show.grid import MOST_NUMBERED, draw_values, limits_of
-from tacit.show.intervals import Interval, draw_beside
-from tacit.show.tables import Scale, log_ticks, share, short
+from tacit.show.intervals import draw_beside
+from tacit.show.tables import Estimate, Scale, log_ticks, share, short
 from tacit.worlds import Layout, hill_grid, published_figure, published_values
 from tacit_lab.figures import (
     Convergence,
@@ -743,11 +743,11 @@ def test_negative_repetitions_keep_their_place():
 
 
 def test_intervals_show_ends_and_estimates():
-    known = [
-        Interval("row", 0.68, 0.6, 0.74),
-        Interval("water $", 0.2, 0.1, np.inf),
-        Interval("border", np.nan, 0.0, 1.0),
-    ]
+    known = {
+        "row": Estimate(0.68, 0.6, 0.74),
+        "water $": Estimate(0.2, 0.1, np.inf),
+        "border": Estimate(np.nan, 0.0, 1.0),
+    }
     axes = draw_beside({"": known}, None, "")
     bars = [line for line in axes.lines if len(line.get_xdata()) == 2]
     assert [tuple(bar.get_xdata()) for bar in bars[:1]] == [(0.6, 0.74)]

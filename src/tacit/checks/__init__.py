@@ -61,7 +61,7 @@ __all__ = [
     "untaken_actions",
 ]
 
-_HOME, __getattr__ = names_on_demand(__name__)
+_HOME, __getattr__, __dir__ = names_on_demand(__name__)
 
 
 def numbers_of(recovery: Recovery) -> Iterator[tuple[str, str, float, float, float, float]]:

@@ -25,18 +25,11 @@ from tacit.inverse.findings import listed
 from tacit.inverse.joint.resample import GivenUp, alternatives
 from tacit.inverse.joint.trips import Trips
 from tacit.inverse.noisy import lapses
-from tacit.inverse.noisy.em import (
-    Kinds,
-    Search,
-    Units,
-    one_direction,
-    search,
-    single_kind,
-    trajectory_p_value,
-)
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.types import degrees, mark_name, marked, missing_marks, with_marks
+from tacit.inverse.noisy.marks import mark_name, marked, missing_marks, with_marks
+from tacit.inverse.noisy.types import degrees, search, trajectory_p_value
 from tacit.inverse.recovery import Recovery
+from tacit.likelihood.kinds import Units, one_direction
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import StepsChain
@@ -45,8 +38,8 @@ from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
-# Gain (nats) still to come that ends a search: far below what a criterion needs to differ.
-COMPARED = 1e-2
+# Projected gradient of searches whose ends are only compared: criteria do not differ by so little.
+COMPARED = 1e-6
 # What assumptions are given up for, where two of them are fitted together.
 LAPSES, DISCOUNT, MARK = "lapses", "another discount", "a feature more"
 UNTAKEN = "untaken actions closed"
@@ -69,7 +62,7 @@ class Setting(NamedTuple):
     """
 
     seen: Units
-    options: Search
+    options: Likelihood
     base: Fit
     features: Features
     demonstrations: Demonstrations
@@ -110,7 +103,7 @@ def diagnose(
             return _diagnosis(loss, steps, rest)
     features, demonstrations = cast("Features", features), cast("Demonstrations", demonstrations)
     check_task(mdp, features, demonstrations, in_memory=True)
-    options = Search((estimator or Likelihood()).free_reward, max_steps=100)
+    options = Likelihood((estimator or Likelihood()).free_reward, max_steps=100)
     with unwatched():
         seen = Units.trajectories(mdp, Design.of(mdp, features), demonstrations)
         base = maximum(seen.whole, replace(options, max_steps=300))
@@ -176,19 +169,16 @@ def _ways(pair: set[str], at: Setting, inside: Mapping[str, Setting | None]) -> 
     ]
     whole = at.seen.whole
     if pair == {LAPSES, DISCOUNT}:
-        near = lapses.with_lapses(whole, at.options, at.base, 0.1, tolerance=COMPARED)
+        near = _lapsing(whole, at)
+        share = max(float(near.parts[0].shares[-1]), 0.01)
 
         def likely(steps: StepsChain) -> float:
-            start = near.experts[0], max(near.shares[-1], 0.01)
-            return lapses.with_lapses(steps, at.options, *start, tolerance=COMPARED).log_likelihood
+            return -lapses.with_lapses(Units.steps(steps), at.options, near, share=share).loss
 
-        ways.append(lapses.best_discount(whole, likely, near.log_likelihood, 0.01)[1])
+        ways.append(lapses.best_discount(whole, likely, -near.loss, 0.01)[1])
     if pair == {LAPSES, BY_GROUP}:
         parts = _by_group(at)[1]
-        apart = [
-            lapses.with_lapses(one, at.options, at.base, 0.1, tolerance=COMPARED) for one in parts
-        ]
-        ways.append(sum(one.log_likelihood for one in apart))
+        ways.append(-sum(_lapsing(one, at).loss for one in parts))
     return ways
 
 
@@ -215,8 +205,7 @@ def _pair(
 def _likely(alternative: str, at: Setting) -> float:
     """The log-likelihood of an alternative in a world."""
     if alternative == LAPSES:
-        climbed = lapses.with_lapses(at.seen.whole, at.options, at.base, 0.1, tolerance=COMPARED)
-        return climbed.log_likelihood
+        return -_lapsing(at.seen.whole, at).loss
     asked = {
         DISCOUNT: _discount,
         MARK: _marks,
@@ -228,18 +217,23 @@ def _likely(alternative: str, at: Setting) -> float:
     return next((one[3] for one in found if one[1] == alternative), -np.inf)
 
 
+def _lapsing(steps: StepsChain, at: Setting) -> Fit:
+    """The fit of these steps with lapses."""
+    return lapses.with_lapses(Units.steps(steps), at.options, at.base)
+
+
 def _lapses(at: Setting) -> Iterator[Found]:
     whole = at.seen.whole
-    found = lapses.with_lapses(whole, at.options, at.base, 0.1, tolerance=1e-4)
-    low, high = lapses.share_interval(whole, at.options, found)
-    ratio = max(2.0 * (found.log_likelihood + at.base.loss), 0.0)
+    found = _lapsing(whole, at)
+    told = lapses.lapses_of(found, at.base)
+    low, high = told.interval
     yield (
         "every step was chosen",
         LAPSES,
         1,
-        found.log_likelihood,
-        0.5 * chi_square_tail(1, ratio) if ratio > 0 else 1.0,  # 0 is a border
-        f"{found.shares[-1]:.1%} of the steps at random [{low:.1%}, {high:.1%}]",
+        -found.loss,
+        told.p_value,
+        f"{told.share:.1%} of the steps at random [{low:.1%}, {high:.1%}]",
         "Recover with Likelihood(lapses=True).",
         None,
     )
@@ -325,7 +319,7 @@ def _by_group(at: Setting) -> tuple[list[str], list[StepsChain]]:
     names, member = np.unique(at.demonstrations.groups, return_inverse=True)
     if len(names) < 2:
         return [], []
-    return names.tolist(), at.seen.parts(np.eye(len(names))[member.ravel()])
+    return names.tolist(), at.seen.parts(np.eye(len(names))[:, member.ravel()])
 
 
 def _groups(at: Setting) -> Iterator[Found]:
@@ -366,33 +360,33 @@ def _trajectories(at: Setting) -> Iterator[Found]:
     if many < 4 or many == at.demonstrations.steps:  # loose pairs are nobody's
         return
     p_value = trajectory_p_value(seen, at.base, seed=at.seed)
-    plain = degrees(seen, single_kind(seen, at.base))
+    compared = replace(at.options, tolerance=COMPARED)
 
-    def sought(shared: bool) -> Kinds:
-        how = {"rounds": 60, "tolerance": COMPARED, "seed": at.seed, "shared": shared}
-        quick, starts = replace(at.options, max_steps=20), 2 if shared else 6
-        return search(seen, quick, at.base, 2, starts=starts, **how)
+    def sought(shared: bool) -> Fit:
+        starts = 2 if shared else 6
+        return search(seen, compared, at.base, 2, starts=starts, seed=at.seed, shared=shared)
 
     found = sought(True)
-    noises = sorted(_temperature(seen.whole.space, fitted.z) for fitted in found.experts)
+    noises = sorted(_temperature(seen.whole.space, found.x(k)) for k in range(2))
     yield (
         "all trajectories have one noise",
         "two levels of noise",
         2,
-        found.log_likelihood,
+        -found.loss,
         p_value,
         f"temperatures {noises[0]:.3g} and {noises[1]:.3g}, reward weights of sum 1",
         "Find out who is noisy: Mixture(types=2) gives the chances of every trajectory.",
         None,
     )
     found = sought(False)
+    first, second = found.parts[0].shares
     yield (
         "all trajectories are of one type",
         "two types",
-        max(degrees(seen, found) - plain, 1),
-        found.log_likelihood,
+        max(degrees(found) - degrees(at.base), 1),
+        -found.loss,
         p_value,
-        f"two types, shares {found.shares[0]:.2f} and {found.shares[1]:.2f}",
+        f"two types, shares {first:.2f} and {second:.2f}",
         "Recover with Mixture(types=None).",
         None,
     )

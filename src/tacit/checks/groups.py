@@ -22,11 +22,11 @@ from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
 from tacit.inverse.joint.resample import Apart, kept_trips, trips_apart
 from tacit.inverse.joint.traveller import recover_trips
 from tacit.inverse.joint.trips import Trips
-from tacit.inverse.noisy.em import one_direction
 from tacit.inverse.noisy.inference import inverse_information
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.recovery import Recovery
 from tacit.inverse.standardised import shown
+from tacit.likelihood.kinds import one_direction
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import StepsChain, information

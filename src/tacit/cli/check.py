@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tacit.cli.terminal import Answer, Cell, Part, Table, Terminal, finding_data
+from tacit.cli.terminal import Answer, Terminal, finding_data, table_text
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
@@ -41,15 +41,16 @@ class Check:
             found = faults(self.problem, error)
             return Answer((), {"problem": self.problem, "ok": False, "errors": found}, 2, found)
         from tacit.folders.check import (
+            availability,
             check_problem,
             choice,
             impossible_moves,
             impossible_sentence,
         )
-        from tacit.folders.reading import availability
 
         notes = (*problem.notes, *availability(problem.mdp, problem.layout, self.problem))
         warnings, picked, seen = check_problem(problem), choice(problem), problem.demonstrations
+        facts = _summary(problem)
         moves = [] if seen is None else impossible_moves(problem.mdp, seen, problem.layout)
         said = "" if self.allow_impossible else impossible_sentence(problem)
         refused = [f"{self.problem}: {said}"] if said else []
@@ -61,16 +62,16 @@ class Check:
             "warnings": warnings,
             "notes": notes,
             "findings": [finding_data(note) for note in (*notes, *warnings)],
-            "summary": dict(_summary(problem)),
+            "summary": facts,
             "impossible_moves": [dict(zip(heads, move, strict=True)) for move in moves],
         }
-        parts: list[Part] = [Table(["what", "value"], _summary(problem), str(self.problem))]
+        parts: list[str] = [table_text(["what", "value"], [*facts.items()], str(self.problem))]
         parts += [f"note: {note}" for note in notes]
         parts += [f"warning: {warning}" for warning in warnings]
         if moves:
             title = "observed moves of probability 0, the most frequent first"
             heads = [head.replace("_", " ") for head in heads]
-            parts.append(Table(heads, [list(move) for move in moves[:LISTED]], title))
+            parts.append(table_text(heads, [list(move) for move in moves[:LISTED]], title))
         if picked is not None:
             data["choice"] = picked
             parts.append(picked)
@@ -81,39 +82,33 @@ class Check:
         return Answer(parts, data)
 
 
-def _summary(problem: Problem) -> list[tuple[str, Cell]]:
-    import numpy as np
-
+def _summary(problem: Problem) -> dict[str, str | float]:
+    """What the problem holds, in words and numbers."""
     from tacit.model.objective import is_sparse
     from tacit.show.summary import data_summary
 
     mdp, features, seen = problem.mdp, problem.features, problem.demonstrations
-    named = bool(problem.layout.action_names)
-    rows: list[tuple[str, Cell]] = [
-        ("states", mdp.states),
-        ("actions", mdp.actions),
-        *([("action names", _some(problem.layout.action_names))] if named else []),
-        ("discount", problem.discount or 0.0),
-        ("transitions", "estimated from the demonstrations" if mdp.evidence else "given"),
-        *([("ends", int(mdp.ends.sum()))] if mdp.restricted else []),
-    ]
+    facts: dict[str, str | float] = {
+        "states": mdp.states,
+        "actions": mdp.actions,
+        "action names": _some(problem.layout.action_names),
+        "discount": problem.discount or 0.0,
+        "transitions": "estimated from the demonstrations" if mdp.evidence else "given",
+        "ends": int(mdp.ends.sum()),
+    }
     labels = (features.reward_names, *features.cost_names)
     for k, (table, names) in enumerate(zip(features.maps, labels, strict=True)):
-        kept = f", sparse: {table.nnz} entries" if is_sparse(table) else ""
-        rows.append((f"cost {k - 1} made of" if k else "reward made of", _some(names) + kept))
+        stored = f", sparse: {table.nnz} entries" if is_sparse(table) else ""
+        facts[f"cost {k - 1} made of" if k else "reward made of"] = _some(names) + stored
     if seen is not None:
-        rows += [("episodes", seen.episodes), ("steps", seen.steps)]
-        if problem.trips is not None:
-            goals = problem.trips.goals
-            rows.append(("goals", len(np.unique(goals[goals >= 0]))))
-        rows.append(("states visited", data_summary(mdp, seen)["states_visited"]))
+        numbers = data_summary(mdp, seen, problem.trips)
+        told = ("episodes", "steps", "goals", "states_visited")
+        facts |= {name.replace("_", " "): numbers[name] for name in told if name in numbers}
+        facts["groups"] = _some([*numbers.get("groups", ())])
         if seen.weights is not None:
-            least, most = seen.weights.min(), seen.weights.max()
-            rows.append(("sampling weights", f"{least:.3g} to {most:.3g}"))
-        if seen.groups is not None:
-            rows.append(("groups", _some(sorted(set(seen.groups.tolist())))))
-    rows.append(("truth", "given" if problem.truth is not None else "not given"))
-    return rows
+            facts["sampling weights"] = f"{seen.weights.min():.3g} to {seen.weights.max():.3g}"
+    facts["truth"] = "given" if problem.truth is not None else "not given"
+    return {name: one for name, one in facts.items() if one != ""}
 
 
 def _some(names: Sequence[str]) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from errno import ENOENT
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional, Union
 
 import tyro
 
-from tacit.cli.terminal import Answer, Part, Table, Terminal, finding_data, shown_default
+from tacit.cli.terminal import Answer, Terminal, finding_data, shown_default, table_text
 from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
@@ -21,14 +21,17 @@ if TYPE_CHECKING:
     from tacit.folders.runs import Run
     from tacit.inverse.joint.recovery import JointRecovery
     from tacit.inverse.recovery import Recovery
-    from tacit.many import Differences, Number
+    from tacit.many import Differences
     from tacit.model.layout import Layout
+    from tacit.show.tables import Estimate
 
 # Differences that are listed and drawn for people.
 MOST = 24
 # What lies beside the runs of groups: the fit that they share.
 SHARED = "joint"
 HEADING = "weights, prices and budgets, with their intervals"
+Key = tuple[str, str]  # quantity and name of a number
+BY_CONSTRAINT = ("price", "budget", "noise")  # quantities whose names are numbers, if any
 
 
 @dataclass(frozen=True)
@@ -78,26 +81,27 @@ def compare_runs(
     from tacit.folders.recoveries import load
     from tacit.folders.runs import Run
     from tacit.inverse.standardised import in_one_unit, shown
-    from tacit.many import differences, numbers_of
-    from tacit.show.differences import agreements
-    from tacit.show.summary import units_sentence
+    from tacit.many import differences
+    from tacit.show import free_name
+    from tacit.show.quantities import units_sentence
 
-    runs = [Run.load(folder) for folder in folders]  # the same folder twice has one name
-    by_number = {str(n): run.recovery for n, run in enumerate(runs)}
-    alike = in_one_unit(by_number, raw_units=raw_units).values()
-    runs = [replace(run, recovery=one) for run, one in zip(runs, alike, strict=True)]
-    names = [_short(folder, folders) for folder in folders]
+    runs = [Run.load(folder) for folder in folders]
+    names: list[str] = []
+    for folder in folders:
+        names.append(free_name(_short(folder, folders), "", names))
     distances = _distances(runs, folders) if len(runs) == 2 else {}
-    numbers = [numbers_of(run.recovery) for run in runs]
-    answer = _side_by_side(numbers, names, distances, "behaviour, 0 for the same")
-    each = dict(zip(names, runs, strict=True))
-    if len(each) < 2:  # the same run twice
-        return answer
-    recoveries = {name: run.recovery for name, run in each.items()}
-    tables = {name: run.trajectories.get("individual") for name, run in each.items()}
-    individuals = {name: column for name, column in tables.items() if column is not None}
+    raw = {name: run.recovery for name, run in zip(names, runs, strict=True)}
+    recoveries = in_one_unit(raw, raw_units=raw_units)
+    first = recoveries[names[0]]
+    columns = {name: _numbers(one) for name, one in recoveries.items()}
+    answer = _side_by_side(columns, distances, "behaviour, 0 for the same")
+    individuals = {
+        name: run.trajectories["individual"]
+        for name, run in zip(names, runs, strict=True)
+        if "individual" in run.trajectories
+    }
     told = differences(recoveries, individuals=individuals)
-    parts: list[Part] = [*answer.parts, units_sentence(runs[0].recovery)]
+    parts = [*answer.parts, units_sentence(first)]
     parts += [*_differences_table(told), *told.sentences]
     data: dict[str, object] = {
         **answer.data,
@@ -106,19 +110,47 @@ def compare_runs(
     }
     joint = None
     if shared is not None:
-        raw = runs[0].recovery.standard is None
-        joint = shown(load(shared, "JointRecovery"), raw_units=raw)
-        tests = agreements(joint)
-        data["agreement"] = [{"of": n, "p_value": p, "adjusted": q} for n, p, q in tests]
-        rows = [[f"weights of {n}", f"{p:.2g}", f"{q:.2g}"] for n, p, q in tests]
-        parts.append(Table(["weights fitted apart are the same", "p", "p by Holm"], rows))
+        joint = shown(load(shared, "JointRecovery"), raw_units=first.standard is None)
+        agreement, table = _agreement(joint)
+        data["agreement"] = agreement
+        parts.append(table)
     if page is not None:
         data["page"] = str(page)
         parts.append(f"written: {', '.join(write_page(page, recoveries, told, joint))}")
     return Answer(parts, data)
 
 
-def _differences_table(told: Differences) -> list[Table]:
+def _agreement(joint: JointRecovery) -> tuple[list[dict[str, object]], str]:
+    """The tests that weights fitted apart are the same, for programs and as a table."""
+    from tacit.show.several import agreements
+
+    tests = agreements(joint)
+    rows = [[f"weights of {name}", f"{p:.2g}", f"{q:.2g}"] for name, p, q in tests]
+    data = [{"of": name, "p_value": p, "adjusted": q} for name, p, q in tests]
+    return data, table_text(["weights fitted apart are the same", "p", "p by Holm"], rows)
+
+
+def _numbers(recovery: Recovery) -> dict[Key, Estimate]:
+    """(quantity, name) -> every number of a recovery."""
+    from tacit.show.quantities import numbers_of
+
+    groups = numbers_of(recovery).items()
+    return {(quantity, name): one for quantity, group in groups for name, one in group.items()}
+
+
+def _label(key: Key) -> str:
+    """What a number is called: "reward: row", "price 0"."""
+    quantity, name = key
+    return f"{quantity} {name}".rstrip() if quantity in BY_CONSTRAINT else f"{quantity}: {name}"
+
+
+def _constraint(key: Key) -> str:
+    """The number of the constraint that a number is about; empty where it is about none."""
+    quantity, name = key
+    return name if quantity in BY_CONSTRAINT else quantity.partition(" ")[2]
+
+
+def _differences_table(told: Differences) -> list[str]:
     """The clearest differences; none where there are none, which the sentences explain."""
     rows = [
         [
@@ -132,7 +164,7 @@ def _differences_table(told: Differences) -> list[Table]:
     ]
     rest = f" ({MOST} of {len(told.rows)})" if len(told.rows) > MOST else ""
     heads = ["", "of", "difference", "p", "p by Holm"]
-    return [Table(heads, rows, f"differences, the clearest first{rest}")] if rows else []
+    return [table_text(heads, rows, f"differences, the clearest first{rest}")] if rows else []
 
 
 def shared_fit(folder: Path) -> Path | None:
@@ -161,42 +193,37 @@ def _short(folder: Path, folders: Sequence[Path]) -> str:
 
 
 def _side_by_side(
-    columns: Sequence[dict[str, Number]],
-    titles: Sequence[str],
-    distances: Mapping[str, float],
-    heading: str,
+    columns: Mapping[str, Mapping[Key, Estimate]], distances: Mapping[str, float], heading: str
 ) -> Answer:
     """Every number, a column each; of two, which of them differ, and what the distances are."""
-    is_pair = len(columns) == 2
-    units = _other_units(*columns) if is_pair else {}
-    rows, apart = [], []
-    for name, row in _rows_of(columns).items():
-        differs = is_pair and row[0].is_apart(row[1]) and row[0].constraint not in units
-        rows.append([name, *map(str, row), "differs" if differs else ""])
-        apart += [name] if differs else []
-    parts: list[Part] = [Table(["", *titles, ""], rows, HEADING)]
+    keys = dict.fromkeys(key for column in columns.values() for key in column)
     numbers = {
-        title: {name: [one.value, one.low, one.high] for name, one in column.items()}
-        for title, column in zip(titles, columns, strict=True)
+        title: {_label(key): [one.value, one.low, one.high] for key, one in column.items()}
+        for title, column in columns.items()
     }
-    if not is_pair:
-        return Answer(parts, {"numbers": numbers})
-    behaviour = [[name.replace("_", " "), float(one)] for name, one in distances.items()]
-    conclusion = (
-        f"{len(apart)} of {len(rows)} numbers differ: their intervals do not overlap."
-        if apart
-        else "No number is seen to differ: every pair of known intervals overlaps."
-    )
-    parts += [Table([heading, ""], behaviour), conclusion, *units.values()]
-    return Answer(parts, {"numbers": numbers, "differ": apart, **distances})
-
-
-def _rows_of(columns: Sequence[dict[str, Number]]) -> dict[str, list[Number]]:
-    """Name of a number -> what each column has, in the order in which they are first met."""
-    from tacit.many import Number
-
-    nothing, names = Number(math.nan), dict.fromkeys(name for each in columns for name in each)
-    return {name: [each.get(name, nothing) for each in columns] for name in names}
+    different, parts = [], []
+    data: dict[str, object] = {"numbers": numbers, **distances}
+    if len(columns) == 2:
+        first, second = columns.values()
+        other_units = _other_units(first, second)
+        both = [key for key in keys if key in first and key in second]
+        different = [
+            _label(key)
+            for key in both
+            if first[key].is_apart(second[key]) and _constraint(key) not in other_units
+        ]
+        data["differ"] = different
+        rows = [[name.replace("_", " "), float(one)] for name, one in distances.items()]
+        conclusion = (
+            f"{len(different)} of {len(keys)} numbers differ: their intervals do not overlap."
+            if different
+            else "No number is seen to differ: every pair of known intervals overlaps."
+        )
+        parts = [table_text([heading, ""], rows), conclusion, *other_units.values()]
+    marks = ["differs" if _label(key) in different else "" for key in keys]
+    each = [[str(one.get(key, "not known")) for key in keys] for one in columns.values()]
+    rows = list(zip(map(_label, keys), *each, marks, strict=True))
+    return Answer([table_text(["", *columns, ""], rows, HEADING), *parts], data)
 
 
 def write_page(
@@ -266,21 +293,20 @@ def _orders(
     return orders
 
 
-def _other_units(first: dict[str, Number], second: dict[str, Number]) -> dict[int | None, str]:
+def _other_units(first: Mapping[Key, Estimate], second: Mapping[Key, Estimate]) -> dict[str, str]:
     """Number of a cost -> a sentence, for costs that the two give in other units.
 
     What is forbidden stands outside the weights that sum to 1, and so changes the unit of a cost.
     """
-    found = {}
-    for name, one in first.items():
-        other = second.get(name, one)
-        only_one = math.isinf(one.high) != math.isinf(other.high)
-        if one.constraint is not None and one.feature and only_one:
-            found[one.constraint] = (
-                f"{one.feature} is forbidden in one of them only: weights, price and budget of "
-                f"cost {one.constraint} are in other units there, and are not compared."
+    sentences = {}
+    for key, one in first.items():
+        other, k = second.get(key, one), _constraint(key)
+        if k and key[0] not in BY_CONSTRAINT and math.isinf(one.high) != math.isinf(other.high):
+            sentences[k] = (
+                f"{key[1]} is forbidden in one of them only: weights, price and budget of "
+                f"cost {k} are in other units there, and are not compared."
             )
-    return found
+    return sentences
 
 
 def _against_truth(folders: Sequence[Path], problem: Problem, *, raw_units: bool) -> Answer:
@@ -291,7 +317,6 @@ def _against_truth(folders: Sequence[Path], problem: Problem, *, raw_units: bool
     from tacit.forward.soft_dual import SoftDual
     from tacit.inverse.standardised import shown
     from tacit.judge.comparison import compare
-    from tacit.many import numbers_of
 
     run = Run.load(folders[0])
     recovery = run.recovery
@@ -324,25 +349,25 @@ def _against_truth(folders: Sequence[Path], problem: Problem, *, raw_units: bool
         demonstrations=problem.demonstrations,
     )
     to_show = shown(recovery, raw_units=raw_units)
-    columns = [numbers_of(to_show), _true_numbers(problem, to_show)]
-    titles = [str(folders[0]), f"truth of {folders[1]}"]
-    return _side_by_side(columns, titles, judged.scalars(), "judged in the true world")
+    truth = _true_numbers(problem, to_show)
+    columns = {str(folders[0]): _numbers(to_show), f"truth of {folders[1]}": truth}
+    return _side_by_side(columns, judged.scalars(), "judged in the true world")
 
 
-def _true_numbers(problem: Problem, to_show: Recovery) -> dict[str, Number]:
+def _true_numbers(problem: Problem, to_show: Recovery) -> dict[Key, Estimate]:
     """The true weights and budgets in the gauge and the units that are shown.
 
     Where the truth is made of the features.
     """
-    from tacit.many import Number
+    from tacit.show.tables import Estimate
 
-    numbers = {}
+    numbers: dict[Key, float] = {}
     names = {-1: problem.features.reward_names, **dict(enumerate(problem.features.cost_names))}
     for k, raw in problem.true_weights().items():
         weights = raw if to_show.standard is None else raw * to_show.standard.deviations[k + 1]
         if (size := float(abs(weights).sum())) > 0:
-            whose, scaled = "reward" if k < 0 else f"cost {k}", (weights / size).tolist()
-            numbers |= {f"{whose}: {n}": one for n, one in zip(names[k], scaled, strict=True)}
+            quantity, scaled = "reward" if k < 0 else f"cost {k}", (weights / size).tolist()
+            numbers |= {(quantity, name): one for name, one in zip(names[k], scaled, strict=True)}
             if problem.truth is not None and k >= 0:
-                numbers[f"budget {k}"] = float(problem.truth.budgets[k] / size)
-    return {name: Number(one, one, one) for name, one in numbers.items()}
+                numbers["budget", str(k)] = float(problem.truth.budgets[k] / size)
+    return {key: Estimate(one, one, one) for key, one in numbers.items()}

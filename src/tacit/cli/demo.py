@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tacit.cli.terminal import Answer, Part, Table, Terminal
+from tacit.cli.terminal import Answer, Terminal, table_text
 
 if TYPE_CHECKING:
     from tacit.folders.runs import Run
@@ -68,13 +68,13 @@ class Demo:
         terminal.note(f"3 of 3: the report is {page}")
         took = time.monotonic() - begin
         words = [shlex.quote(str(path)) for path in (problem, folder)]
-        parts: list[Part] = [
+        parts: list[str] = [
             f"1. The log. {STORY}",
             _head(problem / "demonstrations.csv"),
             MEANS,
             f"   To check such a folder: tacit check {words[0]}\n",
             f"2. What it wants and refuses, as `tacit recover {words[0]} --out {words[1]}` found:",
-            Table(["what", "how much", "95 % interval"], _numbers(run)),
+            table_text(["what", "how much", "95 % interval"], _numbers(run)),
             f"   {TRUTH}\n",
             f"3. The page to read, which needs no network: {page}",
             f"   tacit report {words[1]} writes it again; tacit recover --help lists more.\n",
@@ -111,13 +111,12 @@ def _head(path: Path, rows: int = 4) -> str:
 
 def _numbers(run: Run) -> list[tuple[str, str, str]]:
     """(what, how much, interval) of the weights and the price."""
-    from tacit.many import numbers_of
+    from tacit.show.quantities import numbers_of
 
-    told = {"reward": "wants", "cost": "refuses", "price": "price of one unit of that"}
-    rows = []
-    for key, one in numbers_of(run.recovery.standardised).items():
-        kind, _, name = key.partition(": ")
-        if (said := told.get(kind.partition(" ")[0])) is not None:
-            ends = f"[{one.low:.3g}, {one.high:.3g}]"
-            rows.append((f"{said} {name}".strip(), f"{one.value:.3g}", ends))
-    return rows
+    titles = {"reward": "wants {}", "cost 0": "refuses {}", "price": "price of one unit of that"}
+    numbers = numbers_of(run.recovery.standardised)
+    return [
+        (title.format(name), f"{one.value:.3g}", f"[{one.low:.3g}, {one.high:.3g}]")
+        for quantity, title in titles.items()
+        for name, one in numbers[quantity].items()
+    ]

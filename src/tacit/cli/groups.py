@@ -19,7 +19,7 @@ from tacit.inverse.joint.tasks import Task
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.mixture import Mixture
 from tacit.inverse.recover import recover
-from tacit.show.summary import summary_of
+from tacit.show.summary import data_summary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,7 +123,7 @@ def _shared_answer(command: Recover, problem: Problem, estimator: Estimator | No
         cast("Recovery", joint),
         layout=problem.layout,
         config={**command.origin, "tasks": list(groups), "share": share},
-        data=summary_of(problem),
+        data=data_summary(problem.mdp, problem.seen),
         notes=problem.notes,
         seed=command.running.seed,
         hashes=data_hashes(problem.mdp, problem.features, problem.seen),

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional, Union
 from tacit.cli.terminal import (
     LONGEST,
     Answer,
-    Part,
-    Table,
     Terminal,
     command_line,
     finding_data,
     shown_default,
+    table_text,
 )
 from tacit.errors import InvalidModel
 
@@ -149,7 +148,7 @@ class Ingest:
             ("reward made of", ", ".join(features.reward_names)),
             *((f"cost {k} made of", ", ".join(n)) for k, n in enumerate(features.cost_names)),
         ]
-        parts: list[Part] = [Table(["what", "value"], rows, str(self.out))]
+        parts: list[str] = [table_text(["what", "value"], rows, str(self.out))]
         parts += [f"note: {note}" for note in log.notes]
         data: dict[str, object] = {"problem": self.out, **dict(rows), "notes": log.notes}
         if self.adequacy:
@@ -195,7 +194,7 @@ class Ingest:
             for name in names[:SHOWN]
         ]
         more = [f"{len(names) - SHOWN} more columns are not shown"] if len(names) > SHOWN else []
-        parts: list[Part] = [Table(["column", "holds", "first", "seems to be"], rows), *more]
+        parts: list[str] = [table_text(["column", "holds", "first", "seems to be"], rows), *more]
         said = f"{self.log} needs {' and '.join(lacks)}; "
         line = f"{said}try: {command}"
         if len(line) > LONGEST - len("tacit: "):  # what is typed must be whole

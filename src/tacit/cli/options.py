@@ -191,15 +191,16 @@ def _with_coefficients(
 ) -> Estimator | None:
     """The estimator with what problem.toml knows of coefficients."""
     from tacit.inverse.noisy.likelihood import Likelihood
+    from tacit.inverse.noisy.mixture import Mixture
 
     if not problem.coefficients:
         return estimator
     if estimator is None:  # nothing else knows bounds
         estimator = Likelihood(free_reward=bool(problem.goal), seed=seed)
-    if not isinstance(estimator, Likelihood):
+    if not isinstance(estimator, Likelihood | Mixture):
         raise InvalidModel(
-            "[coefficients] of problem.toml is for --estimator likelihood; the estimator is "
-            f"{estimator!r:.60}"
+            "[coefficients] of problem.toml is for --estimator likelihood or mixture; the "
+            f"estimator is {estimator!r:.60}"
         )
     return replace(estimator, **problem.coefficients)
 
@@ -290,7 +291,7 @@ def split_weights(problem: Problem, weights: Sequence[float]) -> list[Sequence[f
 def named_sets(problem: Problem, words: Sequence[str]) -> dict[str, list[int]]:
     """Name -> states, of words like blue=4,13,22."""
     from tacit.files.wording import did_you_mean
-    from tacit.folders.settings import lookup
+    from tacit.model.layout import lookup
 
     names = [problem.layout.state_name(s) for s in range(problem.mdp.states)]
     known, sets = lookup(names), {}

@@ -59,7 +59,7 @@ def check_answerable(questions: Questions, problem: Problem, estimator: Estimato
     from tacit.inverse.noisy.mixture import Mixture
 
     if isinstance(estimator, Mixture):
-        if refused := [*questions.asked, *(['trips (goal = "last")'] if problem.goal else [])]:
+        if refused := questions.asked:
             raise InvalidModel(
                 f"several types of demonstrators are recovered without {refused[0]}; leave out one "
                 "of the two"
@@ -78,7 +78,7 @@ def _check_trips(questions: Questions, estimator: Estimator | None) -> None:
 
     other = not isinstance(estimator, Likelihood | None)
     for option, is_given, reason in (
-        ("--estimator", other, "likelihood is the one estimator of trips"),
+        ("--estimator", other, "trips are recovered by likelihood or mixture"),
         ("--cautious", questions.cautious, "a goal has its own budget; recover one goal's trips"),
     ):
         if is_given:

@@ -195,7 +195,7 @@ class Recover:
         """The run, its answer told before anything is drawn."""
         from tacit.engine.progress import watching
         from tacit.folders.runs import Run
-        from tacit.show.summary import run_parts, summary_of
+        from tacit.show.summary import data_summary, run_parts
 
         kept = f"{self.out} keeps what was done: --resume goes on with it"
         options = {"seed": self.running.seed, "estimator": estimator}
@@ -210,7 +210,7 @@ class Recover:
                 recovery,
                 layout=problem.layout,
                 config={**self.config, **self.origin},
-                data=summary_of(problem),
+                data=data_summary(problem.mdp, problem.seen, problem.trips),
                 notes=tuple(self._notes(problem, recovery)),
                 trajectories=trajectory_table(problem, recovery),
                 extras=further_results(
@@ -225,7 +225,7 @@ class Recover:
     def _notes(self, problem: Problem, recovery: Recovery) -> list[str]:
         """What was assumed or may be wrong, beside the findings."""
         from tacit.checks.untaken import untaken_actions
-        from tacit.folders.reading import availability
+        from tacit.folders.check import availability
         from tacit.inverse.expectations import are_weighted
         from tacit.inverse.noisy.mixture import MixtureRecovery
 
@@ -363,41 +363,36 @@ def trajectory_table(problem: Problem, recovery: Recovery) -> dict[str, np.ndarr
     """Name -> column, one entry an episode: who it is and how well it fits, the worst first."""
     from tacit.checks.reliability import trajectory_fits
     from tacit.export.frames import memberships
-    from tacit.folders.runs import ends_of
+    from tacit.folders.runs import trajectory_columns
     from tacit.inverse.noisy.mixture import MixtureRecovery
 
     seen = problem.seen
     if isinstance(recovery, MixtureRecovery):
         columns = memberships(recovery, seen)
-        number = columns["number"]
+        episodes = columns["number"]
     else:
         fits = trajectory_fits(recovery, seen, mdp=problem.mdp)
-        columns, number = fits.columns, fits.episode
-    who = {"episode": columns.pop("episode")}
-    if seen.individuals is not None:
-        who["individual"] = seen.individuals[number]
-    if seen.groups is not None:
-        who["group"] = seen.groups[number]
-    if problem.trips is not None:
-        who |= ends_of(problem.layout, problem.trips, number)
-    return {**who, **columns}
+        columns, episodes = fits.columns, fits.episode
+    return trajectory_columns(columns, episodes, seen, problem.layout, problem.trips)
 
 
 def _answer(run: Run, out: Path, page: str | None, *, strict: bool) -> Answer:
     """Where it is written, and all for programs; exit code 3 as `Recover.run` says."""
     from tacit.inverse.findings import Finding
     from tacit.inverse.noisy.mixture import MixtureRecovery
-    from tacit.show.summary import run_data, with_names
+    from tacit.show.report import by_name
+    from tacit.show.summary import run_data
 
-    recovery, data = with_names(run.recovery, run.layout), run_data(run)
-    notes = [note for note in run.notes if isinstance(note, Finding)]
-    findings = [*recovery.identification.findings, *notes]
-    data |= {"run": str(out), "report": page, "findings": [*map(finding_data, findings)]}
+    recovery, data = run.recovery, run_data(run)
     errors = [recovery.status.value] if recovery.status.name == "NOT_CONVERGED" else []
     if isinstance(recovery, MixtureRecovery):
         for row, one in zip(data["types"], recovery.types, strict=True):
             row["findings"] = [*map(finding_data, one.identification.findings)]
-    elif strict and not recovery.goodness.adequate:
-        errors.append(data["fit"])
+    else:
+        recovery = by_name(recovery, run.layout)
+        errors += [data["fit"]] if strict and not recovery.goodness.adequate else []
+    notes = [note for note in run.notes if isinstance(note, Finding)]
+    findings = [finding_data(one) for one in (*recovery.identification.findings, *notes)]
+    data |= {"run": str(out), "report": page, "findings": findings}
     written = f"written: {out}" + (f", {page}" if page else "")
     return Answer([written], data, 3 if errors else 0, errors[:1])

@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
-from tacit.cli.terminal import Answer, Cell, Part, Table, Terminal, finding_data, shown_default
+from tacit.cli.terminal import Answer, Terminal, finding_data, shown_default, table_text
 from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from tacit.checks.held_out import Prediction
     from tacit.data.demonstrations import Demonstrations
     from tacit.folders.runs import Run
 
-# Episodes listed for people, the worst first.
+# Episodes listed for people, the worst first, and what is shown of each.
 LISTED = 5
+SHOWN = ("episode", "origin", "goal", "steps", "z_score")
 
 
 @dataclass(frozen=True)
@@ -40,8 +39,9 @@ class Score:
         """Scores the demonstrations, writes what was asked for, and says what came out."""
         from tacit.checks import score
         from tacit.files.tables import write_columns
-        from tacit.folders.reading import bad_line
-        from tacit.folders.runs import Run
+        from tacit.folders.demonstrations import bad_line
+        from tacit.folders.runs import Run, trajectory_columns
+        from tacit.inverse.joint.traveller import TripsRecovery
         from tacit.inverse.joint.trips import BadTrip
 
         if self.out is not None and self.out.suffix.lower() not in (".csv", ".parquet"):
@@ -53,7 +53,9 @@ class Score:
             found = score(run.recovery, seen)
         except BadTrip as error:
             raise bad_line(path, error, run.layout, seen) from None
-        columns = _columns(run, seen, found)
+        trips = run.recovery.trips(seen) if isinstance(run.recovery, TripsRecovery) else None
+        fits = found.fits
+        columns = trajectory_columns(fits.columns, fits.episode, seen, run.layout, trips)
         if self.out is not None:
             write_columns(self.out, columns)
         numbers = {name: value for name, value in vars(found).items() if name != "fits"}
@@ -66,16 +68,25 @@ class Score:
             "findings": [finding_data(one) for one in found.sentences],
             "out": None if self.out is None else str(self.out),
         }
-        return Answer(_text(found, columns, self, path), data)
+        shown = [name for name in SHOWN if name in columns]
+        rows = list(zip(*(columns[name][:LISTED].tolist() for name in shown), strict=True))
+        heads = [name.replace("_", " ") for name in shown]
+        parts = [
+            _numbers(found, f"{path} by {self.run_folder}"),
+            table_text(heads, rows, "the worst fits"),
+            *found.sentences,
+            *([] if self.out is None else [f"written: {self.out}"]),
+        ]
+        return Answer(parts, data)
 
 
 def demonstrations_of(path: Path) -> Path:
     """The file of the demonstrations: the path itself, or the one in a problem folder."""
-    from tacit.folders.reading import SEEN, one_of
+    from tacit.folders.demonstrations import FILES, one_of
 
     if not path.is_dir():
         return path
-    found = one_of(path, *SEEN)
+    found = one_of(path, *FILES)
     if found is None:
         raise FileNotFoundError(errno.ENOENT, "the folder holds no demonstrations", str(path))
     return found
@@ -83,52 +94,38 @@ def demonstrations_of(path: Path) -> Path:
 
 def _read(path: Path, run: Run) -> Demonstrations:
     """The demonstrations of a file, with the names of states and actions that the run has."""
-    from tacit.folders.reading import read_demonstrations
+    from tacit.folders.demonstrations import read_demonstrations
+    from tacit.folders.names import Names, numbers
     from tacit.folders.recoveries import shape_of
-    from tacit.folders.settings import Names, numbers
 
     states, actions = shape_of(run.recovery)
     layout = run.layout
-    names = Names(layout.state_names or numbers(states), layout.action_names or numbers(actions))
     source = f"the run {run.config.get('out', '')}".strip()
-    return read_demonstrations(path, names, source=source)[0]
+    names = Names(
+        layout.state_names or numbers(states),
+        layout.action_names or numbers(actions),
+        (source, source),
+    )
+    return read_demonstrations(path, names)[0]
 
 
-def _columns(run: Run, seen: Demonstrations, found: Prediction) -> dict[str, np.ndarray]:
-    """Name -> [E] the fits of the episodes, with origin and goal where they are trips."""
-    from tacit.folders.runs import ends_of
-    from tacit.inverse.joint.traveller import TripsRecovery
-
-    columns, episodes = dict(found.fits.columns), found.fits.episode
-    if not isinstance(run.recovery, TripsRecovery):
-        return columns
-    ends = ends_of(run.layout, run.recovery.trips(seen), episodes)
-    return {"episode": columns.pop("episode"), **ends, **columns}
-
-
-def _text(
-    found: Prediction, columns: dict[str, np.ndarray], arguments: Score, path: Path
-) -> list[Part]:
-    import numpy as np
-
-    def beside(value: float, error: float) -> str:
-        return f"{value:.6g}" if np.isnan(error) else f"{value:.6g} (standard error {error:.2g})"
-
-    rows: list[tuple[Cell, ...]] = [("episodes", found.episodes, ""), ("steps", found.steps, "")]
-    if not np.isnan(likely := found.log_likelihood):
-        null, steps = found.null_log_likelihood, found.steps
-        told = beside(likely, found.log_likelihood_error)
-        rows.append(("log-likelihood", told, f"{null:.6g}"))
-        rows.append(("log-likelihood a step", f"{likely / steps:.4g}", f"{null / steps:.4g}"))
-        rows.append(("rho squared", f"{found.rho_squared:.4f}", "0"))
-    hits = beside(found.hit_rate, found.hit_rate_error)
+def _numbers(found: Prediction, title: str) -> str:
+    """How well the run predicts, beside actions at random, as a table."""
+    likely, null, steps = found.log_likelihood, found.null_log_likelihood, found.steps
+    rows: list[tuple[str, str | int, str]] = [
+        ("episodes", found.episodes, ""),
+        ("steps", steps, ""),
+    ]
+    if likely == likely:
+        rows += [
+            ("log-likelihood", _with_error(likely, found.log_likelihood_error), f"{null:.6g}"),
+            ("log-likelihood a step", f"{likely / steps:.4g}", f"{null / steps:.4g}"),
+            ("rho squared", f"{found.rho_squared:.4f}", "0"),
+        ]
+    hits = _with_error(found.hit_rate, found.hit_rate_error)
     rows.append(("hit rate", hits, f"{found.null_hit_rate:.4g}"))
-    title = f"{path} by {arguments.run_folder}"
-    parts: list[Part] = [Table(["what", "recovery", "random actions"], rows, title)]
-    shown = [name for name in ("episode", "origin", "goal", "steps", "z_score") if name in columns]
-    listed = list(zip(*(columns[name][:LISTED].tolist() for name in shown), strict=True))
-    parts.append(Table([name.replace("_", " ") for name in shown], listed, "the worst fits"))
-    parts += list(found.sentences)
-    if arguments.out is not None:
-        parts.append(f"written: {arguments.out}")
-    return parts
+    return table_text(["what", "recovery", "random actions"], rows, title)
+
+
+def _with_error(value: float, error: float) -> str:
+    return f"{value:.6g}" + (f" (standard error {error:.2g})" if error == error else "")

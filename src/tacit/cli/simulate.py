@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Optional
 
-from tacit.cli.terminal import Answer, Table, Terminal, shown_default
+from tacit.cli.terminal import Answer, Terminal, shown_default, table_text
 from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Simulate:
             **{name: getattr(solution, name) for name in ("value", "spent", "multipliers")},
         }
         expert = f"noisy, temperature {self.temperature:g}" if noisy else "optimal"
-        table = Table(["what", "value"], [*sizes.items(), ("expert", expert)], str(world))
+        table = table_text(["what", "value"], [*sizes.items(), ("expert", expert)], str(world))
         return Answer([table, f"problem: {self.out} (next: tacit check {self.out})"], data)
 
     def make_world(self) -> World:

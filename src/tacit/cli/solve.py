@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Optional
 
-from tacit.cli.terminal import Answer, Part, Table, Terminal, finding_data, shown_default
+from tacit.cli.terminal import Answer, Terminal, finding_data, shown_default, table_text
 from tacit.errors import Infeasible, InvalidModel
 
 if TYPE_CHECKING:
     from tacit.checks.prices import PriceCurve
     from tacit.folders.problem import Problem
+    from tacit.folders.runs import Run
     from tacit.forward.solution import Solution
     from tacit.forward.solve import Solver
-    from tacit.inverse.findings import Finding
+    from tacit.inverse.joint.traveller import TripsRecovery
+    from tacit.model.layout import Layout
     from tacit.model.objective import Objective
 
 
@@ -61,20 +65,28 @@ class Solve:
 
     def run(self, terminal: Terminal) -> Answer:
         """Solves the problem, writes what was asked for, and says what was found."""
-        from tacit.checks import price_curve
         from tacit.files.atomic import refuse_taken, write_folder
-        from tacit.forward.solve import solve
+        from tacit.folders.runs import Run
 
         if self.out is not None:
             refuse_taken(self.out)
         problem = terminal.load_problem(self.problem)
-        if problem.goal:
-            return _solve_trips(self, problem)
-        notes: tuple[Finding, ...] = ()
-        if self.recovered is not None:
-            objective = _recovered(self.recovered, problem, cautious=self.cautious)
-            problem, notes = replace(problem, truth=objective), getattr(objective, "findings", ())
-        truth = problem.truth
+        run = None if self.recovered is None else Run.load(self.recovered)
+        answer, write = self._rerouted(problem, run) if problem.goal else self._solved(problem, run)
+        if self.out is None:
+            return answer
+        write_folder(self.out, write)
+        return replace(answer, parts=[*answer.parts, f"written: {self.out}"])
+
+    def _solved(self, problem: Problem, run: Run | None) -> tuple[Answer, Callable[[Path], None]]:
+        """The solution of the truth, or of what a run found, and how to write it."""
+        from tacit.checks import price_curve
+        from tacit.forward.solve import solve
+
+        truth, notes = problem.truth, ()
+        if run is not None:
+            truth = self._recovered(run, problem)
+            notes = getattr(truth, "findings", ())
         if truth is None:
             raise InvalidModel(
                 f"{self.problem} must hold the truth to solve: [truth] in problem.toml, with "
@@ -84,16 +96,43 @@ class Solve:
         try:
             solution = solve(problem.mdp, truth, solver=solver)
         except Infeasible as error:
-            raise Infeasible(_proof(error, problem), error.solution) from None
+            raise Infeasible(_proof(error, truth), error.solution) from None
         curve = None
         if self.price_curve:
-            asked = {"constraint": self.constraint, "points": self.price_curve}
-            curve = price_curve(problem.mdp, truth, **asked, solver=solver)
-        if self.out is not None:
-            write_folder(self.out, lambda folder: _write(folder, problem, solution, curve))
-        text, data = _text(problem, solution, curve, self), _data(problem, solution, curve)
-        data["findings"] = [finding_data(one) for one in notes]
-        return Answer([*text[:1], *notes, *text[1:]], data)
+            points = {"constraint": self.constraint, "points": self.price_curve}
+            curve = price_curve(problem.mdp, truth, **points, solver=solver)
+        headline = (
+            f"{solution.status.value}: value {solution.value:.6g} ({self.solver}, "
+            f"{problem.mdp.states} states, {problem.mdp.actions} actions)"
+        )
+        parts = [headline, *notes, *_tables(solution, truth, problem.features.cost_names, curve)]
+        data: dict[str, object] = {
+            "status": solution.status.name,
+            "value": solution.value,
+            "spent": solution.spent,
+            "budgets": truth.budgets,
+            "multipliers": solution.multipliers,
+            "temperature": solution.temperature,
+            "certificate": asdict(solution.certificate),
+            "notes": problem.notes,
+            "findings": [finding_data(one) for one in notes],
+        }
+        if curve is not None:
+            told = ("constraint", "budgets", "values", "multipliers", "sentences")
+            data["price_curve"] = {name: getattr(curve, name) for name in told}
+        write = partial(_write, layout=problem.layout, solution=solution, curve=curve)
+        return Answer(parts, data), write
+
+    def _recovered(self, run: Run, problem: Problem) -> Objective:
+        """What a run found, to be solved in the world of the problem."""
+        found = run.recovery
+        world, own = (problem.mdp.states, problem.mdp.actions), found.solution.policy.shape
+        if world != own:
+            raise InvalidModel(
+                f"{self.recovered} must speak of the states and actions of the problem, {world}; "
+                f"got {own}"
+            )
+        return found.cautious(problem.mdp) if self.cautious else found.objective
 
     def _solver(self) -> Solver:
         from tacit.forward.column_generation import ColumnGeneration
@@ -101,93 +140,78 @@ class Solve:
         from tacit.forward.soft_dual import SoftDual
 
         if self.solver == "soft-dual":
-            given = self.temperature
-            return SoftDual() if given is None else SoftDual(temperature=given)
+            return SoftDual() if self.temperature is None else SoftDual(self.temperature)
         return OccupancyLP() if self.solver == "occupancy-lp" else ColumnGeneration()
 
+    def _rerouted(self, problem: Problem, run: Run | None) -> tuple[Answer, Callable[[Path], None]]:
+        """The flows of a run's trips in this network, which may be another than theirs."""
+        import numpy as np
 
-def _recovered(folder: Path, problem: Problem, *, cautious: bool) -> Objective:
-    """What the run in a folder found, to be solved in the world of the problem."""
-    from tacit.folders.runs import Run
+        from tacit.checks import reroute
+        from tacit.files.tables import write_columns
+        from tacit.inverse.joint.traveller import TripsRecovery
+        from tacit.search.algebra import largest_first
 
-    recovery = Run.load(folder).recovery
-    world, own = (problem.mdp.states, problem.mdp.actions), recovery.solution.policy.shape
-    if world != own:
-        raise InvalidModel(
-            f"{folder} must speak of the states and actions of the problem, {world}; got {own}"
-        )
-    return recovery.cautious(problem.mdp) if cautious else recovery.objective
-
-
-def _solve_trips(arguments: Solve, problem: Problem) -> Answer:
-    """The flows of a run's trips in this network, which may be another than they were seen in."""
-    import numpy as np
-
-    from tacit.checks import reroute
-    from tacit.files.atomic import write_folder
-    from tacit.files.tables import write_columns
-    from tacit.folders.runs import Run
-    from tacit.inverse.joint.traveller import TripsRecovery
-    from tacit.search.algebra import largest_first
-
-    if arguments.recovered is None:
-        raise InvalidModel(
-            f"{arguments.problem}: recovered must name a run of trips, whose coefficients, origins "
-            'and goals a folder with goal = "last" is solved with; got none'
-        )
-    run = Run.load(arguments.recovered)
-    found, layout = run.recovery, problem.layout
-    if not isinstance(found, TripsRecovery):
-        raise InvalidModel(f"{arguments.recovered} must be a run of trips; it is of one task")
-    names = (found.features.reward_names, found.features.cost_names)
-    for what, ours, theirs in (
-        ("features", names, (problem.features.reward_names, problem.features.cost_names)),
-        ("states", run.layout.state_names, layout.state_names),
-        ("actions", run.layout.action_names, layout.action_names),
-        ("numbers of states and actions", found.flows.shape, problem.mdp.available.shape),
-    ):
-        if ours != theirs:
-            lacks = [repr(name) for name in ours if name not in theirs]
-            got = f"; it lacks {', '.join(lacks[:4])}" if lacks else ""
+        if run is None:
             raise InvalidModel(
-                f"{arguments.problem} must have the {what} of {arguments.recovered}, in their "
-                f"order{got}: keep all rows of features.csv, or list them under [names] in "
-                "problem.toml"
+                f"{self.problem}: recovered must name a run of trips, whose coefficients, origins "
+                'and goals a folder with goal = "last" is solved with; got none'
             )
-    answer = reroute(found, mdp=problem.mdp, features=problem.features)
-    change = answer.flows - answer.before
-    order = largest_first(np.abs(change))
-    used = np.maximum(answer.before, answer.flows).ravel() > 0
-    pairs = [divmod(int(i), problem.mdp.actions) for i in order if used[i]]
-    columns = {
-        "state": [layout.state_name(s) for s, _ in pairs],
-        "action": [layout.action_name(a) for _, a in pairs],
-        "flow_before": [float(answer.before[pair]) for pair in pairs],
-        "flow_after": [float(answer.flows[pair]) for pair in pairs],
-    }
-    heads = [name.replace("_", " ") for name in columns]
-    rows = list(zip(*columns.values(), strict=True))[:MOST_FLOWS]
-    parts: list[Part] = [Table(heads, rows, "flows that change most"), *answer.sentences]
-    if arguments.out is not None:
-        write_folder(arguments.out, lambda folder: write_columns(folder / "flows.csv", columns))
-        parts.append(f"written: {arguments.out}")
-    data = {"flows": answer.flows, "before": answer.before}
-    data |= {"worth": answer.worth, "lost": answer.lost}
-    return Answer(parts, data | {"findings": [finding_data(one) for one in answer.sentences]})
+        trips, layout = run.recovery, problem.layout
+        if not isinstance(trips, TripsRecovery):
+            raise InvalidModel(f"{self.recovered} must be a run of trips; it is of one task")
+        self._check_network(problem, run, trips)
+        answer = reroute(trips, mdp=problem.mdp, features=problem.features)
+        order = largest_first(np.abs(answer.flows - answer.before))
+        used = order[np.maximum(answer.before, answer.flows).ravel()[order] > 0]
+        states, actions = np.divmod(used, problem.mdp.actions)
+        columns = {
+            "state": [layout.state_name(s) for s in states.tolist()],
+            "action": [layout.action_name(a) for a in actions.tolist()],
+            "flow_before": answer.before.ravel()[used].tolist(),
+            "flow_after": answer.flows.ravel()[used].tolist(),
+        }
+        heads = [name.replace("_", " ") for name in columns]
+        rows = list(zip(*columns.values(), strict=True))[:MOST_FLOWS]
+        parts = [table_text(heads, rows, "flows that change most"), *answer.sentences]
+        data: dict[str, object] = {
+            "flows": answer.flows,
+            "before": answer.before,
+            "worth": answer.worth,
+            "lost": answer.lost,
+            "findings": [finding_data(one) for one in answer.sentences],
+        }
+        return Answer(parts, data), lambda folder: write_columns(folder / "flows.csv", columns)
+
+    def _check_network(self, problem: Problem, run: Run, trips: TripsRecovery) -> None:
+        """Raises where the network speaks of other features, states or actions than the run."""
+        own, layout = trips.features, problem.layout
+        for what, ours, theirs in (
+            ("features", own.reward_names, problem.features.reward_names),
+            ("features", own.cost_names, problem.features.cost_names),
+            ("states", run.layout.state_names, layout.state_names),
+            ("actions", run.layout.action_names, layout.action_names),
+            ("numbers of states and actions", trips.flows.shape, problem.mdp.available.shape),
+        ):
+            if ours != theirs:
+                lacks = [repr(name) for name in ours if name not in theirs]
+                got = f"; it lacks {', '.join(lacks[:4])}" if lacks else ""
+                raise InvalidModel(
+                    f"{self.problem} must have the {what} of {self.recovered}, in their order{got}:"
+                    " keep all rows of features.csv, or list them under [names] in problem.toml"
+                )
 
 
-def _proof(error: Infeasible, problem: Problem) -> str:
+def _proof(error: Infeasible, truth: Objective) -> str:
     """Why no policy can meet the budgets, in words."""
-    proof, truth = error.solution.infeasibility, problem.truth
+    proof = error.solution.infeasibility
     assert proof is not None
-    assert truth is not None
     used = [k for k, weight in enumerate(proof.weights) if weight > 0]
     if len(used) == 1:
         k = used[0]
-        least, weight = proof.least, proof.weights[k]
         return (
             f"no policy meets the budgets: even the one that spends least of cost {k} spends "
-            f"{least / weight:.6g}, and its budget is {truth.budgets[k]:.6g}"
+            f"{proof.least / proof.weights[k]:.6g}, and its budget is {truth.budgets[k]:.6g}"
         )
     costs = " + ".join(f"{proof.weights[k]:.4g} x cost {k}" for k in used)
     return (
@@ -196,62 +220,39 @@ def _proof(error: Infeasible, problem: Problem) -> str:
     )
 
 
-def _text(
-    problem: Problem, solution: Solution, curve: PriceCurve | None, arguments: Solve
-) -> list[Part]:
-    truth, certificate = problem.truth, solution.certificate
-    assert truth is not None
-    parts: list[Part] = [
-        (
-            f"{solution.status.value}: value {solution.value:.6g} ({arguments.solver}, "
-            f"{problem.mdp.states} states, {problem.mdp.actions} actions)"
-        )
-    ]
+def _tables(
+    solution: Solution,
+    truth: Objective,
+    cost_names: Sequence[Sequence[str]],
+    curve: PriceCurve | None,
+) -> list[str]:
+    """What is spent and what budgets cost, the certificate, and the price curve."""
+    tables = []
     if truth.constraints:
-        names = problem.features.cost_names
+        names = [", ".join(one) for one in cost_names]
         if len(names) != truth.constraints:
-            names = [(f"cost {k}",) for k in range(truth.constraints)]
-        numbers = zip(solution.spent, truth.budgets, solution.multipliers, strict=True)
-        rows = [[", ".join(of), *map(float, row)] for of, row in zip(names, numbers, strict=True)]
-        parts.append(Table(["cost made of", "spent", "budget", "price"], rows))
-    rows = [
-        [name.replace("_", " "), f"{number:.2e}"] for name, number in asdict(certificate).items()
-    ]
-    parts.append(Table(["certificate, 0 at an optimum", ""], rows))
+            names = [f"cost {k}" for k in range(truth.constraints)]
+        numbers = (solution.spent, truth.budgets, solution.multipliers)
+        rows = list(zip(names, *(one.tolist() for one in numbers), strict=True))
+        tables.append(table_text(["cost made of", "spent", "budget", "price"], rows))
+    proof = asdict(solution.certificate).items()
+    rows = [(name.replace("_", " "), f"{number:.2e}") for name, number in proof]
+    tables.append(table_text(["certificate, 0 at an optimum", ""], rows))
     if curve is not None:
-        numbers = zip(curve.budgets, curve.values, curve.multipliers, strict=True)
-        rows = [[*map(float, row)] for row in numbers]
-        parts += [Table(["budget", "value", "price"], rows, "price curve"), *curve.sentences]
-    if arguments.out is not None:
-        parts.append(f"written: {arguments.out}")
-    return parts
+        numbers = (curve.budgets, curve.values, curve.multipliers)
+        rows = list(zip(*(one.tolist() for one in numbers), strict=True))
+        tables.append(table_text(["budget", "value", "price"], rows, "price curve"))
+    return [*tables, *(() if curve is None else curve.sentences)]
 
 
-def _data(problem: Problem, solution: Solution, curve: PriceCurve | None) -> dict[str, object]:
-    assert problem.truth is not None
-    data: dict[str, object] = {
-        "status": solution.status.name,
-        "value": solution.value,
-        "spent": solution.spent,
-        "budgets": problem.truth.budgets,
-        **{name: getattr(solution, name) for name in ("multipliers", "temperature")},
-        "certificate": asdict(solution.certificate),
-        "notes": problem.notes,
-    }
-    if curve is not None:
-        told = ("constraint", "budgets", "values", "multipliers", "sentences")
-        data["price_curve"] = {name: getattr(curve, name) for name in told}
-    return data
-
-
-def _write(folder: Path, problem: Problem, solution: Solution, curve: PriceCurve | None) -> None:
+def _write(folder: Path, layout: Layout, solution: Solution, curve: PriceCurve | None) -> None:
     from tacit.files.arrays import write_arrays
     from tacit.files.tables import write_columns
 
     arrays = ("policy", "visitation", "values", "multipliers", "spent")
     write_arrays(folder / "solution.npz", {name: getattr(solution, name) for name in arrays})
-    layout = problem.layout
-    policy = {"state": [layout.state_name(s) for s in range(problem.mdp.states)]}
+    states = range(len(solution.policy))
+    policy = {"state": [layout.state_name(state) for state in states]}
     policy |= {layout.action_name(a): one for a, one in enumerate(solution.policy.T)}
     write_columns(folder / "policy.csv", policy)
     if curve is not None:

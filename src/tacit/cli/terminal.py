@@ -19,10 +19,11 @@ from contextlib import contextmanager
 from dataclasses import Field, asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, TextIO, TypeAlias
+from typing import TYPE_CHECKING, TextIO
 
 from tacit.cli.offers import offered
 from tacit.files.atomic import harmless
+from tacit.files.wording import table_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -34,22 +35,14 @@ if TYPE_CHECKING:
 # The public `tacit.terminal`: what a command of one's own is made of.
 __all__ = [
     "Answer",
-    "Cell",
-    "Part",
-    "Table",
     "Terminal",
     "finding_data",
     "headline_data",
     "offered",
     "shown_default",
+    "table_text",
     "to_json",
 ]
-
-# What a cell of a table may hold, and what a command may show: text, or a table.
-Cell: TypeAlias = "str | float | None"
-"""What a cell of a table may hold."""
-Part: TypeAlias = "str | Table"
-"""What a command may show: text, or a table."""
 
 # Seconds before the first plain line about progress, and between two of them at least.
 PAUSE = 2.0
@@ -63,58 +56,16 @@ class Answer:
     """What a command hands back. The command line prints it.
 
     Attributes:
-        parts: text and tables for people, one under the other.
+        parts: text for people, one under the other.
         data: the same for programs, printed by `--json`: numbers, text, lists, mappings, arrays.
         code: exit code: 0 done, 2 bad input, 3 infeasible or not converged.
         errors: lines for standard error, each about one thing that is wrong.
     """
 
-    parts: Sequence[Part] = ()
+    parts: Sequence[str] = ()
     data: Mapping[str, object] = field(default_factory=dict)
     code: int = 0
     errors: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows under headings, numbers to the right.
-
-    Attributes:
-        headings: one a column.
-        rows: one sequence of cells a row; floats are shown with five digits.
-        title: line above the table; empty for none.
-    """
-
-    headings: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
-    title: str = ""
-
-    def __str__(self) -> str:
-        cells = [
-            [harmless(one) for one in self.headings],
-            *([_cell_text(cell) for cell in row] for row in self.rows),
-        ]
-        widths = [max(len(row[j]) for row in cells) for j in range(len(self.headings))]
-        right = self._numeric()
-        lines = [self.title] if self.title else []
-        for row in cells:
-            padded = [
-                cell.rjust(width) if to_right else cell.ljust(width)
-                for cell, width, to_right in zip(row, widths, right, strict=True)
-            ]
-            lines.append(("  " + "  ".join(padded)).rstrip())
-        return "\n".join(lines)
-
-    def _numeric(self) -> list[bool]:
-        """Whether each column holds numbers only."""
-        columns = zip(*self.rows, strict=True) if self.rows else ([""] for _ in self.headings)
-        return [all(isinstance(cell, int | float) for cell in column) for column in columns]
-
-
-def _cell_text(cell: Cell) -> str:
-    if isinstance(cell, bool):
-        return "yes" if cell else "no"
-    return f"{cell:.5g}" if isinstance(cell, float) else harmless(str(cell)).replace("\n", "\\n")
 
 
 LONGEST = 300
@@ -263,10 +214,10 @@ class Terminal:
     signals: Signals = field(default_factory=Signals)
     machine: bool = False
 
-    def tell(self, parts: Iterable[Part]) -> None:
+    def tell(self, parts: Iterable[str]) -> None:
         """Prints what a command found, now."""
         for part in () if self.quiet or self.machine else parts:
-            print_safely(str(part))
+            print_safely(part)
 
     @contextmanager
     def progress(self) -> Iterator[Callback]:

@@ -14,4 +14,4 @@ __all__ = [
     "Observed", "PartitionedDemonstrations", "Prior", "Tally", "sources", "write_partitions",
 ]  # fmt: skip
 
-_HOME, __getattr__ = names_on_demand(__name__)
+_HOME, __getattr__, __dir__ = names_on_demand(__name__)

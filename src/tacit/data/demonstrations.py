@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tacit.data.ordering import Episodes
-from tacit.data.pooling import pooled
-from tacit.data.reading import STORED_EXTRAS, Reading, read_episodes, read_frame
 from tacit.data.trajectories import joined
-from tacit.data.weights import repeated, weights_of
+from tacit.data.weights import weights_of
 from tacit.errors import InvalidDemonstrations
 from tacit.files.arrays import write_arrays
-from tacit.files.atomic import LARGEST, naming
-from tacit.files.columns import TOP, flags, integers, texts
+from tacit.files.atomic import LARGEST
+from tacit.files.columns import flags, integers, texts
 from tacit.files.frames import Frame
 from tacit.files.tables import Progress, write_columns
 from tacit.model.arguments import read_only
@@ -27,6 +24,16 @@ from tacit.model.layout import Layout
 
 if TYPE_CHECKING:
     from tacit.model.mdp import MDP
+
+# Fields that speak of whole episodes -> what reads them, and what they hold where nothing is given.
+OF_EPISODES: dict[str, tuple[Callable[[npt.ArrayLike, str], np.ndarray], object]] = {
+    "ended": (flags, False),
+    "final_states": (integers, -1),
+    "partial": (flags, False),
+    "groups": (texts, None),
+    "individuals": (texts, None),
+    "names": (texts, None),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,24 +88,21 @@ class Demonstrations:
                 f"offsets must run from 0 to the number of steps ({len(states)}); got {offsets}"
             )
         if len(empty := np.flatnonzero(np.diff(offsets) < 1)):
-            said = f"every episode must hold at least one step; episode {empty[0]} holds none"
-            raise InvalidDemonstrations(said)
+            raise InvalidDemonstrations(
+                f"every episode must hold at least one step; episode {empty[0]} holds none"
+            )
         episodes = len(offsets) - 1
-        none = np.zeros(episodes, bool)
-        given = np.full(episodes, -1) if self.final_states is None else self.final_states
-        columns = {
-            "ended": flags(none if self.ended is None else self.ended, "ended"),
-            "final_states": integers(given, "final_states"),
-            "partial": flags(none if self.partial is None else self.partial, "partial"),
-        }
-        said = {name: getattr(self, name) for name in ("groups", "individuals", "names")}
-        columns |= {name: texts(part, name) for name, part in said.items() if part is not None}
-        for name, column in columns.items():
+        columns = {"states": states, "actions": actions, "offsets": offsets}
+        for name, (read, default) in OF_EPISODES.items():
+            given = getattr(self, name)
+            if given is None and default is None:
+                continue
+            column = read(np.full(episodes, default) if given is None else given, name)
             if column.shape != (episodes,):
                 raise InvalidDemonstrations(
                     f"{name} must hold one entry an episode ({episodes}); got {column.shape}"
                 )
-        columns |= {"states": states, "actions": actions, "offsets": offsets}
+            columns[name] = column
         if self.weights is not None:
             columns["weights"] = weights_of(self.weights, np.diff(offsets))
         for name, column in columns.items():
@@ -159,9 +163,10 @@ class Demonstrations:
                 `ended`, `final_state` and `partial`; a column that has such a name itself needs no
                 mention.
         """
+        from tacit.data.reading import Reading, read_frame
+
         columns = {"episode": episode, "step": step, "state": state, "action": action} | others
-        reading = replace(_names_of(layout), missing=missing)
-        return demonstrations_of(read_frame(frame, columns, reading), layout or Layout())
+        return read_frame(frame, columns, Reading(layout=layout or Layout(), missing=missing))
 
     @classmethod
     def load(
@@ -192,9 +197,17 @@ class Demonstrations:
             largest: most bytes of memory to take; a larger file is refused before it is read.
             progress: called now and then with what is done and what there is to do.
         """
-        limits = {"states": states, "actions": actions, "available": available}
-        reading = replace(_names_of(layout), **limits, largest=largest, progress=progress)
-        return cls.read(path, reading)[0]
+        from tacit.data.reading import Reading, read_file
+
+        reading = Reading(
+            layout=layout or Layout(),
+            states=states,
+            actions=actions,
+            available=available,
+            largest=largest,
+            progress=progress,
+        )
+        return read_file(Path(path), reading)
 
     @classmethod
     def load_named(
@@ -204,19 +217,10 @@ class Demonstrations:
 
         "room 2" is sorted before "room 10". Where states or actions are numbers, they stay so.
         """
-        find = ("state", "action")
-        return cls.read(path, Reading(find=find, largest=largest, progress=progress))
+        from tacit.data.reading import Reading, read_file
 
-    @classmethod
-    def read(cls, path: str | Path, reading: Reading) -> tuple[Demonstrations, Layout]:
-        """The demonstrations of a file, read so, and the layout of the names found in it."""
-        found = read_episodes(Path(path), reading)
-        with naming(path, InvalidDemonstrations):
-            seen = demonstrations_of(found, Layout())
-            states, actions = (
-                len(names) or TOP for names in (reading.state_names, reading.action_names)
-            )
-            seen.check_range(reading.states or states, reading.actions or actions)
+        reading = Reading(find=("state", "action"), largest=largest, progress=progress)
+        seen = read_file(Path(path), reading)
         return seen, seen.layout or Layout()
 
     def save(self, path: str | Path, *, first: int = 0) -> None:
@@ -226,8 +230,9 @@ class Demonstrations:
         """
         path = Path(path)
         if path.suffix == ".npz":
-            names = ("states", "actions", "offsets", *STORED_EXTRAS)
-            arrays = {name: getattr(self, name) for name in names}
+            from tacit.data.reading import STORED
+
+            arrays = {name: getattr(self, name) for name in STORED}
             write_arrays(path, {name: part for name, part in arrays.items() if part is not None})
             return
         if path.suffix not in (".parquet", ".csv"):
@@ -303,9 +308,9 @@ class Demonstrations:
 
     def pairs(self, actions: int) -> np.ndarray:
         """[N] the number s * A + a of every row's state and action, for so many actions."""
-        found = self.states * np.int64(actions)
-        found += self.actions
-        return found
+        pairs = self.states * np.int64(actions)
+        pairs += self.actions
+        return pairs
 
     @property
     def shares(self) -> np.ndarray:
@@ -341,6 +346,8 @@ class Demonstrations:
 
     def __add__(self, other: Demonstrations) -> Demonstrations:
         """The episodes of both, as `pooled` makes one set of them."""
+        from tacit.data.pooling import pooled
+
         return pooled(self, other) if isinstance(other, Demonstrations) else NotImplemented
 
     def select(self, episodes: Sequence[int] | np.ndarray) -> Demonstrations:
@@ -349,10 +356,9 @@ class Demonstrations:
         chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
         if chosen.size == 0:
             raise InvalidDemonstrations("select must keep at least one episode; got none")
-        names = ("ended", "final_states", "partial", "groups", "individuals", "names")
-        told = {name: getattr(self, name) for name in names}
-        whole = {name: part[chosen] for name, part in told.items() if part is not None}
-        return replace(self, **self._pieces(self.offsets[chosen], self.lengths[chosen]), **whole)
+        columns = {name: getattr(self, name) for name in OF_EPISODES}
+        columns = {name: part[chosen] for name, part in columns.items() if part is not None}
+        return replace(self, **self._pieces(self.offsets[chosen], self.lengths[chosen]), **columns)
 
     def truncate(self, steps: int) -> Demonstrations:
         """Every episode cut after its first `steps` steps."""
@@ -412,19 +418,3 @@ class Demonstrations:
 
     def __repr__(self) -> str:
         return f"Demonstrations(episodes={self.episodes}, steps={self.steps})"
-
-
-def _names_of(layout: Layout | None) -> Reading:
-    layout = layout or Layout()
-    return Reading(state_names=layout.state_names, action_names=layout.action_names)
-
-
-def demonstrations_of(found: Episodes, known: Layout) -> Demonstrations:
-    """The demonstrations of what was read; names found complete those that were known."""
-    layout = replace(
-        known,
-        state_names=found.state_names or known.state_names,
-        action_names=found.action_names or known.action_names,
-    )
-    seen = Demonstrations(**found.arguments, layout=None if layout == Layout() else layout)
-    return seen if found.repeats is None else repeated(seen, found.repeats)

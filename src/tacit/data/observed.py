@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.ordering import FROM_ONE
+from tacit.data.episodes import FROM_ONE
 from tacit.data.tally import Moves, Scatter, Spread, Sums, Tally
 from tacit.engine import each
 from tacit.errors import InvalidDemonstrations

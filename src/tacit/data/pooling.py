@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.data.ordering import unused_name
 from tacit.errors import InvalidDemonstrations
-from tacit.files.wording import natural_order
+from tacit.files.wording import natural_order, unused_name
 from tacit.model.layout import Layout
 
 if TYPE_CHECKING:
@@ -75,8 +74,8 @@ def _renumbered(
         (actions, layout.action_names, ("actions",)),
     ):
         if own and own != names:
-            place = {name: number for number, name in enumerate(names)}
-            numbers = np.array([*(place[name] for name in own), -1])  # what was not recorded stays
+            number = {name: number for number, name in enumerate(names)}
+            numbers = np.array([*(number[name] for name in own), -1])  # not recorded stays so
             columns |= {field: numbers[getattr(seen, field)] for field in fields}
     return replace(seen, **columns)
 
@@ -87,9 +86,7 @@ def _episode_names(first: Demonstrations, second: Demonstrations) -> np.ndarray 
         return None
     names = [first.episode_name(e) for e in range(first.episodes)]
     taken = {*names}
-    for episode in range(second.episodes):
-        name = second.episode_name(episode)
-        name = unused_name(name, taken) if name in taken else name
-        taken.add(name)
-        names.append(name)
+    for name in map(second.episode_name, range(second.episodes)):
+        names.append(unused_name(name, taken) if name in taken else name)
+        taken.add(names[-1])
     return np.array(names)

@@ -1,24 +1,27 @@
-"""From rows to episodes: a table of (episode, step, state, action), read, checked, put in order."""
+"""Demonstrations from files and frames: a table of (episode, step, state, action), or arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from tacit.data.demonstrations import Demonstrations
+from tacit.data.episodes import PEOPLE, episodes
 from tacit.data.numbering import Numbering
-from tacit.data.ordering import PEOPLE, Arguments, Episodes, episodes
 from tacit.data.weights import positive
 from tacit.errors import InvalidDemonstrations
 from tacit.files.arrays import read_arrays
-from tacit.files.atomic import LARGEST, read_head
-from tacit.files.columns import Column
+from tacit.files.atomic import LARGEST, naming, read_head
+from tacit.files.columns import TOP, Column
 from tacit.files.frames import Frame, FrameTable, frame_columns
 from tacit.files.tables import PARQUET, TEXT, Progress, Table, TextTable, open_table
 from tacit.files.wording import did_you_mean, nearest
 from tacit.model.available import first_unavailable
+from tacit.model.layout import Layout
 
 # Columns of a table; those of the second line may be absent.
 ORDINARY = ("episode", "step", "state", "action")
@@ -27,7 +30,9 @@ OPTIONAL = (
 )  # fmt: skip
 # Arrays of an npz file; those of the second line may be absent.
 NEEDED = ("states", "actions", "offsets")
-STORED_EXTRAS = ("ended", "final_states", "partial", "groups", "individuals", "names", "weights")
+STORED = (
+    *NEEDED, "ended", "final_states", "partial", "groups", "individuals", "names", "weights",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -35,10 +40,8 @@ class Reading:
     """How a file of episodes is to be read.
 
     Attributes:
-        state_names: names of the states, in order; empty where they are unknown.
-        action_names: names of the actions, in order; empty where they are unknown.
-        source: where the names come from, for messages.
-        action_source: where those of the actions come from; "" where from the same.
+        layout: names of states and actions, in order, as far as they are known.
+        sources: where the names of states, and those of actions, come from, for messages.
         find: "state", "action": whose names are collected from the table where none are given.
         states: number of states; 0 where it is unknown.
         actions: number of actions; 0 where it is unknown.
@@ -48,10 +51,8 @@ class Reading:
         progress: called with what is done and what there is to do, in bytes or rows.
     """
 
-    state_names: tuple[str, ...] = ()
-    action_names: tuple[str, ...] = ()
-    source: str = "the layout"
-    action_source: str = ""
+    layout: Layout = field(default_factory=Layout)
+    sources: tuple[str, str] = ("the layout", "the layout")
     find: tuple[str, ...] = ()
     states: int = 0
     actions: int = 0
@@ -61,34 +62,33 @@ class Reading:
     progress: Progress | None = None
 
 
-def read_episodes(path: Path, reading: Reading) -> Episodes:
-    """The episodes of a .csv, .tsv, .parquet or .npz file."""
+def read_file(path: Path, reading: Reading) -> Demonstrations:
+    """The demonstrations of a .csv, .tsv, .parquet or .npz file."""
     ending = path.suffix.lower()
-    if ending == ".npz":
-        return Episodes(_stored_arrays(path, reading))
-    if ending in (*TEXT, *PARQUET):
+    if ending not in (".npz", *TEXT, *PARQUET):
+        read_head(path, "demonstrations as .parquet, .csv or .npz")  # names a folder or a pickle
+        raise InvalidDemonstrations(
+            f"demonstrations are read from .parquet, .csv or .npz; got {path.name}"
+        )
+    if ending != ".npz":
         known = (*ORDINARY, *OPTIONAL)
         table = open_table(path, InvalidDemonstrations, expected=known, largest=reading.largest)
         return read_table(table, reading)
-    read_head(path, "demonstrations as .parquet, .csv or .npz")  # a folder or a pickle is named
-    raise InvalidDemonstrations(
-        f"demonstrations are read from .parquet, .csv or .npz; got {path.name}"
-    )
-
-
-def _stored_arrays(path: Path, reading: Reading) -> Arguments:
-    """The arguments of `Demonstrations` that an npz file holds."""
     arrays = read_arrays(path, largest=reading.largest)
-    for name in NEEDED:
-        if name not in arrays:
-            raise InvalidDemonstrations(
-                f"{path} must hold {name!r}; got {[*arrays]}{did_you_mean(name, arrays)}"
-            )
-    return {name: arrays[name] for name in (*NEEDED, *STORED_EXTRAS) if name in arrays}
+    with naming(path, InvalidDemonstrations):
+        for name in NEEDED:
+            if name not in arrays:
+                near = did_you_mean(name, arrays)
+                raise InvalidDemonstrations(f"it must hold {name!r}; got {[*arrays]}{near}")
+        stored: dict[str, Any] = {name: arrays[name] for name in STORED if name in arrays}
+        seen = Demonstrations(**stored)
+        states, actions = len(reading.layout.state_names), len(reading.layout.action_names)
+        seen.check_range(reading.states or states or TOP, reading.actions or actions or TOP)
+    return seen
 
 
-def read_frame(frame: Frame, columns: Mapping[str, str | None], reading: Reading) -> Episodes:
-    """The episodes of a frame in memory, given the names of its columns by ours."""
+def read_frame(frame: Frame, columns: Mapping[str, str | None], reading: Reading) -> Demonstrations:
+    """The demonstrations of a frame in memory, given the names of its columns by ours."""
     if reading.missing not in ("refuse", "split"):
         said = f"missing must be 'refuse' or 'split'; got {reading.missing!r:.40}"
         raise InvalidDemonstrations(said)
@@ -106,12 +106,12 @@ def read_frame(frame: Frame, columns: Mapping[str, str | None], reading: Reading
     return read_table(table, replace(reading, find=("state", "action")))
 
 
-def read_table(table: Table, reading: Reading) -> Episodes:
-    """The episodes of a table, one row a step in any order."""
+def read_table(table: Table, reading: Reading) -> Demonstrations:
+    """The demonstrations of a table, one row a step in any order."""
     notes = _check_names(table)
-    states = Numbering(reading.state_names, "state" in reading.find, reading.states, reading.source)
-    source = reading.action_source or reading.source
-    actions = Numbering(reading.action_names, "action" in reading.find, reading.actions, source)
+    known, sources = reading.layout, reading.sources
+    states = Numbering(known.state_names, "state" in reading.find, reading.states, sources[0])
+    actions = Numbering(known.action_names, "action" in reading.find, reading.actions, sources[1])
     texts = ["group", "individual", *(["state", "final_state"] if states.only_names else [])]
     columns = table.read(
         [name for name in (*ORDINARY, *OPTIONAL) if name in table.names],
@@ -145,23 +145,23 @@ def read_table(table: Table, reading: Reading) -> Episodes:
         taken = taken[0][known_rows], taken[1][known_rows]
         if (odd := first_unavailable(reading.available, *taken)) is not None:
             row = int(known_rows[odd.row])
-            raise table.fault(row, odd.sentence(reading.state_names, reading.action_names))
-    found = episodes(
+            raise table.fault(row, odd.sentence(known.state_names, known.action_names))
+    layout = replace(
+        known,
+        state_names=states.sort(values, "state", "final_state") or known.state_names,
+        action_names=actions.sort(values, "action") or known.action_names,
+    )
+    seen = episodes(
         values,
         episode,
         table.fault,
         missing=reading.missing,
         people=who,
         source=str(table.path),
+        layout=None if layout == Layout() else layout,
         largest=reading.largest,
     )
-    arguments: Arguments = found.arguments | {"notes": (*notes, *found.arguments["notes"])}
-    return replace(
-        found,
-        state_names=states.sort(arguments, "states", "final_states"),
-        action_names=actions.sort(arguments, "actions"),
-        arguments=arguments,
-    )
+    return replace(seen, notes=(*notes, *seen.notes))
 
 
 def _check_names(table: Table) -> list[str]:

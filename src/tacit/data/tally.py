@@ -6,8 +6,9 @@ the data. The sums of parts add up to those of the whole: `a + b`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import TYPE_CHECKING, TypeVar, cast
 from weakref import WeakKeyDictionary, ref
 
@@ -98,41 +99,42 @@ class Tally:
     @classmethod
     def of(cls, mdp: MDP, demonstrations: Demonstrations) -> Tally:
         """The tally of demonstrations in this world."""
-        counts = demonstrations.counts(mdp)
-        partial, weigh = demonstrations.partial, demonstrations.weights is not None
-        kept = {"discount": mdp.discount, "episodes": len(partial), "weighted": weigh}
-        if partial.all():
-            parts, none = ("starts", "cut", "squares", "longest", "ends"), np.zeros(mdp.states)
-            sums = {"counts": counts, "discounted": np.zeros_like(counts)}
-            return cls(**sums, **dict.fromkeys(parts, none), **kept)  # type: ignore[arg-type]
-        whole = demonstrations.select(~partial) if partial.any() else demonstrations
-        powers = mdp.discount ** np.arange(int(whole.lengths.max()) + 1)
-        index, size = whole.pairs(mdp.actions), counts.size
-        share = whole.shares  # of steps; a trajectory's is that of its first and last one
-        visits = np.bincount(index, share * powers[whole.step], size).reshape(counts.shape)
-        begun, done = share[whole.offsets[:-1]], share[whole.offsets[1:] - 1]
-        final = whole.last_states
+        counts, seen = demonstrations.counts(mdp), demonstrations
+        is_trajectory = ~seen.partial
+        powers = mdp.discount ** np.arange(int(seen.lengths.max()) + 1)
+        share = seen.shares  # of steps; a trajectory's is that of its first and last one
+        if seen.weights is not None and seen.partial.any() and is_trajectory.any():
+            share = share / share[is_trajectory[seen.episode]].mean()
+        paid = share * powers[seen.step]
+        if seen.partial.any():
+            paid *= is_trajectory[seen.episode]
+        visits = np.bincount(seen.pairs(mdp.actions), paid, counts.size).reshape(counts.shape)
+        begun = share[seen.offsets[:-1]] * is_trajectory
+        done = share[seen.offsets[1:] - 1] * is_trajectory
+        final, left = seen.last_states, powers[seen.lengths]
         if mdp.discount == 1.0:
-            rest, seen = np.full(len(final), np.inf), whole.lengths.astype(np.float64)
+            rest, covered = np.full(len(final), np.inf), seen.lengths.astype(np.float64)
         else:
-            rest = powers[whole.lengths] / (1.0 - mdp.discount)
-            seen = 1.0 / (1.0 - mdp.discount) - rest
+            rest = left / (1.0 - mdp.discount)
+            covered = 1.0 / (1.0 - mdp.discount) - rest
         if (arrived := mdp.ends[final]).any():
-            reached = _binned(mdp, final, done * np.where(arrived, powers[whole.lengths], 0.0))
-            visits += reached[:, None] / mdp.actions
-            seen = seen + np.where(arrived, powers[whole.lengths], 0.0)
+            visits += _binned(mdp, final, done * arrived * left)[:, None] / mdp.actions
+            covered = covered + arrived * left
             rest = np.where(arrived, 0.0, rest)
         longest = np.zeros(mdp.states)
-        np.maximum.at(longest, final, seen)
+        np.maximum.at(longest, final, covered * is_trajectory)
+        rest = np.where(is_trajectory, rest, 0.0)
         return cls(
             counts=counts,
             discounted=visits,
-            starts=_binned(mdp, whole.states[whole.offsets[:-1]], begun),
+            starts=_binned(mdp, seen.states[seen.offsets[:-1]], begun),
             cut=_binned(mdp, final, done * rest),
-            squares=_binned(mdp, final, done * seen**2),
+            squares=_binned(mdp, final, done * covered**2),
             longest=longest,
             ends=_binned(mdp, final, done),
-            **kept,  # type: ignore[arg-type]
+            discount=mdp.discount,
+            episodes=seen.episodes,
+            weighted=seen.weights is not None,
         )
 
     def __add__(self, other: Tally) -> Tally:
@@ -221,11 +223,8 @@ def tally_of(mdp: MDP, observed: Observed) -> Tally:
 
 def counts_of(mdp: MDP, observed: Observed) -> np.ndarray:
     """[S, A] how often each action was taken in each state."""
-    if isinstance(observed, Demonstrations):
-        world, found = _kept.get(observed, (None, {}))
-        if world is not None and world() is mdp and Tally.of in found:
-            return cast("Tally", found[Tally.of]).counts
-        return once(_counts, mdp, observed)  # quicker than the whole tally
+    if isinstance(observed, Demonstrations):  # quicker than the whole tally
+        return once(_counts, mdp, observed)
     return tally_of(mdp, observed).counts
 
 
@@ -294,36 +293,34 @@ class Spread:
     @classmethod
     def of(cls, mdp: MDP, features: Features, demonstrations: Demonstrations) -> Spread:
         """The spread of the discounted feature sums, of all maps one after the other."""
-        maps, size = features.maps, sum(features.sizes)
-        partial = demonstrations.partial
-        if partial.all():
+        if demonstrations.partial.all():
+            size = sum(features.sizes)
             return cls(0, np.zeros(size), np.zeros(size))
-        whole = demonstrations.select(~partial) if partial.any() else demonstrations
-        powers = mdp.discount ** np.arange(int(whole.lengths.max()) + 1)
-        weights = powers[whole.step]
-        final = whole.last_states
+        seen = demonstrations
+        if seen.partial.any():
+            seen = seen.select(~seen.partial)
+        powers = mdp.discount ** np.arange(int(seen.lengths.max()) + 1)
+        final, left = seen.last_states, powers[seen.lengths]
         known = known_rest(mdp, features)[final]
-        rest = powers[whole.lengths] / (1.0 - mdp.discount) if known.any() else 0.0
-        tail = np.where(known, rest, 0.0)
-        tail = np.where(mdp.ends[final], powers[whole.lengths], tail)  # paid once, on arrival
-        if any(is_sparse(table) for table in maps) and all(table.ndim == 2 for table in maps):
-            met = (whole.episode, weights, whole.states)
-            return cls(whole.episodes, *sparse_moments(maps, *met, (final, tail)))
-        means, squares, maps = np.empty(size), np.empty(size), (features.reward, *features.costs)
-        pairs = any(table.ndim == 3 for table in maps)
-        places, cells = whole.states, mdp.states
-        if pairs:
-            places, cells = whole.pairs(mdp.actions), mdp.states * mdp.actions
-        visits = group_sums(weights, places, whole.offsets, cells)
-        # One column at a time: [E, D] would not fit for millions.
-        columns = (table[..., j] for table in maps for j in range(table.shape[-1]))
-        for d, column in enumerate(columns):
-            at_end = column if column.ndim == 1 else column.mean(axis=1)
-            paid = np.repeat(column, mdp.actions) if pairs and column.ndim == 1 else column.ravel()
-            sums = visits @ paid + tail * at_end[final]
-            means[d] = sums.mean()
-            squares[d] = ((sums - means[d]) ** 2).sum()
-        return cls(whole.episodes, means, squares)
+        tail = left / (1.0 - mdp.discount) * known if known.any() else np.zeros(len(final))
+        tail = np.where(mdp.ends[final], left, tail)  # paid once, on arrival
+        weights = powers[seen.step]
+
+        @cache
+        def visits(by_action: bool) -> np.ndarray | csr_matrix:
+            """[E, S] or [E, S * A] the discounted visits before the last state."""
+            size, places = mdp.states, seen.states
+            if by_action:
+                size, places = mdp.states * mdp.actions, seen.pairs(mdp.actions)
+            return group_sums(weights, places, seen.offsets, size)
+
+        moments = [
+            moment
+            for table in features.maps
+            for moment in _moments(table, visits(table.ndim == 3), final, tail)
+        ]
+        means, squares = zip(*moments, strict=True)
+        return cls(seen.episodes, np.concatenate(means), np.concatenate(squares))
 
     def __add__(self, other: Spread) -> Spread:
         if not isinstance(other, Spread):
@@ -434,32 +431,32 @@ def group_sums(
     return sums.reshape(many, size).astype(np.float64, copy=False)
 
 
-def sparse_moments(
-    maps: Sequence[FeatureTable],
-    groups: np.ndarray,
-    weights: np.ndarray,
-    states: np.ndarray,
-    last: tuple[np.ndarray, np.ndarray],
-) -> tuple[np.ndarray, np.ndarray]:
-    """([D], [D]) means over groups of sums of state features, and squared distances from them.
+def _moments(
+    table: FeatureTable, visits: np.ndarray | csr_matrix, final: np.ndarray, tail: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """([n], [n]) means over episodes of sums of some columns, and squared distances from them.
 
     Args:
-        maps: [S, D_k] each.
-        groups: [N] the group of each visit, 0 to G - 1.
-        weights: [N] of each visit.
-        states: [N] where it was.
-        last: ([G], [G]) one more state of each group, and its weight.
+        table: [S, D] or [S, A, D] features.
+        visits: [E, S] or [E, S * A] how much each episode visits.
+        final: [E] one more state of each.
+        tail: [E] how much that counts.
     """
-    from scipy.sparse import csr_array, hstack
+    number = len(final)
+    if is_sparse(table):
+        from scipy.sparse import csr_array
 
-    number = len(last[0])
-    shape, places = (number, maps[0].shape[0]), (np.arange(number), last[0])
-    visits = csr_array((weights, (groups, states)), shape=shape)
-    visits = visits + csr_array((last[1], places), shape=shape)
-    sums = csr_array(hstack([csr_array(visits @ csr_array(table)) for table in maps]))
-    means = np.asarray(sums.sum(axis=0)).ravel() / number
-    squares = np.asarray((sums * sums).sum(axis=0)).ravel() - number * means**2
-    return means, np.maximum(squares, 0.0)
+        rest = csr_array((tail, (np.arange(number), final)), shape=visits.shape)
+        sums = csr_array((csr_array(visits) + rest) @ csr_array(table))
+        means = np.asarray(sums.sum(axis=0)).ravel() / number
+        squares = np.asarray((sums * sums).sum(axis=0)).ravel() - number * means**2
+        yield means, np.maximum(squares, 0.0)
+        return
+    flat = table.reshape(-1, table.shape[-1])
+    at_end = table if table.ndim == 2 else table.mean(axis=1)
+    for d in range(flat.shape[1]):  # one column at a time: [E, D] would not fit for millions
+        sums = visits @ flat[:, d] + tail * at_end[final, d]
+        yield sums.mean(keepdims=True), ((sums - sums.mean()) ** 2).sum(keepdims=True)
 
 
 def squares_of(mdp: MDP, observed: Observed) -> np.ndarray | None:

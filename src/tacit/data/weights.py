@@ -8,8 +8,7 @@ likelihood, but no row is seen more often by them.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -70,38 +69,47 @@ def weights_of(given: npt.ArrayLike, lengths: np.ndarray) -> np.ndarray:
     return weights if len(weights) == steps else np.repeat(weights, lengths)
 
 
-def weigh(
-    arguments: dict[str, Any], path: Path | str, largest: int
-) -> tuple[dict[str, Any], list[str]]:
-    """The arguments of `Demonstrations` with the weights of its rows counted, and what was done.
+def counts_or_weights(
+    weight: np.ndarray | None,
+    sampling_weight: np.ndarray | None,
+    offsets: np.ndarray,
+    source: str,
+    largest: int,
+) -> tuple[np.ndarray | None, np.ndarray | None, list[str]]:
+    """([E] how often each episode was seen, or [N] sampling weights; None else; what was taken).
 
-    A column `weight` of whole numbers, the same in all rows of an episode, holds counts, which
-    become `repeats` [E]. Any other one, and a column `sampling_weight`, holds sampling weights.
+    A column `weight` of whole numbers, the same in all rows of an episode, holds counts. Any other
+    one, and a column `sampling_weight`, holds sampling weights.
+
+    Args:
+        weight: [N] that column; None where there is none.
+        sampling_weight: [N] that column, likewise.
+        offsets: [E + 1] of the episodes' rows.
+        source: of the rows, for messages.
+        largest: most bytes of memory that repeated episodes may take.
     """
-    told, counts = arguments.pop("sampling_weight", None), arguments.pop("weight", None)
-    if counts is not None and told is not None:
+    if weight is None:
+        return None, sampling_weight, []
+    if sampling_weight is not None:
         raise InvalidDemonstrations(
-            f"{path} must have one column of weights: weight for counts, or sampling_weight; it "
+            f"{source} must have one column of weights: weight for counts, or sampling_weight; it "
             "has both"
         )
-    if counts is None:
-        return arguments | {"weights": told}, []
-    starts = arguments["offsets"][:-1]
-    alike = np.repeat(counts[starts], np.diff(arguments["offsets"])) == counts
-    if alike.all() and (counts % 1 == 0).all():
-        if STEP * (steps := float(counts.sum())) > largest:
-            raise InvalidDemonstrations(
-                f"{path}: weights must make no more steps than fit into memory; they make "
-                f"{steps:.4g}: if they are sampling weights, call their column sampling_weight"
-            )
-        said = (
-            f"{len(starts)} episodes stand for {counts[starts].sum():.0f}, as their weights say: "
-            "whole numbers are counts; sampling weights stand in a column sampling_weight"
+    counts, is_whole = weight[offsets[:-1]], (weight % 1 == 0).all()
+    if not is_whole or not (np.repeat(counts, np.diff(offsets)) == weight).all():
+        why = "differ within an episode" if is_whole else "are not all whole numbers"
+        said = f"the weights {why}: they are taken for sampling weights, not for counts"
+        return None, weight, [said]
+    if STEP * (steps := float(weight.sum())) > largest:
+        raise InvalidDemonstrations(
+            f"{source}: weights must make no more steps than fit into memory; they make "
+            f"{steps:.4g}: if they are sampling weights, call their column sampling_weight"
         )
-        return arguments | {"repeats": counts[starts].astype(np.int64)}, [said]
-    why = "differ within an episode" if (counts % 1 == 0).all() else "are not all whole numbers"
-    said = f"the weights {why}: they are taken for sampling weights, not for counts"
-    return arguments | {"weights": counts}, [said]
+    said = (
+        f"{len(counts)} episodes stand for {counts.sum():.0f}, as their weights say: "
+        "whole numbers are counts; sampling weights stand in a column sampling_weight"
+    )
+    return counts.astype(np.int64), None, [said]
 
 
 def repeated(seen: Demonstrations, counts: np.ndarray) -> Demonstrations:

@@ -202,29 +202,6 @@ def log(stream: TextIO | None = None, *, every: int = 1) -> Callback:
     return callback
 
 
-def early_stop(number: str = "loss", *, patience: int = 10, least: float = 0.0) -> Callback:
-    """A callback that stops when a number has not fallen for so many steps of a stage.
-
-    Args:
-        number: which of the event's numbers to follow; stages without it are let be.
-        patience: how many steps to wait.
-        least: by how much it must fall to count.
-    """
-    best: dict[str, tuple[float, int]] = {}
-
-    def callback(event: Event) -> bool:
-        if number not in event.numbers:
-            return False
-        now = event.numbers[number]
-        lowest, at = best.get(event.stage, (float("inf"), event.step))
-        if now < lowest - least:
-            lowest, at = now, event.step
-        best[event.stage] = (lowest, at)
-        return event.step - at >= patience
-
-    return callback
-
-
 class Checkpoint:
     """The places that the searches of a run have reached, in one file; also a callback.
 

@@ -6,7 +6,7 @@ Text is looked at once a distinct value, never once a row, so names cost little 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -189,6 +189,11 @@ class Column:
             are = "so is one other" if len(others) == 1 else f"so are {len(others)} others"
             hint += f"; {are}: {', '.join(shown)}{rest}"
         self.refuse(odd, wanted, hint + _instead(first, known))
+
+    def numbered(self, known: Mapping[str, int], wanted: str) -> np.ndarray:
+        """[N] the number of each row's text; one line names the first that is not known."""
+        self.refuse_strangers(known, wanted)
+        return np.array([known[text] for text in self.texts or ()], np.int64)[self.values]
 
     @cached_property
     def voids(self) -> np.ndarray:

@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import TacitError
@@ -128,6 +129,15 @@ class Table:
             name: Column.of(name, cells, self.fault, is_text=name in texts, is_plain=name in plain)
             for name, cells in parts.items()
         }
+
+    def refuse_repeats(self, key: np.ndarray, called: Callable[[int], str]) -> None:
+        """Raises where two rows have the same key [N]; `called` says what a row is about."""
+        order = np.argsort(key, kind="stable")
+        again = np.flatnonzero(np.diff(key[order]) == 0)
+        if len(again):
+            first, second = (int(order[again[0] + i]) for i in (0, 1))
+            where = self.place(first)
+            raise self.fault(second, f"{called(second)} must have one row; {where} has it too")
 
     def batches(
         self, names: Sequence[str], progress: Progress | None = None

@@ -1,10 +1,14 @@
-"""Names in sentences: listed, sorted, and guessed where they are misspelt."""
+"""Names in sentences, listed, sorted, guessed where they are misspelt; tables as plain text."""
 
 from __future__ import annotations
 
 import difflib
+import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import count
+
+from tacit.files.atomic import harmless
 
 
 def listed(items: Sequence[str], most: int | None = None) -> str:
@@ -44,3 +48,41 @@ def natural_order(names: Iterable[str]) -> tuple[str, ...]:
         ], name
 
     return tuple(sorted(names, key=key))
+
+
+def unused_name(name: str, taken: Collection[str]) -> str:
+    """The name with the first number behind it that makes it another than those taken."""
+    return next(new for n in count(2) if (new := f"{name} ({n})") not in taken)
+
+
+def table_text(
+    headings: Sequence[str], rows: Sequence[Sequence[str | float | None]], title: str = ""
+) -> str:
+    """The rows under their headings as plain text, indented; numbers stand to the right.
+
+    Args:
+        headings: one a column.
+        rows: one sequence of cells a row.
+        title: line above the table; empty for none.
+    """
+    cells = [list(map(harmless, headings)), *(list(map(cell_text, row)) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    columns = zip(*rows, strict=True) if rows else [("",)] * len(headings)
+    is_right = [not any(isinstance(one, str) for one in column) for column in columns]
+    lines = [title] if title else []
+    for row in cells:
+        padded = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, is_right, strict=True)
+        ]
+        lines.append(("  " + "  ".join(padded)).rstrip())
+    return "\n".join(lines)
+
+
+def cell_text(cell: str | float | None) -> str:
+    """A cell of a table as plain text: a number with five digits, none as a dash."""
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return "-"
+    return f"{cell:.5g}" if isinstance(cell, float) else harmless(str(cell)).replace("\n", "\\n")

@@ -33,4 +33,4 @@ __all__ = [
     "write_page",
 ]
 
-_HOME, __getattr__ = names_on_demand(__name__)
+_HOME, __getattr__, __dir__ = names_on_demand(__name__)

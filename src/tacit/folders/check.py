@@ -12,11 +12,14 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import impossible_rows
 from tacit.errors import TacitError
-from tacit.files.wording import some
+from tacit.files.wording import listed, some
+from tacit.folders.demonstrations import FILES
+from tacit.folders.feature_table import FeatureTable, table_features
+from tacit.folders.names import Names, in_order
 from tacit.folders.problem import Problem
-from tacit.folders.reading import NAMED, SEEN, read_feature_table, table_features
-from tacit.folders.settings import Names, ordered, read_settings
-from tacit.folders.transition_table import read_transitions
+from tacit.folders.settings import read_settings
+from tacit.folders.text_problem import NAMED
+from tacit.folders.transition_table import TransitionTable
 from tacit.forward.solution import Status
 from tacit.forward.solve import solve
 from tacit.inverse.findings import SAME, Finding, Kind, feature_findings, single_minded
@@ -145,6 +148,41 @@ def _of_lengths(mdp: MDP, seen: Demonstrations) -> list[str]:
             "longer ones, or a smaller discount, would tell more."
         )
     return found
+
+
+def availability(mdp: MDP, layout: Layout, folder: Path | None) -> tuple[Finding, ...]:
+    """How many actions are not available and which states are ends, as findings; none if all are.
+
+    Args:
+        mdp: that was read.
+        layout: how states and actions are called.
+        folder: from which it was read; None where that does not say all of it.
+    """
+    found = []
+    pairs = np.argwhere(~mdp.available & ~mdp.ends[:, None])
+    told = folder is not None and (folder / "transitions.csv").exists()
+    why = " (no row in transitions.csv)" if told else ""
+    if len(pairs):
+        names = [
+            f"{layout.action_name(a)} in {layout.state_name(s)}" for s, a in pairs[: NAMED + 1]
+        ]
+        names += [""] * (len(pairs) - len(names))
+        total = int((~mdp.ends).sum()) * mdp.actions
+        said = (
+            f"{len(pairs)} of {total} pairs of state and action are not available"
+            f"{why}: {listed(names, NAMED)}."
+        )
+        found.append(Finding(said, Kind.ASSUMED, number=len(pairs)))
+    ends = np.flatnonzero(mdp.ends)
+    if len(ends):
+        names = [layout.state_name(int(s)) for s in ends]
+        one = len(ends) == 1
+        said = (
+            f"{len(ends)} of {mdp.states} states {'ends an episode' if one else 'end episodes'}"
+            f"{why}: {listed(names, NAMED)}. What such a state pays it pays once, on arrival."
+        )
+        found.append(Finding(said, Kind.ASSUMED, number=len(ends)))
+    return tuple(found)
 
 
 def misspelt_actions(counts: np.ndarray, layout: Layout) -> list[str]:
@@ -286,15 +324,15 @@ def faults(folder: Path, first: Exception) -> tuple[str, ...]:
     settings = attempt(lambda: read_settings(folder))
     table = None
     if untold("features.csv"):
-        table = attempt(lambda: read_feature_table(folder / "features.csv"))
+        table = attempt(lambda: FeatureTable.read(folder / "features.csv"))
     if table is not None:
-        names = Names(ordered(table.states), ordered(table.actions))
+        states, actions = in_order(table.states), in_order(table.actions)
         if settings is not None:
-            attempt(lambda: table_features(table, settings, *names.lookups))
+            attempt(lambda: table_features(table, settings, Names(states, actions)))
         if untold("transitions.csv"):
-            path, known = folder / "transitions.csv", Names(names.states, ())
-            attempt(lambda: read_transitions(path, known, source="features.csv"))
-    for name in SEEN:
+            known = Names(states, sources=("features.csv", ""))
+            attempt(lambda: TransitionTable.read(folder / "transitions.csv", known))
+    for name in FILES:
         if untold(name):
             attempt(lambda name=name: Demonstrations.load_named(folder / name))
     return tuple(found)

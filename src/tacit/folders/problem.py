@@ -6,9 +6,8 @@ What tacit holds in memory it writes as arrays, all in one file; what people wri
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,45 +19,27 @@ from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.atomic import naming, write_bytes, write_folder
 from tacit.files.tables import Progress
 from tacit.files.trees import pack, sound, unpack
-from tacit.folders.reading import (
-    NAMED,
-    SEEN,
-    FeatureTable,
-    bad_line,
-    one_of,
-    read_demonstrations,
-    read_feature_table,
-    read_places,
-    table_features,
-)
+from tacit.folders.demonstrations import FILES, bad_line, one_of, read_demonstrations
+from tacit.folders.names import Names
 from tacit.folders.settings import (
     FILE,
     VERSION,
-    Names,
     Settings,
-    absorbing_states,
     check_version,
     coefficient_table,
-    given_start,
-    names_of,
-    ordered,
     read_settings,
     toml_lines,
 )
-from tacit.folders.transition_table import read_transitions, successors
-from tacit.inverse.findings import Finding, Kind, listed
+from tacit.folders.text_problem import read_text
 from tacit.inverse.joint.goals import link_size
 from tacit.inverse.joint.trips import BadTrip, Trips
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.likelihood.start import Bounds
-from tacit.model.counts import start_shares
-from tacit.model.ends import EndUnreached
 from tacit.model.features.design import Design
 from tacit.model.layout import Layout, with_directions
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 
-NEEDED = "a problem needs features.csv, or features of the states in problem.toml"
 # All that is known, as tacit writes it, in the place of these tables and settings.
 PARTS = ("mdp", "features", "truth", "layout", "notes")
 ARCHIVE, TABLES = "problem.npz", ("transitions.csv", "features.csv", "places.csv")
@@ -111,19 +92,7 @@ class Problem:
             self.truth.tables(self.mdp)
         if self.demonstrations is not None:
             self.demonstrations.check(self.mdp)
-        for kind, names, count in (
-            ("state", self.layout.state_names, states),
-            ("action", self.layout.action_names, actions),
-            ("action", self.layout.directions, actions),
-        ):
-            if names and len(names) != count:
-                what = "directions" if names is self.layout.directions else "names"
-                raise InvalidModel(f"{count} {kind}s need {count} {what}; got {len(names)}")
-        if self.layout.rows * self.layout.columns > states:
-            raise InvalidModel(
-                f"a grid of {self.layout.rows} x {self.layout.columns} cells needs as many states; "
-                f"there are {states}"
-            )
+        self.layout.check(states, actions)
         object.__setattr__(self, "notes", tuple(self.notes))
         if self.coefficients:
             known = replace(Likelihood(free_reward=True), **self.coefficients)
@@ -191,7 +160,7 @@ class Problem:
                 parts["features"] = trips.with_features(link_size(trips, sizes)).features
             return cls(**parts)
         except BadTrip as error:
-            path = one_of(Path(folder), *SEEN)
+            path = one_of(Path(folder), *FILES)
             assert path is not None
             assert parts["demonstrations"] is not None  # one of them is the trip
             raise bad_line(path, error, parts["layout"], parts["demonstrations"]) from None
@@ -244,11 +213,11 @@ def read_problem(folder: Path, progress: Progress | None = None) -> dict[str, An
     if not folder.is_dir():
         said = "a problem must be a folder (tacit ingest makes one of a log); this is a file"
         raise NotADirectoryError(errno.ENOTDIR, said, str(folder))
-    settings, seen = read_settings(folder), one_of(folder, *SEEN)
+    settings, seen = read_settings(folder), one_of(folder, *FILES)
     if (folder / ARCHIVE).exists():
         parts = _from_arrays(folder / ARCHIVE, settings, seen, progress)
     else:
-        parts = _from_text(folder, settings, seen, progress)
+        parts = read_text(folder, settings, seen, progress)
     mdp, demonstrations = parts["mdp"], parts["demonstrations"]
     if seen is not None and mdp.evidence is None:
         with naming(seen, InvalidDemonstrations):
@@ -287,145 +256,10 @@ def _from_arrays(
     check_version(f"{path}: version", held.get("version"))
     demonstrations = None
     if seen is not None:
-        mdp, names = parts["mdp"], names_of(parts["mdp"], parts["layout"])
+        mdp: MDP = parts["mdp"]
         there = mdp.available if mdp.restricted else None
+        names = Names.of(mdp, parts["layout"], path.name)
         demonstrations, _ = read_demonstrations(
-            seen, names, source=path.name, available=there, places=True, progress=progress
+            seen, names, available=there, places=True, progress=progress
         )
     return parts | {"demonstrations": demonstrations}
-
-
-def _from_text(
-    folder: Path, settings: Settings, seen: Path | None, progress: Progress | None
-) -> dict[str, Any]:
-    """The parts of a problem that somebody wrote as text, the model perhaps counted."""
-    moves, vocabulary = one_of(folder, "transitions.csv"), one_of(folder, "features.csv")
-    alone = settings.reward == () and not any(settings.costs)  # of the states, without a file
-    if vocabulary is None and not alone:
-        said = "this is a run, not a problem" if (folder / "run.json").exists() else NEEDED
-        raise FileNotFoundError(errno.ENOENT, said, str(folder))
-    table = None if vocabulary is None else read_feature_table(vocabulary)
-    vocabulary = vocabulary or settings.path
-    if settings.discount is None:
-        raise InvalidModel(f"{settings.path} must give discount, such as discount = 0.9")
-    if moves is None and seen is None:
-        said = "a problem needs transitions.csv, or demonstrations to estimate them from"
-        raise FileNotFoundError(errno.ENOENT, said, str(folder))
-    if moves is None and table is None and not settings.states:
-        raise InvalidModel(f"{settings.path} must list states in [names]; no other file does")
-    source = FILE if table is None or settings.states else vocabulary.name
-    acts = (vocabulary if table and table.actions else moves or vocabulary).name
-    acts = FILE if settings.actions else acts
-    names = Names(
-        ordered(settings.states or (table.states if table else ())),
-        ordered(settings.actions or (table.actions if table else ())),
-    )
-    lists = there = None
-    if moves is not None:
-        rows = read_transitions(moves, names, source=source)
-        names = rows.names
-        lists, there = successors(rows, absorbing_states(settings, names.states))
-    asked = table.available(names, settings) if table and names.actions else None
-    if asked is not None and table is not None and there is not None:
-        table.refuse_empty(asked, there, names)
-    there = asked if there is None else there if asked is None else there & asked
-    demonstrations = None
-    if seen is not None:
-        demonstrations, actions = read_demonstrations(
-            seen, names, source=(source, acts), available=there, progress=progress
-        )
-        known, names = names.actions, replace(names, actions=actions)
-        if table and not known:  # what a state alone says needs no names of actions
-            there = table.available(names, settings)
-    start, said = _start(settings, names, table, demonstrations)
-    if lists is None:
-        assert demonstrations is not None
-        make = partial(
-            MDP.from_transitions,
-            demonstrations,
-            n_states=len(names.states),
-            n_actions=len(names.actions),
-            initial=start,
-            prior=settings.prior,
-            unvisited=settings.unvisited,
-            absorbing=np.flatnonzero(absorbing_states(settings, names.states)),
-            available=there,
-        )
-    else:
-        if start is None:
-            start = start_shares(demonstrations, len(names.states))
-        make = partial(MDP, lists, start, available=there)
-    mdp, layout = _model(make, settings, names), names.layout(settings)
-    if mdp.evidence is not None:
-        said = mdp.evidence.sentences(layout, ends=mdp.ends)
-    if (folder / "places.csv").exists():
-        layout = read_places(folder / "places.csv", layout, names.states)
-    if table is not None:
-        table.check_names(*names.lookups, mdp)
-    features = table_features(table, settings, *names.lookups)
-    truth = None
-    if settings.truth:
-        with naming(f"{settings.path}: [truth]"):
-            weights = [settings.truth.get(name, []) for name in ("reward", "costs", "budgets")]
-            truth = features.objective(*weights)
-    return {
-        "mdp": mdp,
-        "features": features,
-        "truth": truth,
-        "layout": layout,
-        "demonstrations": demonstrations,
-        "notes": said,
-    }
-
-
-def _model(make: Callable[..., MDP], settings: Settings, names: Names) -> MDP:
-    """What `make` makes at the discount of the settings, or at 0 where only its trips end."""
-    try:
-        return make(discount=settings.discount)
-    except EndUnreached as error:
-        if settings.goal:
-            return make(discount=0.0)
-        lost = listed([repr(names.states[s]) for s in error.states], NAMED)
-        raise InvalidModel(
-            f"{settings.path}: discount = 1 needs an end, a state without transitions, that every "
-            f"state can reach; got {lost}, from where none is reached: correct the transitions, "
-            "or take a discount below 1"
-        ) from None
-    except InvalidModel as error:
-        raise InvalidModel(f"{settings.path.parent}: {error}") from None
-
-
-def _start(
-    settings: Settings,
-    names: Names,
-    table: FeatureTable | None,
-    demonstrations: Demonstrations | None,
-) -> tuple[np.ndarray | None, tuple[str, ...]]:
-    """[S] the distribution of the first state, None where it is counted; sentences about that."""
-    notes = told_to_stay(settings)
-    if (start := given_start(settings, names.states, table)) is not None:
-        return start, notes
-    whole = 0 if demonstrations is None else int((~demonstrations.partial).sum())
-    if settings.goal and not whole:  # of no account: trips start where they do
-        return np.full(len(names.states), 1.0 / len(names.states)), notes
-    if not whole:
-        raise InvalidModel(
-            f'{settings.path} must give initial, such as initial = "name of a state": there are no '
-            "demonstrations seen from their start to take it from"
-        )
-    said = (
-        f"Where episodes start was not given: the shares of the first states of {whole} "
-        "episodes were taken."
-    )
-    return None, notes if settings.goal else (*notes, said)
-
-
-def told_to_stay(settings: Settings) -> tuple[str, ...]:
-    """The sentence on states in which time goes on though nothing leaves them."""
-    if not settings.absorbing:
-        return ()
-    said = (
-        f"In {listed(settings.absorbing, NAMED)} every action is taken to stay, and time goes on: "
-        "[transitions] names them absorbing."
-    )
-    return (Finding(said, Kind.ASSUMED, number=len(settings.absorbing)),)

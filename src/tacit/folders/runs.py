@@ -147,12 +147,28 @@ def read_run(folder: Path, *, several: bool) -> dict[str, Any]:
     return found | {"seed": page.get("seed")}
 
 
-def ends_of(layout: Layout, trips: Trips, episodes: np.ndarray) -> dict[str, np.ndarray]:
-    """Where these trips began and where they went, by name."""
-    seen, name = trips.demonstrations, layout.state_name
-    goals = trips.goals[episodes].tolist()
-    origins = seen.states[seen.offsets[:-1][episodes]].tolist()
-    return {
-        "origin": np.array([name(state) for state in origins]),
-        "goal": np.array(["none" if goal < 0 else name(goal) for goal in goals]),
-    }
+def trajectory_columns(
+    columns: Mapping[str, np.ndarray],
+    episodes: np.ndarray,
+    seen: Demonstrations,
+    layout: Layout,
+    trips: Trips | None = None,
+) -> dict[str, np.ndarray]:
+    """Name -> column: who these trajectories are of, where trips go, and what else is known.
+
+    Args:
+        columns: what is known of them, their names among it.
+        episodes: [N] their numbers.
+        seen: the demonstrations.
+        layout: how states are called.
+        trips: the same as trips to goals, if they are any.
+    """
+    who = {"episode": columns["episode"]}
+    groups = {"individual": seen.individuals, "group": seen.groups}
+    who |= {name: of[episodes] for name, of in groups.items() if of is not None}
+    if trips is not None:
+        origins = trips.demonstrations.states[trips.demonstrations.offsets[:-1][episodes]]
+        goals = trips.goals[episodes].tolist()
+        who["origin"] = np.array([layout.state_name(state) for state in origins.tolist()])
+        who["goal"] = np.array([layout.state_name(goal) if goal >= 0 else "none" for goal in goals])
+    return who | {name: column for name, column in columns.items() if name != "episode"}

@@ -1,33 +1,27 @@
-"""`problem.toml`, read key by key and written, and the names of states and actions."""
+"""`problem.toml`, read key by key and written."""
 
 from __future__ import annotations
 
 import json
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from tacit.errors import InvalidModel
 from tacit.files.atomic import check_text, naming
 from tacit.files.wording import did_you_mean
 from tacit.inverse.joint.trips import UNENDED
-from tacit.model.layout import Layout
-from tacit.model.prior import Prior
-
-if TYPE_CHECKING:
-    from tacit.folders.reading import FeatureTable
-    from tacit.model.mdp import MDP
+from tacit.model.prior import Over, Prior, Unvisited
 
 FILE = "problem.toml"
 # Of the form of a problem folder. A file without it was written by hand.
 VERSION = 1
 LARGEST = 2**26  # bytes: names of a million states
-LINKS = "{ feature = -1.0 }, of trips alone"
+# Of a table that is read cell by cell: larger models are made in Python and saved as arrays.
+LARGEST_TABLE = 2**31
 # From the place of a key and what stands there to what it means.
 Check = Callable[[str, object], Any]
 
@@ -108,6 +102,13 @@ def _number(key: str, value: object) -> float:
     return float(value)
 
 
+def _numbers(key: str, value: object) -> dict[str, float]:
+    """A table of numbers by name."""
+    if not isinstance(value, dict):
+        raise _wrong(key, "a table of numbers", value)
+    return {str(name): _number(f"{key}.{name}", one) for name, one in value.items()}
+
+
 def _count(key: str, value: object) -> int:
     if type(value) is not int or value < 1:
         raise _wrong(key, "a positive whole number", value)
@@ -125,9 +126,7 @@ def _word(*words: str) -> Check:
 
 def check_version(key: str, value: object) -> None:
     """Raises unless this is the version of a form that can be read."""
-    if type(value) is not int or value < 1:
-        raise _wrong(key, "a positive whole number", value)
-    if value > VERSION:
+    if _count(key, value) > VERSION:
         raise InvalidModel(
             f"{key} of the form must be at most {VERSION}, which this tacit reads; got {value}: "
             "update tacit, or write the folder again with this one"
@@ -142,8 +141,8 @@ def _discount(key: str, value: object) -> float:
 
 def _initial(key: str, value: object) -> str | dict[str, float]:
     if isinstance(value, dict):
-        return {str(name): _number(f"{key}.{name}", share) for name, share in value.items()}
-    if isinstance(value, bool) or not isinstance(value, str | int):
+        return _numbers(key, value)
+    if type(value) not in (str, int):
         raise _wrong(key, "a state or a table of state = probability", value)
     return str(value)
 
@@ -153,8 +152,8 @@ def _names(key: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(type(entry) in (str, int) for entry in value):
         raise _wrong(key, 'a list of names such as ["a", "b"]', value)
     names = tuple(str(entry).strip() for entry in value)
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
+    if len(once := dict.fromkeys(names)) < len(names):
+        twice = next(name for name in once if names.count(name) > 1)
         raise InvalidModel(f"{key} must name each once; {twice!r} stands twice")
     return names
 
@@ -176,12 +175,6 @@ def _costs(key: str, value: object) -> tuple[tuple[str, ...], ...]:
     return tuple(_made_of(f"{key}[{k}]", entry) for k, entry in enumerate(value))
 
 
-def _link_size(key: str, value: object) -> dict[str, float]:
-    if not isinstance(value, dict):
-        raise _wrong(key, LINKS, value)
-    return {name: _number(f"{key}.{name}", one) for name, one in value.items()}
-
-
 def _directions(key: str, value: object) -> tuple[tuple[int, int], ...]:
     if not isinstance(value, list) or not all(
         isinstance(step, list) and [type(part) for part in step] == [int, int] for step in value
@@ -195,19 +188,9 @@ def _prior(key: str, value: object) -> Prior:
     if not {*table} <= {"strength", "over"}:
         raise _wrong(key, "a number, or strength and over", value)
     strength = _number(key, table.get("strength", 1.0))
-    if not 0.0 <= strength < float("inf"):
-        raise _wrong(key, "a number of steps, 0 or more", strength)
-    over = _word("successors", "all", "stay")(f"{key}.over", table.get("over", "successors"))
-    return Prior(strength, over)
-
-
-def _absorbing(key: str, value: object) -> tuple[str, ...]:
-    if value == "stay":
-        raise InvalidModel(
-            f'{key} must list the states that stay, ["a", "b"]; got \'stay\': a pair without '
-            "transitions is not available now, and a state without any ends the episode"
-        )
-    return _names(key, value)
+    over = _word(*(one.value for one in Over))(f"{key}.over", table.get("over", "successors"))
+    with naming(key):
+        return Prior(strength, over)
 
 
 def _coefficients(key: str, value: object) -> dict[str, dict[str, Any]]:
@@ -216,15 +199,16 @@ def _coefficients(key: str, value: object) -> dict[str, dict[str, Any]]:
     if not isinstance(value, dict):
         raise InvalidModel(f"{key} must be a table, [{key}]; got {value!r:.60}")
     words = ("fixed", "lower", "upper", "start")
-    for name, told in value.items():
-        about = told if isinstance(told, dict) else {"fixed": told}
-        for word, number in about.items():
+    for name, given in value.items():
+        about = given if isinstance(given, dict) else {"fixed": given}
+        for word in about:
             if word not in words:
                 hint = did_you_mean(word, words) or f"; it may hold {_list(words)}"
                 raise InvalidModel(f"unknown key {word!r} in {key}.{name}{hint}")
-            given = _number(f"{key}.{name}: {word}", number)
-            if word in ("fixed", "start"):
-                found.setdefault(word, {})[name] = given
+        about = {word: _number(f"{key}.{name}: {word}", number) for word, number in about.items()}
+        for word in ("fixed", "start"):
+            if word in about:
+                found.setdefault(word, {})[name] = about[word]
         if {"lower", "upper"} & {*about}:
             found.setdefault("bounds", {})[name] = (about.get("lower"), about.get("upper"))
     return found
@@ -245,13 +229,13 @@ CHECKS: dict[str, dict[str, Check]] = {
         "unended": _word(*UNENDED),
         "coefficients": _coefficients,
     },
-    "features": {"reward": _made_of, "costs": _costs, "link_size": _link_size},
+    "features": {"reward": _made_of, "costs": _costs, "link_size": _numbers},
     "names": {"states": _names, "actions": _names},
     "grid": {"rows": _count, "columns": _count, "directions": _directions},
     "transitions": {
         "prior": _prior,
-        "unvisited": _word("prior", "stay", "refuse"),
-        "absorbing": _absorbing,
+        "unvisited": _word(*(one.value for one in Unvisited)),
+        "absorbing": _names,
     },
     "truth": {},
 }
@@ -272,11 +256,10 @@ def read_settings(folder: Path) -> Settings:
                 if key in table:
                     found[key] = check(f"{name}.{key}" if name else key, table[key])
         found.pop("version", None)
-        if "unended" in given and "goal" not in given:
-            said = 'unended is about trips, which need goal = "last"; there is no goal'
-            raise InvalidModel(said)
-        if found.get("link_size") and "goal" not in given:
-            raise _wrong("features.link_size", LINKS, found["link_size"])
+        for key in ("unended", "link_size") if "goal" not in given else ():
+            if found.get(key):
+                said = f'{key} is about trips, which need goal = "last"; there is no goal'
+                raise InvalidModel(said)
     return Settings(path=path, truth=given.get("truth", {}), **found)
 
 
@@ -296,14 +279,18 @@ def _check_keys(name: str, table: object, *, there: bool) -> None:
 
 def coefficient_table(known: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
     """Lower, upper, fixed and start of each coefficient, by its name."""
-    told: dict[str, dict[str, float]] = {}
-    for name, ends in known.get("bounds", {}).items():
-        pairs = zip(("lower", "upper"), ends, strict=True)
-        told.setdefault(name, {}).update({word: float(x) for word, x in pairs if x is not None})
-    for word in ("fixed", "start"):
-        for name, value in known.get(word, {}).items():
-            told.setdefault(name, {})[word] = float(value)
-    return told
+    bounds = known.get("bounds", {})
+    columns = {
+        "lower": {name: ends[0] for name, ends in bounds.items()},
+        "upper": {name: ends[1] for name, ends in bounds.items()},
+        **{word: known.get(word, {}) for word in ("fixed", "start")},
+    }
+    table: dict[str, dict[str, float]] = {}
+    for word, column in columns.items():
+        for name, value in column.items():
+            if value is not None:
+                table.setdefault(name, {})[word] = float(value)
+    return table
 
 
 def toml(value: object) -> str:
@@ -325,106 +312,3 @@ def toml_lines(table: Mapping[str, object], heading: str = "") -> list[str]:
     """Lines of `problem.toml`, under a heading; none where the table is empty."""
     lines = [f"{_key(name)} = {toml(value)}" for name, value in table.items()]
     return ["", f"[{heading}]", *lines] if heading and lines else lines
-
-
-@dataclass(frozen=True)
-class Names:
-    """How states and actions are called, in their order; plain numbers where they have no names.
-
-    Attributes:
-        states: one name a state.
-        actions: one name an action; empty where nothing has told them yet.
-    """
-
-    states: tuple[str, ...]
-    actions: tuple[str, ...]
-
-    @property
-    def lookups(self) -> tuple[dict[str, int], dict[str, int]]:
-        """The number of each state and of each action, by name."""
-        return lookup(self.states), lookup(self.actions)
-
-    def layout(self, settings: Settings) -> Layout:
-        """The layout of these names on the grid of the settings."""
-        return Layout(
-            rows=settings.rows,
-            columns=settings.columns,
-            directions=settings.directions,
-            state_names=() if numbered(self.states) else self.states,
-            action_names=() if numbered(self.actions) else self.actions,
-        )
-
-
-def names_of(mdp: MDP, layout: Layout) -> Names:
-    """What the states and actions of a model are called: as the layout says, or numbers."""
-    return Names(
-        layout.state_names or numbers(mdp.states), layout.action_names or numbers(mdp.actions)
-    )
-
-
-def lookup(names: Sequence[str]) -> dict[str, int]:
-    """The number of each name; plain numbers are understood too where no name looks like one."""
-    found = {name: number for number, name in enumerate(names)}
-    if not any(looks_numeric(name) for name in names):
-        found |= {str(number): number for number in range(len(names))}
-    return found
-
-
-def looks_numeric(name: str) -> bool:
-    """Whether a name is spelled like a whole number."""
-    return name.lstrip("-").isdigit()
-
-
-def numbered(names: Iterable[str]) -> bool:
-    """Whether these names are just 0, 1, ..., each once, in any order."""
-    listed = list(names)
-    return len(listed) > 0 and set(listed) == {str(i) for i in range(len(listed))}
-
-
-def numbers(count: int) -> tuple[str, ...]:
-    """The names 0, 1, ... of states or actions without names."""
-    return tuple(str(number) for number in range(count))
-
-
-def ordered(names: Iterable[str]) -> tuple[str, ...]:
-    """The names as found, or sorted where they are just numbers."""
-    listed = tuple(names)
-    return numbers(len(listed)) if numbered(listed) else listed
-
-
-def absorbing_states(settings: Settings, states: tuple[str, ...]) -> np.ndarray:
-    """[S] bool, the states that are said to stay."""
-    must = f"{settings.path}: transitions.absorbing must name states"
-    stays = np.zeros(len(states), bool)
-    stays[_places(settings.absorbing, lookup(states), must)] = True
-    return stays
-
-
-def _places(names: Collection[str], known: Mapping[str, int], must: str) -> list[int]:
-    """The number of each name; one line, which begins with `must`, where one is not known."""
-    if (odd := next((name for name in names if name not in known), None)) is not None:
-        raise InvalidModel(f"{must}; got {odd!r}{did_you_mean(odd, known)}")
-    return [known[name] for name in names]
-
-
-def given_start(
-    settings: Settings, states: tuple[str, ...], table: FeatureTable | None
-) -> np.ndarray | None:
-    """[S] the distribution of the first state; None where `problem.toml` does not say."""
-    given, known = settings.initial, lookup(states)
-    if given is None:
-        return None
-    if isinstance(given, str) and given not in known and table and table.gives(given):
-        shares = table.column(given, known, {"": 0})
-        return _distribution(shares, f"{table.path}: the column {given!r}, initial,")
-    start, shares = np.zeros(len(states)), {given: 1.0} if isinstance(given, str) else given
-    places = _places(shares, known, f"{settings.path}: initial must name a state")
-    start[places] = [*shares.values()]
-    return _distribution(start, f"{settings.path}: initial")
-
-
-def _distribution(shares: np.ndarray, what: str) -> np.ndarray:
-    if shares.ndim != 1 or not (shares >= 0).all() or abs(shares.sum() - 1.0) > 1e-6:
-        total = f"; it sums to {shares.sum():g}" if (shares >= 0).all() else "; one is negative"
-        raise InvalidModel(f"{what} must be probabilities of states that sum to 1{total}")
-    return shares

@@ -96,6 +96,27 @@ class Verdict:
         decided = at_level(p_values, level)
         return cls(unadjusted=p_values, p_values=p_values, at_level=decided)
 
+    def among(self, group: range, chosen: Selection) -> Verdict:
+        """The verdict on a group of the constraints, numbered from 0; so many are `chosen`."""
+        mine, first = slice(group.start, group.stop), group.start
+
+        def moved(members: Sequence[int]) -> tuple[int, ...]:
+            return tuple(k - first for k in members)
+
+        return replace(
+            self,
+            unadjusted=self.unadjusted[mine],
+            p_values=self.p_values[mine],
+            active=None if self.active is None else self.active[mine],
+            sets=tuple(
+                replace(one, members=moved(one.members))
+                for one in self.sets
+                if one.members[0] in group
+            ),
+            selection=replace(chosen, members=moved(chosen.members)),
+            at_level=None if self.at_level is None else self.at_level[mine],
+        )
+
 
 class ScoreLaw(NamedTuple):
     """Law of the scores at a fit.

@@ -23,7 +23,7 @@ import numpy as np
 from tacit.engine.backends import DENSE_LIMIT, side_by_side
 from tacit.engine.kernels.chains import chain_solve, policy_chain
 from tacit.model.mdp import MDP
-from tacit.model.prior import Over, guessed_rows
+from tacit.model.prior import Over
 from tacit.model.transitions import Successors
 
 # Steps that the pool of a state speaks for in each of its rows.
@@ -154,18 +154,11 @@ class CountedRows:
 
 
 def _guess(mdp: MDP, states: np.ndarray, chances: np.ndarray) -> np.ndarray:
-    """[S, A, W] the prior of every row on the next states; the estimate where it is not known."""
+    """[S, A, W] the prior of every row on the next states."""
     assert mdp.evidence is not None
     prior, size = mdp.evidence.prior, mdp.states
     there = chances.any(axis=1)
-    if prior.kind is Over.GIVEN:
-        if isinstance(prior.over, Over):  # read from a file: only that there was a guess is known
-            return chances
-        rows = guessed_rows(prior.over, size, mdp.actions)
-        pairs = np.arange(size * mdp.actions).reshape(size, -1)[..., None]
-        guess = np.asarray(rows[pairs, states[:, None]]).reshape(chances.shape)
-        return guess * np.expand_dims(there, 1)
-    if prior.kind is Over.STAY:
+    if prior.over is Over.STAY:
         there &= states == np.arange(size)[:, None]
     each = there / np.maximum(there.sum(axis=1, keepdims=True), 1)
     return np.broadcast_to(each[:, None], chances.shape)

@@ -214,6 +214,10 @@ def recover(
                 raise InvalidModel("trips hold their own features and demonstrations")
             if share_reward:
                 raise InvalidModel("trips are recovered without share_reward: they share it")
+            if bootstrap and estimator is not None:
+                if not hasattr(estimator, "check_no_lapses"):
+                    raise InvalidModel("bootstrap of trips works with Likelihood alone")
+                estimator.check_no_lapses("a bootstrap of trips", ("bounds", "fixed", "start"))
             travelled = recover_trips(mdp, estimator=estimator, throw=False)
             travelled = _with_name(travelled, mdp.demonstrations)
             travelled = delivered(_say_if_stopped(travelled), throw)

@@ -170,6 +170,25 @@ class Saved:
 
         return load(Path(folder), None if cls is Recovery else cls.__name__)
 
+    def summary(self, layout: Layout | None = None, *, raw_units: bool = False) -> str:
+        """The page a person reads first, as plain text; of types and tasks what is said of all.
+
+        Weights and prices are of standardised features, or with `raw_units` as in the attributes.
+
+        Args:
+            layout: how states and actions are called.
+            raw_units: show the numbers of the features as given.
+        """
+        from tacit.show.summary import summarise
+
+        return summarise(shown(cast("Recovery", self), raw_units=raw_units), layout)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from tacit.show.html import recovery_html
+
+        return recovery_html(cast("Recovery", self))
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Recovery(Saved):
@@ -322,15 +341,6 @@ class Recovery(Saved):
 
         return cautious(self, mdp, confidence=confidence)
 
-    def summary(self, layout: Layout | None = None, *, raw_units: bool = False) -> str:
-        """The page a person reads first, as plain text, by the layout's names where it has any.
-
-        Weights and prices are of standardised features, or with `raw_units` as in the attributes.
-        """
-        from tacit.show.summary import summarise
-
-        return summarise(shown(self, raw_units=raw_units), layout)
-
     def plot(self, layout: Layout | None = None, *, raw_units: bool = False) -> Figure:
         """One figure of weights, prices and, where a layout says where states lie, maps.
 
@@ -339,12 +349,6 @@ class Recovery(Saved):
         from tacit.show.plot import overview
 
         return overview(shown(self, raw_units=raw_units), layout=layout)
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        from tacit.show.html import recovery_html
-
-        return recovery_html(self)
 
     def __repr__(self) -> str:
         weights = np.array2string(self.reward_weights, precision=4, threshold=6)

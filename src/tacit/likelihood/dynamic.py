@@ -11,7 +11,7 @@ import numpy as np
 from tacit.data.tally import Scatter
 from tacit.data.units import Units
 from tacit.dynamics import Dynamics, Solved
-from tacit.likelihood.protocol import Beginning
+from tacit.likelihood.protocol import Beginning, OneKind
 from tacit.likelihood.steps import positive_or
 from tacit.model.features.design import Design
 
@@ -39,7 +39,7 @@ class DynamicPart(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class DynamicsChain:
+class DynamicsChain(OneKind):
     """Steps in a world of any dynamics.
 
     Attributes:
@@ -184,7 +184,7 @@ class DynamicsChain:
 
 
 @dataclass(frozen=True, eq=False)
-class DynamicEvidence:
+class DynamicEvidence(OneKind):
     """What the steps of a chain of any dynamics say at a fit.
 
     Attributes:

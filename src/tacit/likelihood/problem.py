@@ -90,6 +90,19 @@ class LikelihoodProblem:
         """The problem of one chain, in its own parameters."""
         return cls(chains=(chain,), ties=Ties.of([chain.space]), lower=lower, upper=upper)
 
+    @cached_property
+    def members(self) -> tuple[range, ...]:
+        """One per chain, the numbers of its parameters in the ties: those of every kind, shares."""
+        sizes = [1 if one.kinds == (one,) else len(one.kinds) + 1 for one in self.chains]
+        edges = np.cumsum([0, *sizes]).tolist()
+        return tuple(map(range, edges[:-1], edges[1:]))
+
+    @property
+    def wanting(self) -> list[tuple[int, Any]]:
+        """Every kind of demonstrator: the number of its parameters in the ties, and its chain."""
+        pairs = zip(self.chains, self.members, strict=True)
+        return [both for chain, own in pairs for both in zip(own, chain.kinds, strict=False)]
+
     @property
     def movable(self) -> np.ndarray:
         """[n] bool, the entries that are not fixed."""
@@ -122,7 +135,19 @@ class LikelihoodProblem:
 
     def parameters(self, z: np.ndarray) -> list[np.ndarray]:
         """One [D] per chain."""
-        return [self.ties.parameters(e, z) for e in range(len(self.chains))]
+        each = [self.ties.parameters(e, z) for e in range(len(self.ties.rows))]
+        return [np.concatenate(each[own.start : own.stop]) for own in self.members]
+
+    def inner(self, chain: int, z: np.ndarray) -> np.ndarray:
+        """[D, n] derivative of a chain's parameters."""
+        return np.concatenate([self.ties.jacobian(e, z) for e in self.members[chain]])
+
+    def bend(self, chain: int, gradient: np.ndarray) -> np.ndarray:
+        """[n, n] second derivative of gradient . parameters of a chain."""
+        own = self.members[chain]
+        edges = np.cumsum([len(self.ties.rows[e]) for e in own])[:-1]
+        pairs = zip(own, np.split(gradient, edges), strict=True)
+        return np.sum([self.ties.bend(e, slope) for e, slope in pairs], axis=0)
 
     def fixing(self, which: np.ndarray, value: float) -> LikelihoodProblem:
         """The problem with some entries, [n] bool, fixed at a value."""
@@ -132,7 +157,7 @@ class LikelihoodProblem:
     def without(self, b: int, chains: Sequence[int] | None = None) -> LikelihoodProblem:
         """The problem with block b fixed at 0 in these chains; None for all of them."""
         ties, size = self.ties, len(self.lower)
-        if chains is None or len(chains) == len(self.chains):  # sizes of nothing do not matter
+        if chains is None or len(chains) == len(ties.rows):  # sizes of nothing do not matter
             zero, one = np.zeros((2, size), bool)
             for e, blocks in enumerate(ties.blocks):
                 zero[ties.rows[e][blocks[b]]] = True
@@ -165,23 +190,24 @@ class LikelihoodProblem:
     def joined(self, z: np.ndarray, parts: Sequence[Any], precision: float) -> minimise.Point:
         """The sum of the parts at z [n], in the parameters of the search.
 
-        Far from a minimum the bend of the ties can make the sum curve downwards: then without it.
+        Far from a minimum the bend of the ties, or not knowing kinds, can make the sum curve
+        downwards: then without it.
         """
-        ties, size = self.ties, len(z)
+        size, places = len(z), self.parameters(z)
         lean = any(part.lean for part in parts)
         gradient, scale = np.zeros(size), np.zeros(size)
         operator: Operator | None = None
         loss = error = 0.0
         for e, (chain, part) in enumerate(zip(self.chains, parts, strict=True)):
             slope = np.asarray(part.gradient)
-            if ties.alone:
+            if self.ties.alone:
                 gradient, scale = slope, chain.scale
             else:
-                inner = ties.jacobian(e, z)
+                inner = self.inner(e, z)
                 gradient += inner.T @ slope
                 scale += np.abs(inner).T @ chain.scale
             loss += float(part.loss)
-            error += chain.error(part, ties.parameters(e, z), precision)
+            error += chain.error(part, places[e], precision)
         if not lean:
             operator = self._curvature(z, parts)
         if self.tilt is not None:
@@ -197,18 +223,20 @@ class LikelihoodProblem:
 
     def _curvature(self, z: np.ndarray, parts: Sequence[Any]) -> Operator:
         """That of the sum of the parts at z [n]; of one chain alone it may be known by products."""
-        ties, size = self.ties, len(z)
-        if ties.alone:
+        size = len(z)
+        if self.ties.alone:
             own = parts[0].curvature
             if isinstance(own, Information):
                 return replace(own.operator, bounded=self.bounded)
             return Matrices(np.asarray(own)[None])
-        flat, bend = np.zeros((size, size)), np.zeros((size, size))
-        for e, part in enumerate(parts):
-            inner = ties.jacobian(e, z)
-            flat += inner.T @ np.asarray(part.curvature) @ inner
-            bend += ties.bend(e, np.asarray(part.gradient))
-        return Matrices((flat + bend)[None], flat[None] if bend.any() else None)
+        exact, convex, mixed = np.zeros((size, size)), np.zeros((size, size)), False
+        for e, (chain, part) in enumerate(zip(self.chains, parts, strict=True)):
+            own, safe, inner = np.asarray(part.curvature), chain.convex_of(part), self.inner(e, z)
+            bend = self.bend(e, np.asarray(part.gradient))
+            mixed |= safe is not part.curvature or bool(bend.any())
+            exact += inner.T @ own @ inner + bend
+            convex += inner.T @ np.asarray(safe) @ inner
+        return Matrices(exact[None], convex[None] if mixed else None)
 
     def start(self, z: np.ndarray) -> np.ndarray:
         """[n] a place near z within the bounds, where equalities hold."""
@@ -216,7 +244,9 @@ class LikelihoodProblem:
         known = self.equalities
         if known is None:
             return z
-        if len(known.values) == 1:  # a known size: the same direction, if that will do
+        if (
+            len(known.values) == 1 and not self.ties.shares.any()
+        ):  # a known size: the same direction, if that will do
             length = float(known.matrix[0] @ z)
             z = z * (float(known.values[0]) / length) if length > 0 else z
         return minimise.feasible(z, self.lower, self.upper, known.matrix, known.values)
@@ -280,8 +310,9 @@ class Sought:
         for e, (chain, x) in enumerate(zip(problem.chains, problem.parameters(z), strict=True)):
             moving = None
             if chain.large and problem.equalities is None:
-                moving = problem.movable[problem.ties.rows[e]]
-                sizes = problem.ties.sizes[e]
+                own = problem.members[e].start
+                moving = problem.movable[problem.ties.rows[own]]
+                sizes = problem.ties.sizes[own]
                 moving = moving | (problem.movable[sizes] & (sizes >= 0))
             self._views.append(chain.view(x, moving))
         pairs = zip(self._views, near, strict=True)
@@ -455,10 +486,10 @@ class Fit:
 
     def evidence(self, seen: Sequence[Any]) -> tuple[ChainEvidence, ...]:
         """One per chain, what was seen says at this fit."""
-        ties, each = self.problem.ties, zip(self.problem.chains, self.parts, seen, strict=True)
+        each = zip(self.problem.chains, self.parts, seen, strict=True)
         return tuple(
             # Of very many features nothing is written out, and nothing needs a derivative.
-            chain.evidence(part, ties.jacobian(e, self.z) if chain.writable else NOTHING, own)
+            chain.evidence(part, self.problem.inner(e, self.z) if chain.writable else NOTHING, own)
             for e, (chain, part, own) in enumerate(each)
         )
 
@@ -473,7 +504,7 @@ class Fit:
         return np.where(self.problem.upper < LARGEST, self.problem.upper, np.inf)
 
     def x(self, chain: int = 0) -> np.ndarray:
-        """[D] the parameters of a chain."""
+        """[D] the parameters of a chain, or of a kind of demonstrators; the shares come last."""
         return self.problem.ties.parameters(chain, self.z)
 
     def lagrangian(self, z: np.ndarray) -> float:
@@ -500,10 +531,18 @@ class Fit:
         for e, chain in enumerate(self.problem.chains):
             if chain.penalty is None:
                 continue
-            inner = ties.jacobian(e, self.z)
+            inner = self.problem.inner(e, self.z)
             own = chain.penalty.toarray() if ties.alone else inner.T @ (chain.penalty @ inner)
             total = own if total is None else total + own
         return total
+
+    def known(self, e: int = 0) -> Equalities | None:
+        """What was known of sums of a chain's own parameters, which no tie changes; else None."""
+        known, rows = self.problem.equalities, self.problem.ties.rows[e]
+        own = np.zeros(0, bool) if known is None else known.matrix[:, rows].any(axis=1)
+        if known is None or not own.any():
+            return None
+        return Equalities(matrix=known.matrix[own][:, rows], values=known.values[own])
 
     def informed(self, fisher: np.ndarray) -> np.ndarray:
         """[n, n] an information with that of what was known beforehand."""

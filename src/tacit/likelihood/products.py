@@ -20,6 +20,7 @@ from tacit.engine import undiscounted_fixed_point
 from tacit.engine.backends import Host, soft_fixed_point
 from tacit.engine.kernels.chains import chain_solve, policy_chain
 from tacit.engine.kernels.systems import conjugate_gradients, inverse_by_values
+from tacit.errors import InvalidModel
 from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
 from tacit.search.algebra import weighted_products
@@ -195,6 +196,16 @@ class Information:
         back = self.solve(mdp.discount * mdp.inflow(flow), transposed=True)
         found = self.design.pull_back(flow + back[:, None] * policy)
         return found if self.penalty is None else found + np.asarray(self.penalty @ direction)
+
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        """[D, D] the same, as `np.asarray` asks for it."""
+        whole = self.written_out()
+        if whole is None:
+            raise InvalidModel(
+                "several worlds or kinds need the curvature of their likelihood written out: at "
+                f"most {PARAMETERS} features each; got {self.design.size}"
+            )
+        return whole
 
     @property
     def operator(self) -> Products:

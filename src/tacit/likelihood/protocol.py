@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -74,6 +75,11 @@ class ChainEvidence(Protocol):
     @property
     def chain(self) -> Any:
         """The chain."""
+        ...
+
+    @property
+    def kinds(self) -> Sequence[ChainEvidence]:
+        """The same of every kind of demonstrators; itself where there is one."""
         ...
 
     @property
@@ -149,6 +155,11 @@ class Chain(Protocol):
     """What was seen in one world: a smooth loss of one number a feature."""
 
     @property
+    def kinds(self) -> tuple[Chain, ...]:
+        """One per kind of demonstrators that want something; itself where there is one."""
+        ...
+
+    @property
     def space(self) -> ScaledFeatures:
         """The features, scaled."""
         ...
@@ -212,6 +223,10 @@ class Chain(Protocol):
         """Whether the values of a part are not those of a policy."""
         ...
 
+    def convex_of(self, part: Any, /) -> Any:
+        """[D, D] what stands in for a curvature that bends down; itself where it never does."""
+        ...
+
     def blank(self, x: np.ndarray, /) -> Any:
         """A part at x [D] of which nothing is known."""
         ...
@@ -230,3 +245,16 @@ class Chain(Protocol):
         they are finite nowhere within the bounds of the problem.
         """
         ...
+
+
+class OneKind:
+    """A chain of one kind of demonstrators, or what was seen of it says."""
+
+    @property
+    def kinds(self) -> tuple[Self, ...]:
+        """Itself."""
+        return (self,)
+
+    def convex_of(self, part: Any) -> Any:
+        """[D, D] the curvature: it never bends down."""
+        return part.curvature

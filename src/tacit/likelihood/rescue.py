@@ -9,7 +9,7 @@ import numpy as np
 
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.protocol import LARGEST
-from tacit.search.operators import Operator
+from tacit.search.operators import Matrices, Operator
 
 # Likelihood (nats) that doubling all parameters must cost, or the expert looks deterministic.
 VISIBLE = 1e-3
@@ -29,7 +29,7 @@ def rescued(
     """A fit with finite parameters, and whether that took a ridge because the best are infinite."""
     if fitted.problem.ridged or fitted.problem.penalised:
         return fitted, False
-    moving = fitted.problem.movable
+    moving = fitted.problem.movable & ~fitted.problem.ties.shares
     far = float(np.abs(fitted.z[moving]).max(initial=0.0)) > FAR
     # One that took all its steps is after something, however little of the gradient is left.
     settled = fitted.converged and fitted.steps < max_steps
@@ -42,14 +42,23 @@ def rescued(
 
 def looks_deterministic(fitted: Fit, threshold: float) -> bool:
     """Whether larger parameters explain the expert as well: its noise is too small to see."""
-    return is_boundless(
-        fitted.lagrangian,
-        fitted.z,
-        lower=fitted.problem.lower,
-        upper=fitted.problem.upper,
-        curvature=fitted.operator,
-        threshold=threshold,
-    )
+    problem, ties = fitted.problem, fitted.problem.ties
+    if not ties.shares.any():
+        ends = {"lower": problem.lower, "upper": problem.upper, "threshold": threshold}
+        return is_boundless(fitted.lagrangian, fitted.z, curvature=fitted.operator, **ends)
+
+    def of_kind(rows: np.ndarray) -> bool:
+        own = Matrices(np.asarray(fitted.curvature)[np.ix_(rows, rows)][None])
+        ends = {"lower": problem.lower[rows], "upper": problem.upper[rows], "threshold": threshold}
+
+        def loss(x: np.ndarray) -> float:
+            z = fitted.z.copy()
+            z[rows] = x
+            return fitted.lagrangian(z)
+
+        return is_boundless(loss, fitted.z[rows], curvature=own, **ends)
+
+    return any(of_kind(ties.rows[e]) for e, _ in problem.wanting)
 
 
 def is_boundless(

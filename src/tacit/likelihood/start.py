@@ -244,31 +244,37 @@ def _convex_start(
 def within_temperature(fitted: Fit, temperature: float, max_steps: int) -> Fit:
     """The fit whose temperature is known, sought from one that does not know it.
 
-    The reward parameters then have the L1 norm 1 / temperature.
+    The reward parameters of every demonstrator then have the L1 norm 1 / temperature.
     """
-    problem, chain = fitted.problem, fitted.problem.chains[0]
-    space, reward = chain.space, chain.space.blocks[0]
+    problem, known = fitted.problem, fitted.problem.equalities
     signs = np.where(problem.lower >= 0, 1.0, np.where(problem.upper <= 0, -1.0, np.nan))
-    if np.isnan(signs[reward]).any():
-        raise InvalidModel(
-            "a given temperature needs reward weights of known sign, which sum to 1: leave out "
-            "free_reward, and negate features that are disliked; got free signs"
-        )
-    form = np.zeros(space.size)
-    form[reward] = signs[reward] / space.scales[reward]
+    forms = [] if known is None else list(known.matrix)
     bends = fitted.diagonal
     if bends is None:
         raise InvalidModel(
             "a given temperature is an equality between all reward weights, which needs the "
             f"curvature of the likelihood written out: at most {PARAMETERS} features; got "
-            f"{space.size}"
+            f"{len(signs)}"
         )
-    shown = bends > SILENT * max(float(chain.visits.sum()), 1.0)
-    form *= shown & problem.movable
-    if not form.any():
-        raise InvalidModel("a given temperature needs a reward that changes what is done; got none")
-    known = Equalities(matrix=form[None], values=np.array([1.0 / temperature]))
-    return fitted.refit(replace(problem, equalities=known), max_steps=max_steps)
+    for e, chain in problem.wanting:
+        reward, form = chain.space.blocks[0], np.zeros(len(signs))
+        rows = problem.ties.rows[e][reward]
+        if np.isnan(signs[rows]).any():
+            raise InvalidModel(
+                "a given temperature needs reward weights of known sign, which sum to 1: leave out "
+                "free_reward, and negate features that are disliked; got free signs"
+            )
+        form[rows] = signs[rows] / chain.space.scales[reward]
+        form *= (bends > SILENT * max(chain.steps, 1.0)) & problem.movable
+        if not form.any():
+            said = "a given temperature needs a reward that changes what is done; got none"
+            raise InvalidModel(said)
+        forms.append(form)
+    values = np.full(len(forms), 1.0 / temperature)
+    if known is not None:
+        values[: len(known.values)] = known.values
+    tied = Equalities(matrix=np.stack(forms), values=values)
+    return fitted.refit(replace(problem, equalities=tied), max_steps=max_steps)
 
 
 def silent(fisher: np.ndarray, steps: float) -> np.ndarray:

@@ -26,7 +26,7 @@ from tacit.engine.backends import Host, backend_of, fetched, placed, tables_fit
 from tacit.forward.soft_dual import finite_start
 from tacit.forward.solution import visitation
 from tacit.likelihood.products import Loss, can_write_out, table_values
-from tacit.likelihood.protocol import Beginning
+from tacit.likelihood.protocol import Beginning, OneKind
 from tacit.model.features.design import Design, sums_as_given
 from tacit.model.mdp import MDP, outside_policy
 from tacit.search.algebra import square_roots, weighted_products
@@ -57,7 +57,7 @@ BENT = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class StepsChain:
+class StepsChain(OneKind):
     """Steps in one world as the coefficients of a smooth loss, start . V_soft(x) - x . target.
 
     Attributes:
@@ -73,8 +73,6 @@ class StepsChain:
         discounted: [S, A] mean discounted visits of the trajectories that begin at the start, if
             there are any.
         tally: of the demonstrations; None where there are only counts.
-        lost: [D, D] information that what was not seen takes away: whose steps these are, or
-            whether they were chosen at all. None where all is seen.
         squares: [S, A] squared sampling weights of the steps, summed, their mean being 1; None
             where all steps count alike.
     """
@@ -89,7 +87,6 @@ class StepsChain:
     penalty: csr_array | None = None
     discounted: np.ndarray | None = None
     tally: Tally | None = None
-    lost: np.ndarray | None = None
     squares: np.ndarray | None = None
 
     @classmethod
@@ -348,7 +345,7 @@ class StepsChain:
 
 
 @dataclass(frozen=True, eq=False)
-class StepsEvidence:
+class StepsEvidence(OneKind):
     """What the steps of a chain say at a fit.
 
     Attributes:
@@ -371,8 +368,7 @@ class StepsEvidence:
     @cached_property
     def fisher(self) -> np.ndarray:
         """[D, D] information of the steps."""
-        found = information(self.scores, self.part.policy, self.chain.visits)
-        return found if self.chain.lost is None else found - self.chain.lost
+        return information(self.scores, self.part.policy, self.chain.visits)
 
     @cached_property
     def curvature(self) -> np.ndarray:

@@ -9,7 +9,7 @@ one, times a size. Of one chain alone they are its own parameters.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Protocol
 
@@ -49,6 +49,8 @@ class ScaledFeatures(Protocol):
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Ties:
     """The map from the joint parameters z [n] to the parameters of every chain.
+
+    Of a chain of several kinds every kind counts as a chain here, and so do their shares.
 
     Attributes:
         rows: one [D] per chain, the entry of z that each parameter is made of.
@@ -140,6 +142,27 @@ class Ties:
     def alone(self) -> bool:
         """Whether there is one chain, whose parameters are z."""
         return len(self.rows) == 1
+
+    def with_shares(self, names: Sequence[str]) -> Ties:
+        """The same and one entry more: the shares of kinds, which are in no block."""
+        own = np.arange(len(self.names), len(self.names) + len(names))
+        return replace(
+            self,
+            rows=(*self.rows, own),
+            sizes=(*self.sizes, np.full(len(own), UNSIZED)),
+            factors=(*self.factors, np.ones(len(own))),
+            blocks=(*self.blocks, (slice(0, 0),) * len(self.kinds)),
+            names=(*self.names, *names),
+        )
+
+    @property
+    def shares(self) -> np.ndarray:
+        """[n] bool, the entries that are shares of kinds."""
+        mask = np.zeros(len(self.names), bool)
+        for rows, blocks in zip(self.rows, self.blocks, strict=True):
+            if not any(block.stop for block in blocks):
+                mask[rows] = True
+        return mask
 
     def multiples(self, chain: int, z: np.ndarray) -> np.ndarray:
         """[D] by what the entries of z are multiplied in the chain's parameters."""

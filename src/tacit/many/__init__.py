@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -329,59 +329,3 @@ __all__ = [
     "recover_each",
     "recover_many",
 ]
-
-
-@dataclass(frozen=True)
-class Number:
-    """One number of an answer and how well it is known.
-
-    Attributes:
-        value: NaN where it is not known at all.
-        low: lower end of its interval.
-        high: upper end of its interval.
-        constraint: number of the cost that it is about, if it is about one.
-        feature: name of the feature whose weight it is, if it is one.
-    """
-
-    value: float
-    low: float = math.nan
-    high: float = math.nan
-    _: KW_ONLY
-    constraint: int | None = None
-    feature: str = ""
-
-    def __str__(self) -> str:
-        if math.isnan(self.value):
-            return "not known"
-        if math.isnan(self.low) or math.isnan(self.high) or self.low == self.high:
-            return f"{self.value:.4g}"
-        return f"{self.value:.4g} [{self.low:.3g}, {self.high:.3g}]"
-
-    def is_apart(self, other: Number) -> bool:
-        """Whether the two intervals do not overlap; never where an end is not known."""
-        ends = (self.low, self.high, other.low, other.high)
-        known = not any(map(math.isnan, ends))
-        return known and (self.low > other.high or other.low > self.high)
-
-
-def numbers_of(found: Recovery) -> dict[str, Number]:
-    """Every number of a recovery by its name."""
-    known = found.identification
-    numbers = {
-        f"reward: {name}": _number(weight, ends)
-        for name, weight, ends in zip(
-            found.reward_names, found.reward_weights, known.reward_intervals, strict=True
-        )
-    }
-    for k, names in enumerate(found.cost_names):
-        pieces = zip(names, found.cost_weights[k], known.cost_intervals[k], strict=True)
-        for name, weight, ends in pieces:
-            numbers[f"cost {k}: {name}"] = _number(weight, ends, k, name)
-        price, budget = known.multiplier_intervals[k], known.budget_intervals[k]
-        numbers[f"price {k}"] = _number(found.multipliers[k], price, k)
-        numbers[f"budget {k}"] = _number(found.budgets[k], budget, k)
-    return numbers | {"noise": Number(found.temperature)}
-
-
-def _number(value: float, ends: np.ndarray, k: int | None = None, name: str = "") -> Number:
-    return Number(float(value), *map(float, ends), constraint=k, feature=name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,13 +49,9 @@ def estimated(
 
 def _prior(given: Prior | float | None) -> Prior:
     """The prior; a number is its strength."""
-    if given is None or isinstance(given, Prior):
-        return given or Prior()
-    if isinstance(given, bool) or not isinstance(given, Real):
-        raise InvalidModel(
-            f"prior must be a Prior, or the pseudo-count of a row; got {given!r:.60}"
-        )
-    return Prior(float(given))
+    if isinstance(given, Prior):
+        return given
+    return Prior() if given is None else Prior(given)
 
 
 def _absorbing(given: ArrayLike, ends: np.ndarray, states: int) -> np.ndarray:

@@ -150,7 +150,7 @@ class Evidence:
             )
         if len(lost := self.never_left):
             names = [layout.state_name(int(s)) for s in lost]
-            near = self.prior.kind in (Over.SUCCESSORS, Over.STAY)
+            near = self.prior.over in (Over.SUCCESSORS, Over.STAY)
             stays = self.unvisited is Unvisited.STAY or near
             rule = "taken to stay for ever" if stays else "filled from the prior alone"
             found.append(f"No step out of {listed(names, NAMED)} was seen: {rule}.")
@@ -178,9 +178,8 @@ class Evidence:
             Over.SUCCESSORS: "each successor seen from their state is taken to be as likely",
             Over.ALL: "every state is taken to be as likely",
             Over.STAY: "they are taken to stay where they are",
-            Over.GIVEN: "the given guess of the transitions holds",
         }
-        return f"There {places[self.prior.kind]}."
+        return f"There {places[self.prior.over]}."
 
 
 def _many(count: int, noun: str) -> str:

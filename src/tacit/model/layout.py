@@ -57,6 +57,21 @@ class Layout:
     hexagon: float = 0.0
     leads: tuple[tuple[int, ...], ...] = ()
 
+    def check(self, states: int, actions: int) -> None:
+        """`InvalidModel` unless names, directions and grid are of so many states and actions."""
+        for kind, what, named, count in (
+            ("state", "names", self.state_names, states),
+            ("action", "names", self.action_names, actions),
+            ("action", "directions", self.directions, actions),
+        ):
+            if named and len(named) != count:
+                raise InvalidModel(f"{count} {kind}s need {count} {what}; got {len(named)}")
+        if self.rows * self.columns > states:
+            raise InvalidModel(
+                f"a grid of {self.rows} x {self.columns} cells needs as many states; there are "
+                f"{states}"
+            )
+
     @property
     def is_map(self) -> bool:
         """Whether it is known where states lie: on a grid, or about centres."""
@@ -172,3 +187,16 @@ def numbers_of(
     if len(set(numbers)) < len(numbers):
         raise InvalidModel(f"every {what} must be named once; got {listed!r:.80}")
     return numbers
+
+
+def lookup(names: Sequence[str]) -> dict[str, int]:
+    """The number of each name; plain numbers are understood too where no name looks like one."""
+    found = {name: number for number, name in enumerate(names)}
+    if not any(map(looks_numeric, names)):
+        found |= {str(number): number for number in range(len(names))}
+    return found
+
+
+def looks_numeric(name: str) -> bool:
+    """Whether a name is spelled like a whole number."""
+    return name.lstrip("-").isdigit()

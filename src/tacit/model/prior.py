@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.model.transitions import Transitions, transition_rows
+from tacit.model.arguments import number
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -28,7 +28,6 @@ class Over(Enum):
     SUCCESSORS = "successors"
     ALL = "all"
     STAY = "stay"
-    GIVEN = "given"
 
 
 class Unvisited(Enum):
@@ -47,30 +46,21 @@ class Prior:
         strength: pseudo-count of a row; 0 takes the observed shares as they are.
         over: where it goes, in equal parts: the `SUCCESSORS` of the state that were seen under
             any action (of a state that was never left, itself), `ALL` states, or the state itself,
-            `STAY`. Or a guess of the transitions, in any form that `MDP` takes: the pseudo-count
-            then follows it (read back from a file, only that it was `GIVEN` is known).
+            `STAY`.
     """
 
     strength: float = 1.0
-    over: Transitions = field(default=Over.SUCCESSORS, metadata={"packed": "kind"})
+    over: Over = Over.SUCCESSORS
+
+    if TYPE_CHECKING:
+
+        def __init__(self, strength: float = 1.0, over: Over | str = Over.SUCCESSORS) -> None: ...
 
     def __post_init__(self) -> None:
-        try:
-            strength = float(self.strength)
-        except (TypeError, ValueError):
-            strength = np.nan
-        if not 0.0 <= strength < np.inf:
-            raise InvalidModel(
-                f"a prior's strength must be a number of steps, 0 or more; got {self.strength!r}"
-            )
+        wanted = "a number of steps, 0 or more"
+        strength = number(self.strength, "a prior's strength", wanted, lambda n: 0.0 <= n < np.inf)
         object.__setattr__(self, "strength", strength)
-        if isinstance(self.over, str):
-            object.__setattr__(self, "over", _one_of(Over, self.over, "a prior's `over`"))
-
-    @property
-    def kind(self) -> Over:
-        """Where the pseudo-count goes; `GIVEN` for a guess of the transitions."""
-        return self.over if isinstance(self.over, Over) else Over.GIVEN
+        object.__setattr__(self, "over", _one_of(Over, self.over, "a prior's `over`"))
 
     @property
     def sentence(self) -> str:
@@ -81,11 +71,10 @@ class Prior:
             Over.SUCCESSORS: "spread evenly over the successors seen from that state",
             Over.ALL: "spread evenly over all states",
             Over.STAY: "all of it on the state itself",
-            Over.GIVEN: "divided as in a given guess of the transitions",
         }
         return (
             f"A pseudo-count of {self.strength:g} was added to each pair of state and action, "
-            f"{places[self.kind]}."
+            f"{places[self.over]}."
         )
 
     def means(self, counts: SparseTable) -> csr_array:
@@ -95,10 +84,6 @@ class Prior:
         pairs, size = counts.shape
         actions = pairs // size
         each = np.repeat(np.arange(size), actions)
-        if not isinstance(self.over, Over):
-            return guessed_rows(self.over, size, actions)
-        if self.over is Over.GIVEN:
-            raise InvalidModel("a prior that follows a guess needs the guess: over=transitions")
         if self.over is Over.ALL:
             if size * actions * size > LARGEST:
                 raise InvalidModel(
@@ -171,18 +156,10 @@ def _one_of(kind: type[Choice], given: object, name: str) -> Choice:
     try:
         return kind(given)
     except ValueError:
-        words = ", ".join(repr(member.value) for member in kind if member is not Over.GIVEN)
+        words = ", ".join(repr(member.value) for member in kind)
         raise InvalidModel(f"{name} must be one of {words}; got {given!r:.60}") from None
 
 
 def unvisited_rule(given: Unvisited | str) -> Unvisited:
     """The rule of that name, or as it is given."""
     return _one_of(Unvisited, given, "unvisited")
-
-
-def guessed_rows(transitions: Transitions, states: int, actions: int) -> csr_array:
-    """[S * A, S] the rows of a guess, from any form of transitions or something that has them."""
-    rows, shape = transition_rows(getattr(transitions, "transitions", transitions))
-    if shape != (states, actions):
-        raise InvalidModel(f"a prior's guess must have S, A = {(states, actions)}; got {shape}")
-    return rows

@@ -114,7 +114,8 @@ class Matrices:
         model = model.copy()
         model[:, every, every] += ridge
         if ties is not None and len(ties):
-            stiffness = own.max(axis=1, initial=1e-300) / max(float((ties**2).max()), 1e-300)
+            largest = np.where(free, own, 0.0).max(axis=1, initial=1e-300)
+            stiffness = largest / max(float((ties**2).max()), 1e-300)
             model += stiffness[:, None, None] * (ties.T @ ties)
         step, rows = np.zeros_like(gradient), np.arange(len(gradient))
         # Every leg but the last ends at a bound, so there are no more than coordinates and one.

@@ -15,14 +15,24 @@ are understood; everything else is shown as it is.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from tacit import names_on_demand
-from tacit.show.tables import Best, Cell, Column, Row, RowKind, Spread, Table, by_state, short
+from tacit.show.tables import (
+    Best,
+    Cell,
+    Column,
+    Estimate,
+    Row,
+    RowKind,
+    Table,
+    by_state,
+    quartiles,
+    short,
+)
 
 if TYPE_CHECKING:
     from tacit.show.arrows import draw_key, draw_policy
@@ -70,6 +80,7 @@ __all__ = [
     "Column",
     "Details",
     "Document",
+    "Estimate",
     "Facts",
     "Gallery",
     "Headline",
@@ -81,7 +92,6 @@ __all__ = [
     "RowKind",
     "Section",
     "Selector",
-    "Spread",
     "Table",
     "Tone",
     "axes_at",
@@ -97,6 +107,7 @@ __all__ = [
     "limits_of",
     "new_figure",
     "plain",
+    "quartiles",
     "readable",
     "render",
     "series_colour",
@@ -109,7 +120,7 @@ __all__ = [
     "tidy_values",
 ]
 
-_HOME, __getattr__ = names_on_demand(__name__)
+_HOME, __getattr__, __dir__ = names_on_demand(__name__)
 
 
 class Tone(Enum):
@@ -184,7 +195,7 @@ class Picture:
     """A figure.
 
     Attributes:
-        image: SVG as text, or PNG as bytes.
+        image: SVG, as text.
         alt: what it shows, for who cannot see it.
         caption: how to read it, below.
         cells: the values that can be read off it.
@@ -192,7 +203,7 @@ class Picture:
         bright: whether the least is the brightest: on a dark page its colours change sides.
     """
 
-    image: str | bytes
+    image: str
     alt: str
     _: KW_ONLY
     caption: str = ""
@@ -203,14 +214,10 @@ class Picture:
     def __post_init__(self) -> None:
         if not self.alt.strip():
             raise ValueError("a picture must say in `alt` what it shows")
-        if isinstance(self.image, bytes) and not self.image.startswith(b"\x89PNG\r\n\x1a\n"):
-            raise ValueError("a picture in bytes must be a PNG image")
 
     @property
     def size(self) -> tuple[float, float]:
-        """(width, height): points of a drawing, dots of an image."""
-        if isinstance(self.image, bytes):
-            return struct.unpack(">II", self.image[16:24])
+        """(width, height) in points."""
         box = self.image.partition('viewBox="')[2].partition('"')[0].split()
         return (float(box[2]), float(box[3])) if len(box) == 4 else (0.0, 0.0)
 
@@ -240,19 +247,13 @@ class Option:
 class Choice:
     """Several alternatives, one shown at a time. The first is shown at first.
 
-    A report that would become too large leaves out the last ones, and says so.
-
     Attributes:
         selectors: what to choose by.
         options: what there is; not every combination need be there.
-        elsewhere: where those that were left out are found, such as "the folder `figures`".
-        left_out: how many were left out.
     """
 
     selectors: Sequence[Selector]
     options: Sequence[Option]
-    elsewhere: str = ""
-    left_out: int = 0
 
     def __post_init__(self) -> None:
         if not self.options:
@@ -365,10 +366,7 @@ def figure_files(document: Document) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     for picture in document.blocks():
         if isinstance(picture, Picture) and picture.name:
-            image, ending = picture.image, "png"
-            if isinstance(image, str):
-                image, ending = image.encode(), "svg"
-            files[free_name(picture.name, f".{ending}", files)] = image
+            files[free_name(picture.name, ".svg", files)] = picture.image.encode()
     return files
 
 

@@ -115,7 +115,7 @@ def _fill(axes: Axes, layout: Layout, chosen: ArrayLike | None, **look: Any) -> 
 
 def _draw_arrows(policy: np.ndarray, tied: np.ndarray, axes: Axes, layout: Layout) -> None:
     """The arrows of the actions taken and of those as good, dots for staying, and rings."""
-    places, ways = middles(layout), _ways(layout, policy.shape)
+    places, ways = middles(layout), ways_of(layout, policy.shape)
     taken = policy > LEAST_SHARE
     alike = indifferent(policy) & ~tied.any(axis=1)
     if alike.any():
@@ -149,7 +149,7 @@ def _draw_arrows(policy: np.ndarray, tied: np.ndarray, axes: Axes, layout: Layou
             axes.scatter(x, y, 24.0 * share[~moves], label=STAYS, **look)
 
 
-def _ways(layout: Layout, shape: tuple[int, ...]) -> np.ndarray:
+def ways_of(layout: Layout, shape: tuple[int, ...]) -> np.ndarray:
     """[S, A, 2] the way from each state to where each action leads; NaN where nobody knows."""
     if layout.is_grid:
         return np.broadcast_to(np.array(layout.directions, dtype=float)[:, ::-1], (*shape, 2))

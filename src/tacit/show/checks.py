@@ -12,8 +12,9 @@ import numpy as np
 
 from tacit.folders.recoveries import plain
 from tacit.show import Block, Facts, Gallery, Items, Section
+from tacit.show.appendix import column_of
 from tacit.show.curves import line_picture
-from tacit.show.tables import Bars, Cell, Column, Table, as_words, cell, scale_of, short
+from tacit.show.tables import Cell, Estimate, Table, as_words
 
 TITLES = {
     "holdout": "On trajectories held back",
@@ -28,7 +29,6 @@ MEANING = {
     "assumed": "discount assumed",
     "degrees": "degrees of freedom",
     "draws": "simulated draws",
-    "p_value": "p-value",
     "ratio": "likelihood ratio",
 }
 BELOW = "log-likelihood below the best"
@@ -38,9 +38,9 @@ MOST_ROWS, MOST_COLUMNS = 200, 12
 
 def check_sections(extras: Mapping[str, object]) -> list[Section]:
     """One section for each check that holds anything."""
-    found = {name: blocks_of(plain(result)) for name, result in extras.items()}
-    titles = {name: TITLES.get(name, as_words(name).capitalize()) for name in found}
-    return [Section(titles[name], blocks) for name, blocks in found.items() if blocks]
+    blocks = {name: blocks_of(plain(result)) for name, result in extras.items()}
+    titles = {name: TITLES.get(name, as_words(name).capitalize()) for name in blocks}
+    return [Section(titles[name], own) for name, own in blocks.items() if own]
 
 
 def answers(extras: Mapping[str, object]) -> dict[str, list[str]]:
@@ -54,44 +54,40 @@ def answers(extras: Mapping[str, object]) -> dict[str, list[str]]:
 
 
 def blocks_of(result: object) -> list[Block]:
-    """A result as blocks: its sentences first, then what they rest on."""
+    """A result as blocks: its sentences, its numbers, the records in it, and its columns."""
     if not isinstance(result, Mapping):
-        return [Items([str(one) for one in _several(result)])] if _several(result) else []
+        result = {"sentences": result}
     sentences = [str(one) for one in _several(result.get("sentences"))]
     columns = result.get("columns")
-    columns = _with_ratios(columns) if isinstance(columns, Mapping) else {}
-    if not columns and not sentences:  # a bare table
-        columns = {name: value for name, value in result.items() if isinstance(value, list)}
+    parts = [one for name, part in result.items() if name != "columns" for one in _several(part)]
+    records = [one for one in parts if isinstance(one, Mapping)]
+    if not isinstance(columns, Mapping):  # a bare table
+        lists = {name: one for name, one in result.items() if isinstance(one, list)}
+        columns = {} if sentences or records else lists
     facts: dict[str, Cell] = {
         MEANING.get(name, as_words(name)): value
         for name, value in result.items()
         if isinstance(value, int | float) and not isinstance(value, bool)
     }
-    blocks: list[Block] = [Items(sentences)] if sentences else []
-    blocks += [*_scores(result), *_profile(columns), *([Facts(facts)] if facts else [])]
-    return blocks + _table(columns)
+    columns = _below_the_best(columns)
+    by_name = {name: [one.get(name) for one in records] for name in (records or [{}])[0]}
+    return [
+        *([Items(sentences)] if sentences else []),
+        *_profile(columns),
+        *([Facts(facts)] if facts else []),
+        *_table("In numbers", by_name),
+        *_table("The numbers", columns),
+    ]
 
 
-def _scores(result: Mapping[str, object]) -> list[Block]:
-    """One row a model, where a result compares how well several predict."""
-    scores = [v for v in result.values() if isinstance(v, Mapping) and "log_likelihood" in v]
-    if len(scores) < 2:
-        return []
-    value, error, best = (
-        _numbers([score.get(name) for score in scores])
-        for name in ("log_likelihood", "log_likelihood_error", "share_optimal")
-    )
-    known = error > 1e-9 * np.abs(value)  # rounding alone is no error
-    told = [
-        f"{short(x)} ± {short(e, digits=2)}" if k else short(x)
-        for x, e, k in zip(value.tolist(), error.tolist(), known, strict=True)
-    ]
-    columns = [
-        ("Model", [str(score.get("name", "")) for score in scores]),
-        (Column("Log-likelihood", "mean of a step, ± standard error"), told),
-        (Column("Best actions", "% of the steps"), Bars(100.0 * best, limits=(0.0, 100.0))),
-    ]
-    return [Table.of("How well each predicts them", columns)]
+def _below_the_best(columns: Mapping[str, object]) -> dict[str, object]:
+    """The columns, a log-likelihood over several discounts told against the best of them."""
+    if not {"discount", "log_likelihood"} <= {*columns}:
+        return dict(columns)
+    values = _numbers(columns["log_likelihood"])
+    below = np.round(values - values[np.isfinite(values)].max(initial=-np.inf), 6)  # or rounding
+    names = {"log_likelihood": BELOW}
+    return {names.get(name, name): one for name, one in columns.items()} | {BELOW: below.tolist()}
 
 
 def _profile(columns: Mapping[str, object]) -> list[Block]:
@@ -101,59 +97,29 @@ def _profile(columns: Mapping[str, object]) -> list[Block]:
     for name, title, level in ((BELOW, BELOW, EDGE), ("share_optimal", "best actions", None)):
         values = _numbers(columns.get(name))
         if len(values) == len(across) > 1 and np.isfinite(values).any():
-            ends = {"level": level, "level_name": "95 % set above"}
-            drawn = {title: values[order]}
-            picture = line_picture(title, "discount", across[order], drawn, **ends)
-            return [Gallery([picture])]
+            drawn = (title, "discount", across[order], {title: values[order]})
+            return [Gallery([line_picture(*drawn, level=level, level_name="95 % set above")])]
     return []
 
 
-def _with_ratios(columns: Mapping[str, object]) -> dict[str, object]:
-    """The columns, a log-likelihood over several discounts told against the best of them."""
-    if "discount" not in columns:
-        return dict(columns)
-    values = _numbers(columns.get("log_likelihood"))
-    best = values[np.isfinite(values)].max(initial=-np.inf)
-    below = np.round(values - best, 6).tolist()  # less is rounding
-    return {
-        BELOW if name == "log_likelihood" else name: below if name == "log_likelihood" else column
-        for name, column in columns.items()
-    }
-
-
-def _table(columns: Mapping[str, object]) -> list[Block]:
-    """A table of columns; a value with its ends is drawn as a bar."""
-    lists = {name: _several(column) for name, column in columns.items()}
-    lengths = {len(column) for column in lists.values()}
-    if len(lengths) != 1 or not max(lengths):
+def _table(caption: str, columns: Mapping[str, object]) -> list[Block]:
+    """A table of columns; a value and the ends of its interval are one cell."""
+    lists = {name: list(_several(column)) for name, column in columns.items()}
+    if len({len(column) for column in lists.values()}) != 1 or not any(lists.values()):
         return []
-    if {"value", "low", "high", "quantity", "name", "group"} <= set(lists):
-        return [_group_table(lists)]
-    count, left = lengths.pop(), len(lists) - MOST_COLUMNS
+    if {"value", "low", "high"} <= {*lists}:
+        numbers = [_numbers(lists.pop(name)) for name in ("value", "low", "high")]
+        lists["value"] = [Estimate(*row) for row in np.stack(numbers, axis=1).tolist()]
+    count = max(map(len, lists.values()))
+    # Numbers of the same name stand below each other.
+    keys = [np.array(lists[name], str) for name in ("name", "quantity") if name in lists]
+    order = np.lexsort(keys)[:MOST_ROWS] if len(keys) == 2 else range(min(count, MOST_ROWS))
+    rest = len(lists) - MOST_COLUMNS
     note = f"The first {MOST_ROWS} of {count} rows. " if count > MOST_ROWS else ""
-    note += f"{left} more columns are in the files of the run." if left > 0 else ""
-    shown = [
-        (as_words(name).capitalize(), [cell(value) for value in column[:MOST_ROWS]])
-        for name, column in list(lists.items())[:MOST_COLUMNS]
-    ]
-    return [Table.of("The numbers", shown, note)]
-
-
-def _group_table(columns: Mapping[str, Sequence[object]]) -> Table:
-    """The numbers of each group, those of the same name below each other."""
-    labels = np.array([columns[name] for name in ("quantity", "name", "group")], dtype=str)
-    order = np.lexsort(labels[::-1])[:MOST_ROWS]
-    quantities, names, groups = labels[:, order]
-    value, *ends = (_numbers(columns[name])[order] for name in ("value", "low", "high"))
-    ends = np.stack(ends, axis=1)
-    bars: list[Cell] = []
-    for x, pair, quantity in zip(value, ends, quantities, strict=True):
-        own = quantities == quantity
-        bars += Bars([x], [pair], scale_of(np.append(value[own], ends[own]))).cells
-    numbers = [f"{q} {n}".strip() for q, n in zip(quantities, names, strict=True)]
-    interval = Column("Value", "and its 95 % interval")
-    shown = [("Number", numbers), ("Group", groups), (interval, bars)]
-    return Table.of("Each group by itself", shown)
+    note += f"{rest} more columns are in the files of the run." if rest > 0 else ""
+    shown = list(lists.items())[:MOST_COLUMNS]
+    cells = [column_of(name, [column[k] for k in order]) for name, column in shown]
+    return [Table.of(caption, cells, note)]
 
 
 def _numbers(values: object) -> np.ndarray:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
+from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from tacit.inverse.joint.recovery import JointRecovery
@@ -63,11 +65,10 @@ def line_picture(
         level_name: what stands on it.
         logarithmic: whether the upright axis is, where anything is positive.
     """
-    several = len(lines) > 1
-    key = 0.14 * -(-len(lines) // 2) if several else 0.0  # inches
-    axes = axes_at(new_figure(3.0, 2.3 + key), 0.5, 0.3, 2.35, 1.55)
     step = -(-len(across) * len(lines) // MOST_POINTS)
     across, table = across[::step], np.array([*lines.values()], dtype=float)[:, ::step]
+    key = 0.14 * -(-len(lines) // 2) if len(lines) > 1 else 0.0  # inches
+    axes = axes_at(new_figure(3.0, 2.3 + key), 0.5, 0.3, 2.35, 1.55)
     if logarithmic and (table > 0).any():
         axes.set_yscale("log")
         table = np.where(table > 0, table, np.nan)
@@ -76,78 +77,75 @@ def line_picture(
         axes.plot(across, values, label=plain(name), **look)
     axes.set_xlabel(plain(across_name))
     axes.set_title(plain(title), x=-0.17)
-    if several:
+    if len(lines) > 1:
         place = {"loc": "upper left", "bbox_to_anchor": (-0.17, -0.22), "ncols": 2}
         axes.legend(**place, fontsize=TINY, frameon=False)
     draw_level(axes, level, level_name, INK)
     tidy_values(axes)
     line, at = np.nonzero(np.isfinite(table))
-    spots, whose = np.stack([across[at], table[line, at]], axis=1), [*lines]
-    cells = Cells(
-        title,
-        box_of(axes),
-        rows=0,
-        columns=0,
-        values=[
-            f"{short(value)} ({whose[k]})" if several else short(value)
-            for value, k in zip(spots[:, 1].tolist(), line, strict=True)
-        ],
-        names=[f"{across_name} {short(place)}" for place in spots[:, 0].tolist()],
-        points=[(x, 1.0 - y) for x, y in (axes.transScale + axes.transLimits).transform(spots)],
-    )
-    alt = (
-        f"{title} against {across_name}, from {short(across[0])} to {short(across[-1])}; highest "
-        f"at {short(spots[spots[:, 1].argmax(), 0])}"
-    )
-    return Picture(svg(figure_of(axes)), alt, cells=[cells], name=anchor(title))
+    spots, names = np.stack([across[at], table[line, at]], axis=1), list(lines)
+    which = [f" ({names[k]})" if len(lines) > 1 else "" for k in line]
+    texts = [f"{short(value)}{name}" for value, name in zip(spots[:, 1], which, strict=True)]
+    cells = points_on(axes, title, spots, texts, [f"{across_name} {short(x)}" for x in spots[:, 0]])
+    highest = short(spots[spots[:, 1].argmax(), 0])
+    alt = f"{title} against {across_name}, from {short(across[0])} to {short(across[-1])}; highest"
+    return Picture(svg(figure_of(axes)), f"{alt} at {highest}", cells=[cells], name=anchor(title))
+
+
+def points_on(
+    axes: Axes, label: str, spots: np.ndarray, values: Sequence[str], names: Sequence[str]
+) -> Cells:
+    """What can be read off a drawing at these spots [N, 2], in the units of its axes."""
+    shares = (axes.transScale + axes.transLimits).transform(spots)
+    points = [(x, 1.0 - y) for x, y in shares.tolist()]
+    return Cells(label, box_of(axes), rows=0, columns=0, values=values, names=names, points=points)
 
 
 def convergence_section(found: Recovery | JointRecovery | MixtureRecovery) -> Section:
     """The curves of the search: what it is judged by, and the weights and prices on the way."""
-    history, rows = found.history, _kept_rows(found)
-    title, lead = "Convergence", ""
+    columns, rows = found.history.columns, _rows_of_best_start(found)
     if len(rows) < 2:
-        facts = ", ".join(
-            f"{name.replace('_', ' ')} {short(float(np.ravel(column)[-1]))}"
-            for name, column in history.columns.items()
-            if len(column) and column.ndim == 1
-        )
-        at_the_end = f" At its end: {facts}." if facts else ""
-        return Section(title, [Paragraph(f"The search keeps no record of its steps.{at_the_end}")])
-    noise = found.certificate.sampling_noise
-    steps, pictures = np.arange(1.0, len(rows) + 1), []
-    for name in filter(history.columns.__contains__, FOLLOWED):
-        values = np.asarray(history[name], dtype=float)[rows]
+        return Section("Convergence", [Paragraph("The search keeps no record of its steps.")])
+    draw = partial(line_picture, across_name="iteration", across=np.arange(1.0, len(rows) + 1))
+    noise, pictures, lead = found.certificate.sampling_noise, [], ""
+    for name in filter(columns.__contains__, FOLLOWED):
+        values = np.asarray(columns[name], dtype=float)[rows]
         if values.ndim == 1 and np.isfinite(values).any():
             values = values - (values[-1] if name == "log_likelihood" else 0.0)
-            level = {"level": noise if name == "feature_gap" else None, "logarithmic": True}
-            drawn = (FOLLOWED[name], "iteration", steps, {"": values})
-            pictures.append(line_picture(*drawn, **level, level_name="sampling noise"))
-    if isinstance(found, Recovery):
-        groups = {"weights of the reward": ("reward_weights", found.reward_names)}
-        for k, names in enumerate(found.cost_names):
-            of = "the cost" if len(found.cost_names) == 1 else f"cost {k}"
-            groups[f"weights of {of}"] = (f"cost_weights_{k}", names)
-        for what, (column, names) in groups.items():
-            if column in history.columns and np.isfinite(last := history[column][rows[-1]]).all():
-                heaviest = largest_first(np.abs(last))[:MOST_FOLLOWED]
-                drawn = {names[j]: history[column][rows, j] for j in heaviest}
-                pictures.append(line_picture(what, "iteration", steps, drawn))
-                lead = "Weights on the way are in the units of the features as given."
-    return Section(title, [Gallery(pictures)] if pictures else [], lead)
+            level = (
+                {"level": noise, "level_name": "sampling noise"} if name == "feature_gap" else {}
+            )
+            title = FOLLOWED[name]
+            pictures.append(draw(title, lines={"": values}, logarithmic=True, **level))
+    parts = _weight_columns(found) if isinstance(found, Recovery) else {}
+    for part, (column, names) in parts.items():
+        table = np.asarray(columns.get(column, [[np.nan]] * len(rows)))[rows]
+        if np.isfinite(table[-1]).all():
+            heaviest = largest_first(np.abs(table[-1]))[:MOST_FOLLOWED]
+            lines = {str(names[j]): table[:, j] for j in heaviest}
+            pictures.append(draw(f"weights of the {part}", lines=lines))
+            lead = "Weights on the way are in the units of the features as given."
+    return Section("Convergence", [Gallery(pictures)] if pictures else [], lead)
 
 
-def _kept_rows(found: Recovery | JointRecovery | MixtureRecovery) -> np.ndarray:
+def _weight_columns(found: Recovery) -> dict[str, tuple[str, Sequence[str]]]:
+    """Part -> the column of its weights in a history, and the names of its features."""
+    costs = enumerate(found.cost_names)
+    alone = len(found.cost_names) == 1
+    own = {"cost" if alone else f"cost {k}": (f"cost_weights_{k}", one) for k, one in costs}
+    return {"reward": ("reward_weights", found.reward_names), **own}
+
+
+def _rows_of_best_start(found: Recovery | JointRecovery | MixtureRecovery) -> np.ndarray:
     """The rows of the history that led to the answer: of several starts, the one that was kept."""
     history = found.history
     rows = np.arange(len(history))
-    if "start" not in history.columns or "reward_weights" not in history.columns:
+    if "start" not in history.columns or not isinstance(found, Recovery):
         return rows
-    assert isinstance(found, Recovery)
-    distance = np.abs(history["reward_weights"] - found.reward_weights).sum(axis=1)
-    for k, weights in enumerate(found.cost_weights):
-        name = f"cost_weights_{k}"
-        if np.isfinite(weights).all() and name in history.columns:
-            distance = distance + np.abs(history[name] - weights).sum(axis=1)
-    distance = np.where(np.isfinite(distance), distance, np.inf)
-    return rows[history["start"] == history["start"][int(distance.argmin())]]
+    distance = np.zeros(len(rows))
+    weights = (found.reward_weights, *found.cost_weights)
+    for (column, _), own in zip(_weight_columns(found).values(), weights, strict=True):
+        if np.isfinite(own).all() and column in history.columns:
+            distance = distance + np.abs(history[column] - own).sum(axis=1)
+    nearest = int(np.where(np.isfinite(distance), distance, np.inf).argmin())
+    return rows[history["start"] == history["start"][nearest]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import colormaps
@@ -27,6 +27,7 @@ from tacit.show.canvas import (
     TEXT,
     TINY,
     VERMILLION,
+    VISIT_MAP,
     axes_at,
     figure_of,
     fit_text,
@@ -51,8 +52,8 @@ SMALLEST_TEXT, CLEAR_TEXT = 4.5, 5.5  # points: below the first nothing is print
 
 def limits_of(tables: Iterable[ArrayLike]) -> tuple[float, float]:
     """(low, high) over all finite numbers of the tables, never equal."""
-    finite = [t[np.isfinite(t)] for t in (np.asarray(t, dtype=float) for t in tables)]
-    numbers = np.concatenate([*finite, np.zeros(0)])
+    numbers = np.concatenate([np.zeros(0), *(np.ravel(np.asarray(t, float)) for t in tables)])
+    numbers = numbers[np.isfinite(numbers)]
     if not numbers.size:
         return 0.0, 1.0
     low, high = float(numbers.min()), float(numbers.max())
@@ -89,27 +90,19 @@ def draw_values(
     scale = Scale.of([table]) if scale is None else scale
     norm = Normalize(*(limits_of([table]) if limits is None else limits))
     paint = colormaps[colours].with_extremes(bad=EMPTY)
-    if layout.centres and not layout.is_grid:
-        # Lines between areas that are many would cover them.
-        line = {"edgecolors": PAPER, "linewidths": 0.6} if len(table) <= MOST_PARTED**2 else {}
-        areas = PolyCollection(outlines(layout), cmap=paint, norm=norm, **line)
-        areas.set_array(np.ma.masked_invalid(table))
-        axes.add_collection(areas, autolim=False)
-        frame(axes, layout)
-    else:
-        paint_cells(table, axes, layout, norm, paint)
+    paint_cells(table, axes, layout, norm, paint)
+    middle: dict[str, Any] = {"ha": "center", "va": "center_baseline"}
     if not np.isfinite(table).any():
-        axes.text(0.5, 0.5, missing, transform=axes.transAxes, ha="center", va="center",
-                  color=MUTED, style="italic")  # fmt: skip
+        look = {"color": MUTED, "style": "italic", "transform": axes.transAxes}
+        axes.text(0.5, 0.5, missing, **look, **middle)
         return axes
-    size = text_size(axes, layout, map(scale.number, table))
-    if size < SMALLEST_TEXT:
-        return axes
-    for (x, y), value in zip(places.tolist(), table, strict=True):
-        # It can be read on the colour of its value.
-        shade = EMPTY if np.isnan(value) else paint(float(norm(value)))[:3]
-        look = {"ha": "center", "va": "center_baseline", "size": size, "color": ink_on(shade)}
-        axes.text(x, y, scale.number(value), **look)
+    texts = [scale.number(value) for value in table]
+    size = text_size(axes, layout, texts)
+    if size >= SMALLEST_TEXT:
+        for (x, y), value, text in zip(places.tolist(), table, texts, strict=True):
+            # It can be read on the colour of its value.
+            shade = EMPTY if np.isnan(value) else paint(float(norm(value)))[:3]
+            axes.text(x, y, text, size=size, color=ink_on(shade), **middle)
     return axes
 
 
@@ -122,20 +115,22 @@ def paint_cells(
     *,
     means: bool = True,
 ) -> None:
-    """The cells of a grid, each in the colour of its number [S].
+    """The cells of a map, each in the colour of its number [S].
 
-    Of more cells than a page has dots, a dot shows their mean, or one of them.
+    Of a grid of more cells than a page has dots, a dot shows their mean, or one of them.
     """
-    axes.set_facecolor(EMPTY)
-    fine = "antialiased" if means else "nearest"
-    interpolation = "none" if max(layout.rows, layout.columns) <= MOST_EXACT else fine
-    axes.imshow(
-        np.ma.masked_invalid(layout.grid(values)),
-        cmap=colours,
-        norm=norm,
-        interpolation=interpolation,
-        interpolation_stage="data",
-    )
+    if layout.is_grid or not layout.centres:
+        axes.set_facecolor(EMPTY)
+        exact = max(layout.rows, layout.columns) <= MOST_EXACT
+        fine = "none" if exact else "antialiased" if means else "nearest"
+        table = np.ma.masked_invalid(layout.grid(values))
+        axes.imshow(table, colours, norm, interpolation=fine, interpolation_stage="data")
+    else:
+        # Lines between areas that are many would cover them.
+        line = {"edgecolors": PAPER, "linewidths": 0.6} if len(values) <= MOST_PARTED**2 else {}
+        areas = PolyCollection(outlines(layout), cmap=colours, norm=norm, **line)
+        areas.set_array(np.ma.masked_invalid(values))
+        axes.add_collection(areas, autolim=False)
     frame(axes, layout)
 
 
@@ -153,11 +148,12 @@ def outlines(layout: Layout) -> list[np.ndarray]:
     What is nearest to it ends at the border of the map (`extent`).
     """
     places = middles(layout)
-    if layout.is_grid:
-        return [place + np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)]) / 2 for place in places]
-    if layout.hexagon:
-        angles = np.pi / 6 + np.pi / 3 * np.arange(6)
-        around = np.stack([np.cos(angles), np.sin(angles)], axis=1) * layout.hexagon / np.sqrt(3.0)
+    if layout.is_grid or layout.hexagon:
+        corners, width = (
+            (4, np.sqrt(2.0)) if layout.is_grid else (6, 2.0 / np.sqrt(3.0) * layout.hexagon)
+        )
+        angles = np.pi / corners + 2.0 * np.pi / corners * np.arange(corners)
+        around = 0.5 * width * np.stack([np.cos(angles), np.sin(angles)], axis=1)
         return [place + around for place in places]
     from scipy.spatial import Voronoi  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -168,8 +164,8 @@ def outlines(layout: Layout) -> list[np.ndarray]:
             image = places.copy()
             image[:, axis] = 2.0 * end - image[:, axis]
             mirrored.append(image)
-    found = Voronoi(np.concatenate(mirrored))
-    return [found.vertices[found.regions[found.point_region[s]]] for s in range(len(places))]
+    cells = Voronoi(np.concatenate(mirrored))
+    return [cells.vertices[cells.regions[cells.point_region[s]]] for s in range(len(places))]
 
 
 def extent(layout: Layout) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -220,14 +216,11 @@ def draw_colour_bar(
 def cell_scale(axes: Axes, layout: Layout, tables: Sequence[np.ndarray]) -> Scale:
     """Three digits if they can be read in the cells of these axes, two if not."""
     scale = Scale.of(tables)
-    if not layout.is_grid:
-        return Scale.of(tables, digits=2)
-    if max(layout.rows, layout.columns) > MOST_NUMBERED:
+    if layout.is_grid and max(layout.rows, layout.columns) > MOST_NUMBERED:
         return scale
-    texts = [scale.number(float(v)) for table in tables for v in np.ravel(layout.grid(table))]
-    if text_size(axes, layout, texts) >= CLEAR_TEXT:
-        return scale
-    return Scale.of(tables, digits=2)
+    texts = [scale.number(float(value)) for table in tables for value in np.ravel(table)]
+    is_clear = layout.is_grid and text_size(axes, layout, texts) >= CLEAR_TEXT
+    return scale if is_clear else Scale.of(tables, digits=2)
 
 
 def frame(axes: Axes, layout: Layout) -> None:
@@ -287,34 +280,31 @@ def places_figure(log: Log) -> Figure:
     places = log.places
     assert places is not None
     visits = np.bincount(log.demonstrations.states, minlength=places.states)
-    half = places.size / 2
-    low, high = places.centres.min(axis=0) - half, places.centres.max(axis=0) + half
+    corners = np.concatenate([places.centres - places.size / 2, places.centres + places.size / 2])
+    span = np.ptp(corners, axis=0)
     width = PAGE_WIDTH - 1.0
-    height = float(np.clip(width * (high - low)[1] / max((high - low)[0], 1e-12), 1.5, 9.0))
-    figure = new_figure(PAGE_WIDTH, height + 1.0)
-    axes = axes_at(figure, 0.8, 0.4, width, height)
-    shade = 0.08 + 0.62 * np.sqrt(visits / max(1, visits.max()))
-    areas = places.corners() or outlines(log.layout)
-    for corner, count, strength in zip(areas, visits, shade, strict=True):
-        fill = (*(1 - strength * (1 - np.array([0.0, 0.447, 0.698]))), 1.0)
-        axes.fill(*corner.T, facecolor=fill if count else "white", edgecolor=FAINT, lw=0.6)
+    height = float(np.clip(width * span[1] / max(span[0], 1e-12), 1.5, 9.0))
+    axes = axes_at(new_figure(PAGE_WIDTH, height + 1.0), 0.8, 0.4, width, height)
+    shade = np.where(visits > 0, 0.1 + np.sqrt(visits / max(1, visits.max())), 0.0)
+    look = {"cmap": VISIT_MAP, "norm": Normalize(0.0, 1.6), "edgecolors": FAINT, "linewidths": 0.6}
+    cells = PolyCollection(places.corners() or outlines(log.layout), **look)
+    cells.set_array(shade)
+    axes.add_collection(cells)
     chosen = np.random.default_rng(0).permutation(len(log.points))[:DRAWN]
     axes.plot(*log.points[chosen].T, ".", color=VERMILLION, ms=2.4, alpha=0.7, mew=0)
+    what, up, key = "cells", 0, "blue: steps taken   orange: positions"
     if places.kind == "clusters":
+        what, up, key = "clusters", 8, f"{key}   black: middles"  # names stand above their dots
         axes.plot(*places.centres.T, "o", color=INK, ms=4)
     if places.states <= NAMED:
         for name, centre in zip(places.names, places.centres, strict=True):
-            up = 8 if places.kind == "clusters" else 0  # above its dot
-            look = {"ha": "center", "va": "center", "size": 6, "color": INK}
+            look = {"ha": "center", "va": "center", "size": TINY, "color": INK}
             axes.annotate(name, centre, (0, up), textcoords="offset points", **look)
     axes.set_aspect("equal")
     axes.margins(0.01)
     axes.ticklabel_format(style="plain", useOffset=False)
-    axes.set_xlabel("to the east")
-    axes.set_ylabel("to the north")
-    seen, what = log.demonstrations, "clusters" if places.kind == "clusters" else "cells"
+    axes.set(xlabel="to the east", ylabel="to the north")
+    seen = log.demonstrations
     axes.set_title(f"{places.states} {what}, {seen.steps} steps of {seen.episodes} episodes")
-    middles = "   black: middles" if places.kind == "clusters" else ""
-    told = f"blue: steps taken   orange: positions{middles}"
-    axes.set_title(told, loc="right", size=6, color=MUTED, weight="normal")
-    return figure
+    axes.set_title(key, loc="right", size=TINY, color=MUTED, weight="normal")
+    return figure_of(axes)

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from itertools import count
@@ -19,43 +17,23 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from tacit.files.atomic import harmless
-from tacit.inverse.recovery import Recovery
-from tacit.model.layout import Layout
-from tacit.show import Block, Choice, Details, Document, Gallery, Picture, anchor, free_name
+from tacit.files.wording import cell_text
+from tacit.show import Block, Document, Picture, anchor, free_name
 from tacit.show.canvas import CELL, EMPTY, FAINT, INK, MARKED, MUTED, PAPER, SERIES, readable
-from tacit.show.quantities import NamedRecovery, weight_tables
-from tacit.show.summary import units_sentence
-from tacit.show.tables import Bar, Cell, cell_text, number_in, short
-
-LARGEST = 1_000_000  # bytes
+from tacit.show.several import AnyRecovery
+from tacit.show.summary import summary_blocks
+from tacit.show.tables import Bar, Cell, number_in, plain_cell, short
 
 _INLINE = re.compile(r"`([^`]+)`|\*\*(.+?)\*\*")
 
 
-def render(document: Document, *, largest: int = LARGEST) -> str:
+def render(document: Document) -> str:
     """The page, as text to be written in UTF-8; the same document gives the same text.
 
     It asks nothing of any network, and forbids the browser to: its only script is named by its
-    checksum. Where it would be larger than allowed, the last alternatives of the largest choices
-    are left out, and the page says so.
-
-    Args:
-        document: what to say.
-        largest: bytes that the page may have; what is not an alternative is never left out.
+    checksum.
     """
-    page = _page(document)
-    while (excess := len(page.encode()) - largest) > 0:
-        counts = _fewer_options(document, excess)
-        if not counts:
-            break
-        sections = [replace(one, blocks=_cut(one.blocks, counts)) for one in document.sections]
-        document = replace(document, sections=sections)
-        page = _page(document)
-    return page
-
-
-def _page(document: Document) -> str:
-    style, script = _asset("page.css"), _asset("page.js")
+    style, script = (_asset(f"page.{ending}") for ending in ("css", "js"))
     checksum = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
         "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
@@ -99,16 +77,14 @@ def _environment() -> Environment:
     )
     environment.globals["infinity"] = float("inf")
     environment.filters |= {
-        "base64": lambda image: base64.b64encode(image).decode("ascii"),
         "cell_class": _cell_class,
         "inline": inline,
-        "json": lambda value: json.dumps(_shown(value), separators=(",", ":"), allow_nan=False),
         "kind": lambda value: type(value).__name__,
         "lines": lambda texts: "\n".join(" ".join(str(text).split()) for text in texts),
         "short": lambda value, power: short(value * 10.0**-power if power and value else value),
         "sort_key": _sort_key,
         "svg_content": _svg_content,
-        "cell_text": cell_text,
+        "cell_text": lambda cell: cell_text(plain_cell(cell)),
     }
     return environment
 
@@ -134,18 +110,8 @@ def inline(text: str) -> Markup:
     return Markup("").join([*parts, escape(text[end:])])
 
 
-def _shown(value: object) -> object:
-    """The value with harmless texts: what JSON escapes, the script of the page reads back."""
-    if isinstance(value, str):
-        return harmless(value)
-    if isinstance(value, dict):
-        return {_shown(key): _shown(one) for key, one in value.items()}
-    return [_shown(one) for one in value] if isinstance(value, list | tuple) else value
-
-
 def _svg_content(picture: Picture, number: int) -> Markup:
     """What stands inside the <svg> element, with names that no other picture of the page has."""
-    assert isinstance(picture.image, str)
     content = picture.image[picture.image.index("<svg") :].partition(">")[2]
     used = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', content))
 
@@ -177,61 +143,12 @@ def _sort_key(cell: Cell) -> Markup:
     return Markup("") if number is None else Markup(f' data-number="{number:.4g}"')
 
 
-# ------------------------------------------------------------------------------- size
-
-
-def _fewer_options(document: Document, excess: int) -> dict[int, int]:
-    """How many options each choice (by identity) keeps, so that about `excess` bytes go."""
-    sizes = {
-        id(block): [len(blocks_html(option.blocks).encode()) for option in block.options]
-        for block in document.blocks()
-        if isinstance(block, Choice)
-    }
-    kept = {name: len(each) for name, each in sizes.items()}
-    dropped = 0
-    while dropped < excess:
-        spare = {name: sum(sizes[name][:n]) for name, n in kept.items() if n > 1}
-        if not spare:
-            break
-        largest = max(spare, key=lambda name: spare[name])
-        kept[largest] -= 1
-        dropped += sizes[largest][kept[largest]]
-    return {name: n for name, n in kept.items() if n < len(sizes[name])}
-
-
-def _cut(blocks: Iterable[Block], counts: dict[int, int]) -> list[Block]:
-    """The blocks with choices that keep that many options and say how many they had."""
-    cut: list[Block] = []
-    for block in blocks:
-        if isinstance(block, Details | Gallery):
-            cut.append(replace(block, blocks=_cut(block.blocks, counts)))
-        elif isinstance(block, Choice):
-            kept = block.options[: counts.get(id(block), len(block.options))]
-            options = [replace(option, blocks=_cut(option.blocks, counts)) for option in kept]
-            left_out = block.left_out + len(block.options) - len(options)
-            cut.append(replace(block, options=options, left_out=left_out))
-        else:
-            cut.append(block)
-    return cut
-
-
 # ------------------------------------------------------------------------------- notebooks
 
-ROWS_SHOWN = 10  # features of a table, and findings, in a notebook
+ROWS_SHOWN = 10  # of a table, and of findings
 
 
-def recovery_html(recovery: Recovery) -> str:
+def recovery_html(found: AnyRecovery) -> str:
     """A short HTML fragment for a notebook; its colours are the notebook's own."""
-    named = NamedRecovery(recovery.standardised, Layout())
-    goodness = named.recovery.goodness
-    fragment = template("notebook.html").render(
-        estimator=named.estimator,
-        status=recovery.status.value,
-        units=units_sentence(named.recovery),
-        misfit="" if goodness.adequate else goodness.sentence(),
-        tables=weight_tables(named),
-        nothing=[one.part for one in named.weights if not one.order],
-        findings=named.recovery.identification.findings,
-        most=ROWS_SHOWN,
-    )
-    return harmless(fragment)
+    blocks = summary_blocks(found.standardised)
+    return harmless(template("notebook.html").render(blocks=blocks, most=ROWS_SHOWN))

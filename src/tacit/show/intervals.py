@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import astuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -23,9 +23,9 @@ from tacit.show.canvas import (
     series_mark,
     styled,
 )
+from tacit.show.quantities import MOST_ROWS, Group
 from tacit.show.tables import log_ticks, short
 
-MOST_ROWS = 24  # of a chart with a row each
 _BESIDE = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
 
 
@@ -62,23 +62,6 @@ def _few_numbers(axis: XAxis | YAxis, limits: tuple[float, float], *, most: int)
     axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
 
 
-@dataclass(frozen=True)
-class Interval:
-    """What is known about one number.
-
-    Attributes:
-        name: of the number.
-        estimate: the best guess; NaN where there is none.
-        low: lower end; minus infinity where there is none.
-        high: upper end; infinity where there is none.
-    """
-
-    name: str
-    estimate: float
-    low: float
-    high: float
-
-
 def tidy_rows(axes: Axes, rows: int) -> None:
     """Rows from top to bottom, few numbers, faint upright lines."""
     axes.set_ylim(max(1, rows) - 0.5, -0.5)
@@ -89,45 +72,43 @@ def tidy_rows(axes: Axes, rows: int) -> None:
 
 
 @styled()
-def draw_beside(rows: Mapping[str, Sequence[Interval]], axes: Axes | None, label: str) -> Axes:
-    """The axes, with intervals of the same name in one row, a mark for each that has it.
+def draw_beside(groups: Mapping[str, Group], axes: Axes | None, label: str) -> Axes:
+    """The axes, with numbers of the same name in one row, a mark and an interval for each group.
 
     An infinite end is an arrow at the edge.
 
     Args:
-        rows: who -> its intervals; what only some have stands for those alone.
+        groups: who -> name -> number; what only some have stands for those alone.
         axes: what to draw on; a new figure unless given.
         label: of the numbers.
     """
-    names = list(dict.fromkeys(row.name for each in rows.values() for row in each))
+    names = list(dict.fromkeys(name for group in groups.values() for name in group))
     if not names:
         raise InvalidModel("nothing here was identified, so there is nothing to draw")
     if len(names) > MOST_ROWS:
         label += f" ({MOST_ROWS} of {len(names)})"
-    names = names[:MOST_ROWS]
-    axes = row_axes(axes, len(names), names, each=max(ROW, 0.11 * len(rows)))
-    every = [(row.estimate, row.low, row.high) for each in rows.values() for row in each]
-    finite = [number for row in every for number in row if np.isfinite(number)]
+    places = {name: row for row, name in enumerate(names[:MOST_ROWS])}
+    axes = row_axes(axes, len(places), list(places), each=max(ROW, 0.11 * len(groups)))
+    numbers = [n for group in groups.values() for one in group.values() for n in astuple(one)]
+    finite = [number for number in numbers if np.isfinite(number)]
     left, right = 1.04 * min([0.0, *finite]), 1.04 * max([0.0, *finite]) or 1.0
-    for k, (who, each) in enumerate(rows.items()):
+    width = 5 if len(groups) == 1 else 3
+    for k, (who, group) in enumerate(groups.items()):
         colour, mark = series_colour(k), series_mark(k)
-        for row in each:
-            if row.name not in names:
-                continue
-            y = names.index(row.name) + 0.6 * ((k + 0.5) / len(rows) - 0.5)
-            ends = [max(row.low, left), min(row.high, right)]
-            width = 5 if len(rows) == 1 else 3
+        for name in filter(places.__contains__, group):
+            one, y = group[name], places[name] + 0.6 * ((k + 0.5) / len(groups) - 0.5)
+            ends = np.clip([one.low, one.high], left, right)
             axes.plot(ends, [y, y], color=colour, lw=width, alpha=0.35, solid_capstyle="butt")
-            for end, edge, arrow in ((row.low, left, "<"), (row.high, right, ">")):
+            for end, edge, arrow in ((one.low, left, "<"), (one.high, right, ">")):
                 if np.isinf(end):
                     axes.plot(edge, y, marker=arrow, ms=width + 1, color=colour, clip_on=False)
-            axes.plot(row.estimate, y, ls="", marker=mark, ms=5, color=colour, clip_on=False)
-        if len(rows) > 1:
+            axes.plot(one.value, y, ls="", marker=mark, ms=5, color=colour, clip_on=False)
+        if len(groups) > 1:
             axes.plot([], [], marker=mark, ms=5, lw=3, color=colour, label=plain(who))
     axes.set(xlabel=label, xlim=(left, right))
-    tidy_rows(axes, len(names))
+    tidy_rows(axes, len(places))
     if left < 0:
         axes.axvline(0.0, color=MUTED, lw=0.7)
-    if len(rows) > 1:
-        axes.legend(**legend_above(len(rows)))
+    if len(groups) > 1:
+        axes.legend(**legend_above(len(groups)))
     return axes

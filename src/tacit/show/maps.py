@@ -25,6 +25,7 @@ from tacit.show.canvas import (
     styled,
     svg,
 )
+from tacit.show.curves import points_on
 from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, extent, limits_of, middles
 from tacit.show.quantities import NamedRecovery
 from tacit.show.tables import MISSING, Column, Scale, Table, short
@@ -179,15 +180,13 @@ def _panels(layout: Layout, title: str) -> tuple[Figure, Axes, Axes]:
 
 def _picture(figure: Figure, layout: Layout, title: str, texts: list[str], alt: str) -> Picture:
     """The drawn map, its values [S] to be pointed at, where there are any."""
-    axes = figure.axes[0]
+    axes, cells = figure.axes[0], []
     axes.set_aspect("auto")
-    cells = []
-    if texts:
-        # The middles as shares of the map from its left and from its top.
-        (left, right), (bottom, top) = extent(layout)
-        places = (middles(layout) - (left, top)) / (right - left, bottom - top)
-        points = [] if layout.is_grid else list(map(tuple, places.tolist()))
-        lattice = {"rows": layout.rows, "columns": layout.columns, "points": points}
-        names = layout.state_names[: len(texts)]
-        cells.append(Cells(title, box_of(axes), **lattice, values=texts, names=names))
+    names = layout.state_names[: len(texts)]
+    if texts and layout.is_grid:
+        rows, columns = layout.rows, layout.columns
+        box = box_of(axes)
+        cells = [Cells(title, box, rows=rows, columns=columns, values=texts, names=names)]
+    elif texts:
+        cells = [points_on(axes, title, middles(layout), texts, names)]
     return Picture(svg(figure), alt, cells=cells, name=anchor(title))

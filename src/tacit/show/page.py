@@ -1,43 +1,55 @@
-"""The report of a run as a `Document`."""
+"""The report of a run as a `Document`, of one demonstrator, of types or of tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from tacit import __version__
 from tacit.folders.runs import Run
+from tacit.inverse.findings import Kind, of_kinds
 from tacit.inverse.joint.recovery import JointRecovery
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.noisy.mixture import MixtureRecovery
-from tacit.inverse.recovery import Recovery
 from tacit.inverse.standardised import shown
 from tacit.model.layout import Layout
 from tacit.search.algebra import largest_first
-from tacit.show import Document, Facts, Items, Section
-from tacit.show.appendix import (
-    MOST_TRAJECTORIES,
-    data_section,
-    guarantee_table,
-    reproduce_section,
-)
+from tacit.show import Block, Details, Document, Facts, Headline, Items, Section
+from tacit.show.appendix import MOST_TRAJECTORIES, data_section, reproduce_section
 from tacit.show.checks import answers, check_sections
 from tacit.show.curves import convergence_section
+from tacit.show.differences import forest, shared_section
 from tacit.show.grid import middles
 from tacit.show.maps import are_told, forbidden_blocks, map_gallery
 from tacit.show.quantities import (
     WEIGHTS,
     NamedRecovery,
+    guarantee_table,
+    number_blocks,
     state_choice,
     state_table,
-    weight_tables,
+    units_sentence,
 )
-from tacit.show.report import NAMED, by_name, capital, headlines
-from tacit.show.several import several_page
-from tacit.show.summary import units_sentence
-from tacit.show.tables import Bars, Column, Table, scale_of
+from tacit.show.report import FINDINGS, NAMED, capital, character, headlines
+from tacit.show.several import (
+    AnyRecovery,
+    Parts,
+    fit_headlines,
+    headlines_of_all,
+    membership_section,
+    open_headlines,
+)
+from tacit.show.tables import Column, Table, bars, scale_of
+
+LEADS = {
+    "": "What a demonstrator wants and what it refuses, as far as its behaviour tells.",
+    "type": "Several types of demonstrators, nobody told who is of which: what each type wants and "
+    "refuses, and which trajectories are likely its own.",
+    "task": "Several tasks recovered together: what they share is one answer of all of them; the "
+    "rest is their own.",
+}
 
 
 def recovery_document(run: Run, *, private: bool = False, raw_units: bool = False) -> Document:
@@ -52,63 +64,140 @@ def recovery_document(run: Run, *, private: bool = False, raw_units: bool = Fals
         raw_units: whether weights and prices are of the features as given, not of standardised
             ones.
     """
-    trajectories = run.trajectories
+    fits = run.trajectories
     run = without_names(run) if private else run
     found = shown(run.recovery, raw_units=raw_units)
-    if isinstance(found, JointRecovery | MixtureRecovery):
-        page = several_page(found, run, trajectories, private=private)
-        first = (found.types if isinstance(found, MixtureRecovery) else found.recoveries)[0]
-        run = replace(run, trajectories={})  # the table of memberships has the fits
-    else:
-        page, first = _page(found, run, private=private), found
-    told = {name: run.data.get(name) for name in ("episodes", "steps", "discount")}
-    numbers = {name: value for name, value in told.items() if isinstance(value, int | float)}
-    own = page.facts.facts if page.facts else {}
-    name = found.estimator.partition("(")[0] or "an unnamed estimator"
-    last = [data_section(run), *([] if private else [reproduce_section(run)])]
-    return replace(
-        page,
-        title=_title(run.config) + page.title,
-        sections=[*page.sections, *last],
-        lead=f"{page.lead} {units_sentence(first)}",
-        facts=Facts({"recovered by": name, **own, **numbers}),
+    is_assumed = bool(run.data.get("moves_estimated"))
+    parts = Parts.of(found, run.layout, tasks=run.config.get("tasks"), assumed=is_assumed)
+    assumed = [] if private or parts.kind else _assumptions(parts.first, run.notes)
+    sections = [
+        *_comparisons(found, parts, fits, private=private),
+        *([] if private else _where(parts)),
+        Section("Weights, budgets and prices", parts.blocks(number_blocks), WEIGHTS),
+        *check_sections(run.extras),
+        _guarantees(found, parts, private=private),
+        *([Section("What was assumed", [Items(assumed)])] if len(assumed) > NAMED else []),
+        convergence_section(run.recovery),
+        # The table of memberships has the fits of each trajectory.
+        data_section(replace(run, trajectories={}) if parts.kind == "type" else run),
+        *([] if private else [reproduce_section(run)]),
+    ]
+    return Document(
+        _title(run.config, parts),
+        _headlines(found, parts, run, fits, assumed=assumed, private=private),
+        sections,
+        lead=f"{LEADS[parts.kind]} {units_sentence(parts.first.recovery)}",
+        facts=_facts(found, parts, run),
         footer=f"tacit {__version__}. The numbers are in `recovery.npz` beside this page.",
     )
 
 
-def _page(found: Recovery, run: Run, *, private: bool) -> Document:
-    """What the report of one recovery says of it, in the units to show."""
-    found = by_name(found, run.layout)
-    named = NamedRecovery(found, run.layout, bool(run.data.get("moves_estimated")))
-    where = _trip_sections(named)
-    if forbidden := forbidden_blocks(named):
-        where.append(Section("What is forbidden", forbidden))
-    where += _map_sections(named)
-    where.append(Section("State by state", [state_table(named), *state_choice(named)]))
-    assumed = () if private else named.assumptions(run.notes)
-    findings = [capital(one) for one in found.identification.findings]
-    proof = [*([Items(findings)] if findings else []), guarantee_table({"Value": found})]
-    sections = [
-        *([] if private else where),
-        Section("Weights, budgets and prices", weight_tables(named), WEIGHTS),
-        *check_sections(run.extras),
-        Section("Guarantees and findings", proof, f"Status: {found.status.value}."),
-        *([Section("What was assumed", [Items(assumed)])] if len(assumed) > NAMED else []),
-        convergence_section(run.recovery),
+def _headlines(
+    found: AnyRecovery,
+    parts: Parts,
+    run: Run,
+    fits: Mapping[str, np.ndarray],
+    *,
+    assumed: Sequence[str],
+    private: bool,
+) -> list[Headline]:
+    """What was found: of one in full, of several what is said of all, then of each."""
+    if not parts.kind:
+        return headlines(parts.first, assumed, answers(run.extras))
+    return [
+        *fit_headlines(found, parts, fits, private=private),
+        *headlines_of_all(found),
+        *(character(named, name) for name, named in parts.each.items()),
+        *open_headlines(found),
     ]
-    return Document(
-        title="",
-        headlines=headlines(named, assumed, answers(run.extras)),
-        sections=sections,
-        lead="What a demonstrator wants and what it refuses, as far as its behaviour tells.",
-        facts=Facts(
-            {
-                "states": named.states,
-                "actions": named.actions,
-                "constraints": named.constraints,
-            }
-        ),
+
+
+def _comparisons(
+    found: AnyRecovery, parts: Parts, fits: Mapping[str, np.ndarray], *, private: bool
+) -> list[Section]:
+    """Types or tasks side by side; who is of which type, or what tasks share."""
+    if not parts.kind:
+        return []
+    sections = [Section(f"The {_plural(parts)} side by side", forest(parts.recoveries), WEIGHTS)]
+    if isinstance(found, JointRecovery):
+        sections.append(shared_section(found, {}))
+    elif isinstance(found, MixtureRecovery) and not private:
+        sections.append(membership_section(found, fits))
+    return sections
+
+
+def _where(parts: Parts) -> list[Section]:
+    """Maps and states; of several those of each, chosen by its name."""
+    if not parts.kind:
+        return _places(parts.first)
+
+    def blocks(named: NamedRecovery) -> list[Block]:
+        return [block for section in _places(named) for block in section.blocks]
+
+    return [Section("Where each goes", parts.blocks(blocks))]
+
+
+def _places(named: NamedRecovery) -> list[Section]:
+    """Goals and flows of trips, what is forbidden, maps and states, where there are any."""
+    recovery, forbidden = named.recovery, forbidden_blocks(named)
+    return [
+        *([_trip_section(named, recovery)] if isinstance(recovery, TripsRecovery) else []),
+        *([Section("What is forbidden", forbidden)] if forbidden else []),
+        *([_map_section(named)] if named.layout.is_map else []),
+        Section("State by state", [state_table(named), *state_choice(named)]),
+    ]
+
+
+def _guarantees(found: AnyRecovery, parts: Parts, *, private: bool) -> Section:
+    """Every finding, of all and of each, and the numbers that the status of each rests on."""
+    first = parts.first.recovery
+    whole = found if parts.kind else first
+    blocks: list[Block] = []
+    if whole.identification.findings and not (parts.kind and private):
+        blocks.append(Items([capital(one) for one in whole.identification.findings]))
+    if not parts.kind:
+        blocks.append(guarantee_table({"Value": first}))
+    else:
+        states = [named.recovery.status.value for named in parts.each.values()]
+        columns = [(capital(parts.kind), [*parts.each]), ("Status", states)]
+        blocks += [Table.of(f"Each {parts.kind}", columns), guarantee_table(parts.recoveries)]
+        for name, one in parts.recoveries.items():
+            findings = [capital(finding) for finding in one.identification.findings]
+            if findings and not private:
+                blocks.append(Details(f"What is said of {name}", [Items(findings)]))
+    return Section(FINDINGS, blocks, f"Status: {found.status.value}.")
+
+
+def _facts(found: AnyRecovery, parts: Parts, run: Run) -> Facts:
+    """What was run, in a strip."""
+    first = parts.first
+    sizes = {"states": first.states, "actions": first.actions, "constraints": first.constraints}
+    seen = {name: run.data.get(name) for name in ("episodes", "steps", "discount")}
+    return Facts(
+        {
+            "recovered by": found.estimator.partition("(")[0] or "an unnamed estimator",
+            **({_plural(parts): len(parts.each)} if parts.kind else sizes),
+            **{name: one for name, one in seen.items() if isinstance(one, int | float)},
+        }
     )
+
+
+def _plural(parts: Parts) -> str:
+    return parts.kind if len(parts.each) == 1 else f"{parts.kind}s"
+
+
+def _title(config: Mapping[str, object], parts: Parts) -> str:
+    """What the page about the run of these arguments is called."""
+    problem = str(config.get("problem") or "").rstrip("/").rpartition("/")[2]
+    title = f"What was recovered from {problem}" if problem else "What was recovered"
+    title += f", {config['only']}" if config.get("only") else ""
+    return f"{title}: {len(parts.each)} {_plural(parts)}" if parts.kind else title
+
+
+def _assumptions(named: NamedRecovery, notes: Sequence[str]) -> list[str]:
+    """The notes, and the findings that say what was assumed."""
+    findings = of_kinds(named.recovery.identification.findings, [Kind.ASSUMED])
+    return [*notes, *(str(one) for one in findings if one not in notes)]
 
 
 def without_names(run: Run) -> Run:
@@ -123,56 +212,43 @@ def without_names(run: Run) -> Run:
     return replace(run, recovery=found, layout=layout, data=data, extras=extras, **empty)
 
 
-def _trip_sections(named: NamedRecovery) -> list[Section]:
-    """The goals, and how often each link is taken; nothing where the trajectories are no trips."""
-    found = named.recovery
-    if not isinstance(found, TripsRecovery):
-        return []
-    goals, trips = np.unique(found.destinations, return_counts=True)
-    order = largest_first(trips)[:MOST_TRAJECTORIES]
+def _trip_section(named: NamedRecovery, trips: TripsRecovery) -> Section:
+    """The goals, and how often each link is taken."""
+    goals, counts = np.unique(trips.destinations, return_counts=True)
+    order = largest_first(counts)[:MOST_TRAJECTORIES]
     names = [named.state(goal) if goal >= 0 else "none" for goal in goals[order].tolist()]
-    columns = [("Goal", names), ("Trips", Bars(trips[order], limits=scale_of(trips)))]
+    columns = [("Goal", names), ("Trips", bars(counts[order], limits=scale_of(counts)))]
     lead = "Every trajectory is a trip to a goal of its own; weights and noise are those of all."
-    tables = [Table.of("Goals", columns, listed=True), _flow_table(named, found)]
-    return [Section("Goals and flows", tables, lead)]
+    tables = [Table.of("Goals", columns, listed=True), _flow_table(named, trips)]
+    return Section("Goals and flows", tables, lead)
 
 
-def _flow_table(named: NamedRecovery, found: TripsRecovery) -> Table:
+def _flow_table(named: NamedRecovery, trips: TripsRecovery) -> Table:
     """What the trips are expected to do, the most frequent first, and where they do otherwise."""
-    flows, residuals = found.flows, found.goodness.residuals
+    flows, residuals = trips.flows.ravel(), trips.goodness.residuals.ravel()
     order = largest_first(flows)[:MOST_TRAJECTORIES]
-    order = order[flows.ravel()[order] > 0]
+    order = order[flows[order] > 0]
     states, actions = np.divmod(order, named.actions)
     columns = [
         ("State", [named.state(s) for s in states]),
         ("Action", [named.action(a) for a in actions]),
-        (Column("Flow", "expected uses by all trips"), Bars(flows.ravel()[order])),
-        (
-            Column("Residual", "seen more often than expected there"),
-            residuals.ravel()[order] if residuals.size else np.full(len(order), np.nan),
-        ),
+        (Column("Flow", "expected uses by all trips"), bars(flows[order])),
     ]
+    if residuals.size:
+        head = Column("Residual", "seen more often than expected there")
+        columns.append((head, residuals[order]))
     note = "Flows are those of all trips from where they began, by the recovered coefficients."
     return Table.of("Flows", columns, note, listed=True)
 
 
-def _map_sections(named: NamedRecovery) -> list[Section]:
-    """Maps, where it is known where states lie."""
-    layout = named.layout
-    if not layout.is_map:
-        return []
+def _map_section(named: NamedRecovery) -> Section:
+    """The maps, and how to read them."""
     lead = "Point at a cell, or move over a map with the arrow keys, to read its value."
     if not are_told(named):
         lead = "The table below names the cells that are visited most."
     if named.constraints > 1:
         lead += " The maps of all costs share one colour scale."
-    off = named.states - len(middles(layout))
+    off = named.states - len(middles(named.layout))
     if off > 0:
         lead += f" {off} {'state lies' if off == 1 else 'states lie'} off the grid; see the table."
-    return [Section("Maps", [map_gallery(named)], lead)]
-
-
-def _title(config: Mapping[str, object]) -> str:
-    """What a page about the run of these arguments is called."""
-    name, only = str(config.get("problem") or "").rstrip("/").rpartition("/")[2], config.get("only")
-    return f"What was recovered from {name}{f', {only}' if only else ''}".removesuffix(" from ")
+    return Section("Maps", [map_gallery(named)], lead)

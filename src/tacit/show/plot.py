@@ -11,18 +11,21 @@ bars if not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from tacit.errors import InvalidModel
+from tacit.inverse.recovery import Recovery
+from tacit.inverse.standardised import in_one_unit
 from tacit.model.layout import Layout
 from tacit.search.algebra import largest_first
-from tacit.show.arrows import draw_policy
+from tacit.show.arrows import draw_policy, ways_of
 from tacit.show.canvas import (
     COLUMN,
     COST_MAP,
@@ -40,59 +43,44 @@ from tacit.show.canvas import (
     series_colour,
     styled,
 )
-from tacit.show.grid import draw_values, extent
-from tacit.show.intervals import MOST_ROWS, Interval, draw_beside, tidy_values
-from tacit.show.quantities import NamedRecovery
+from tacit.show.grid import draw_values, extent, middles
+from tacit.show.intervals import draw_beside, tidy_values
+from tacit.show.quantities import MOST_ROWS, Group, NamedRecovery
 
 if TYPE_CHECKING:
     from tacit.checks.prices import PriceCurve
     from tacit.folders.runs import Run
-    from tacit.inverse.recovery import Recovery
-from tacit.inverse.standardised import in_one_unit, shown
 
-__all__ = [
-    "compare", "explanation", "flows", "map", "overview", "policy", "price_curve", "prices",
-    "residuals", "several", "weights",
-]  # fmt: skip
+__all__ = ["flows", "map", "overview", "policy", "price_curve", "prices", "residuals", "weights"]
 
+Recoveries = Mapping[str, Recovery]
 Panel = tuple[Callable[..., Axes], float]  # what draws on given axes, and their height in inches
 WEIGHTS, PRICES = "weight, of sum 1 in each group", "price of one more unit of the budget"
 
 
-def weights(recovery: Recovery, axes: Axes | None = None, *, raw_units: bool = False) -> Axes:
+def weights(
+    recoveries: Recovery | Recoveries, axes: Axes | None = None, *, raw_units: bool = False
+) -> Axes:
     """The axes, with every weight and its interval: what is wanted, then what is refused.
 
     Args:
-        recovery: what was recovered.
+        recoveries: what was recovered; or name -> recovery, a mark for each, beside each other.
         axes: what to draw on; a new figure unless given.
         raw_units: draw the weights of the features as given, and not of standardised ones.
     """
-    return draw_beside({"": _named(recovery, raw_units=raw_units).weight_rows}, axes, WEIGHTS)
+    each = _each(recoveries, raw_units=raw_units)
+    return draw_beside({who: one.weight_rows() for who, one in each.items()}, axes, WEIGHTS)
 
 
-def prices(recovery: Recovery, axes: Axes | None = None, *, raw_units: bool = False) -> Axes:
+def prices(
+    recoveries: Recovery | Recoveries, axes: Axes | None = None, *, raw_units: bool = False
+) -> Axes:
     """The axes, with the price of every budget and its interval; one not held back is at 0.
 
-    Units as in `weights`.
+    Of one recovery or of several, and in units, as in `weights`.
     """
-    return draw_beside({"": _named(recovery, raw_units=raw_units).price_rows}, axes, PRICES)
-
-
-def explanation(recovery: Recovery, axes: Axes | None = None) -> Axes:
-    """The axes, with how much of its possible range each number keeps: the shorter, the clearer.
-
-    For an optimal demonstrator these are all numbers that some explanation has, and not a matter of
-    chance; for a noisy one they are confidence intervals.
-    """
-    named = _named(recovery)
-    known, budgets = named.recovery.identification, named.recovery.budgets
-    rows = [*named.weight_rows]
-    for k, ends in enumerate(known.budget_intervals):
-        rows.append(Interval(f"budget: {named.constraint(k)}", float(budgets[k]), *ends))
-    label = f"{named.confidence} interval"
-    if named.whole_set:
-        label = "every explanation of what was seen"
-    return draw_beside({"": rows}, axes, label)
+    each = _each(recoveries, raw_units=raw_units)
+    return draw_beside({who: one.price_rows for who, one in each.items()}, axes, PRICES)
 
 
 @styled()
@@ -112,25 +100,23 @@ def map(  # noqa: A001
         layout: where the states lie.
     """
     named = _named(recovery, layout)
-    if isinstance(what, int) and not isinstance(what, bool):
-        if not 0 <= what < named.constraints:
-            raise InvalidModel(
-                f"what must be 'reward', 'visits' or a constraint below {named.constraints}; "
-                f"got {what}"
-            )
-        values, colours, title = named.costs[what], COST_MAP, named.cost_title(what)
-    elif what in ("reward", "visits"):
-        values = named.reward if what == "reward" else 100.0 * named.time
-        colours = REWARD_MAP if what == "reward" else VISIT_MAP
-        title = "reward" if what == "reward" else "share of its time, in %"
-    else:
-        raise InvalidModel(f"what must be 'reward', 'visits' or a constraint; got {what!r}")
-    if named.layout.is_map:
-        axes = _panel(named, axes)
-        draw_values(values, axes, layout=named.layout, colours=colours)
-        axes.set_title(plain(title))
-        return axes
-    return _bars(named, values, axes, title)
+    known = {
+        "reward": (named.reward, REWARD_MAP, "reward"),
+        "visits": (100.0 * named.time, VISIT_MAP, "share of its time, in %"),
+        **{k: (cost, COST_MAP, named.cost_title(k)) for k, cost in enumerate(named.costs)},
+    }
+    if isinstance(what, bool) or what not in known:
+        raise InvalidModel(
+            f"what must be 'reward', 'visits' or a constraint below {named.constraints}; "
+            f"got {what!r:.60}"
+        )
+    values, colours, title = known[what]
+    if not named.layout.is_map:
+        return _bars(named, values, axes, title)
+    axes = _panel(named, axes)
+    draw_values(values, axes, layout=named.layout, colours=colours)
+    axes.set_title(plain(title))
+    return axes
 
 
 @styled()
@@ -169,28 +155,33 @@ def flows(recovery: Recovery, axes: Axes | None = None, *, layout: Layout) -> Ax
         layout: where the states lie and where the actions point.
     """
     named = _named(recovery, layout)
-    if not (named.layout.is_grid and named.layout.directions):
-        raise InvalidModel("flows needs a grid whose actions point somewhere: layout.directions")
+    if not has_ways(layout):
+        raise InvalidModel("flows needs a map whose actions point somewhere: layout.directions")
     axes = _panel(named, axes)
     time = 100.0 * named.time
     light = (0.0, 2.5 * float(time.max(initial=0.0)) or 1.0)  # lines must be seen on it
     draw_values(time, axes, layout=layout, colours=VISIT_MAP, limits=light)
     for text in list(axes.texts):
         text.remove()
-    cells = layout.rows * layout.columns
-    flow = np.asarray(recovery.solution.visitation, dtype=float)[:cells]
-    widest = flow.max(initial=0.0) or 1.0
-    for s, a in zip(*np.nonzero(flow > 0.002 * widest), strict=True):
-        row, column = divmod(int(s), layout.columns)
-        down, right = layout.directions[a]
-        inside = 0 <= row + down < layout.rows and 0 <= column + right < layout.columns
-        if inside and (down or right):
-            # Two ways between the same cells lie beside each other, as traffic does.
-            x, y = column - 0.1 * down, row + 0.1 * right
-            ends = [x, x + 0.92 * right], [y, y + 0.92 * down]
-            axes.plot(*ends, color=INK, lw=6.0 * flow[s, a] / widest, solid_capstyle="butt")
+    places = middles(layout)
+    flow, ways = named.visits[: len(places)], ways_of(layout, named.visits[: len(places)].shape)
+    low, high = np.sort(extent(layout), axis=1).T
+    ends = places[:, None] + ways
+    share = flow / (flow.max(initial=0.0) or 1.0)
+    is_move = ways.any(axis=2) & ((low < ends) & (ends < high)).all(axis=2) & (share > 0.002)
+    way, start = ways[is_move], places[np.nonzero(is_move)[0]]
+    # Two ways between the same places lie beside each other, as traffic does.
+    start = start + 0.1 * np.stack([-way[:, 1], way[:, 0]], axis=1)
+    widths = 6.0 * share[is_move]
+    lines = list(np.stack([start, start + 0.92 * way], axis=1))
+    axes.add_collection(LineCollection(lines, colors=INK, linewidths=widths, capstyle="butt"))
     axes.set_title("flows")
     return axes
+
+
+def has_ways(layout: Layout) -> bool:
+    """Whether it is known where actions lead on the map."""
+    return layout.is_map and bool(layout.directions if layout.is_grid else layout.leads)
 
 
 @styled()
@@ -230,99 +221,70 @@ def price_curve(curve: PriceCurve, axes: Axes | None = None) -> Axes:
     return axes
 
 
-@styled()
-def compare(
-    recoveries: Mapping[str, Recovery], axes: Axes | None = None, *, raw_units: bool = False
-) -> Axes:
-    """The axes, with the weights of several recoveries beside each other, a mark for each.
-
-    Args:
-        recoveries: name -> recovery; features that only some have stand for those alone.
-        axes: what to draw on; a new figure unless given.
-        raw_units: as in `weights`.
-    """
-    if len(recoveries) < 2:
-        raise InvalidModel(f"compare needs at least two recoveries; got {len(recoveries)}")
-    each = in_one_unit(recoveries, raw_units=raw_units)
-    rows = {name: _named(one).weight_rows for name, one in each.items()}
-    return draw_beside(rows, axes, WEIGHTS)
-
-
-def several(
-    recoveries: Mapping[str, Recovery], shares: Sequence[tuple[str, float, float, float]] = ()
+def overview(
+    recoveries: Recovery | Recoveries,
+    *,
+    layout: Layout | None = None,
+    shares: Group | None = None,
 ) -> Figure:
-    """One figure of several recoveries: weights and prices compared.
+    """One figure of weights and prices, of several beside each other; of one on a map also maps.
 
     Args:
-        recoveries: name -> recovery.
-        shares: (name, share, its lower and upper end) of each, where they have shares.
+        recoveries: what was recovered, or name -> recovery.
+        layout: where the states lie.
+        shares: name -> the share of each, where they have shares.
     """
-    named = {who: _named(one) for who, one in recoveries.items()}
-    panels = {
-        "share of the trajectories": {"": [Interval(*one) for one in shares]},
-        # A lone weight is 1 by the gauge: there is nothing to compare.
-        WEIGHTS: {
-            who: [row for group in one.weights if len(group.names) > 1 for row in group.rows]
-            for who, one in named.items()
-        },
-        PRICES: {who: one.price_rows for who, one in named.items()},
+    each = _each(recoveries, layout)
+    is_alone, first = len(each) == 1, next(iter(each.values()))
+    # A lone weight is 1 by the gauge: there is nothing to compare.
+    weights = {who: one.weight_rows(lone=is_alone) for who, one in each.items()}
+    groups: dict[str, Mapping[str, Group]] = {
+        "share of the trajectories": {"": shares or {}},
+        WEIGHTS: weights,
+        PRICES: {who: one.price_rows for who, one in each.items()},
     }
-    names, drawn = [""], list[Panel]()
-    for label, each in panels.items():
-        if found := {row.name for rows in each.values() for row in rows}:
-            names += found
-            height = min(MOST_ROWS, len(found)) * max(ROW, 0.11 * len(each))
-            drawn.append((partial(draw_beside, each, label=label), max(0.5, height)))
-    if not drawn:
+    names, panels = [""], list[Panel]()
+    if is_alone and not weights[""] and first.recovery.solution is not None:
+        # An answer without weights is a policy.
+        panels.append((partial(policy, first.recovery), ROW * min(MOST_ROWS, first.states)))
+    for label, group in groups.items():
+        if rows := {name for one in group.values() for name in one}:
+            names += rows
+            height = max(0.5, min(MOST_ROWS, len(rows)) * max(ROW, 0.11 * len(group)))
+            panels.append((partial(draw_beside, group, label=label), height))
+    if not panels:
         raise InvalidModel("nothing here was identified, so there is nothing to draw")
+    maps = (map, policy) if is_alone and first.layout.is_map else ()
     left = float(np.clip(0.075 * max(len(name) for name in names) + 0.15, 0.5, 2.2))
-    figure = new_figure(max(COLUMN, left + 2.5), sum(height + 0.95 for _, height in drawn))
-    _stack(figure, drawn, left, 0.4, 0.95)
-    return figure
-
-
-def overview(recovery: Recovery, *, layout: Layout | None = None) -> Figure:
-    """One figure of everything: weights, prices and, on a grid, reward and policy."""
-    named = _named(recovery, layout)
-    drawn: list[Panel] = []
-    rows = min(MOST_ROWS, len(named.weight_rows))
-    if rows:
-        drawn.append((partial(weights, recovery), 0.2 + ROW * max(rows, 4)))
-    elif recovery.solution is not None:  # an answer without weights is a policy
-        states = min(MOST_ROWS, named.states)
-        drawn.append((partial(policy, recovery), 0.2 + ROW * max(states, 4)))
-    if named.constraints:
-        drawn.append((partial(prices, recovery), 0.2 + ROW * max(named.constraints, 2)))
-    maps = (map, policy) if named.layout.is_map else ()
-    wide = 2 * COLUMN if maps else COLUMN
-    square = 0.5 * (wide - 0.9)
-    tall = sum(height + 0.7 for _, height in drawn)
-    figure = new_figure(wide, tall + (square + 0.5 if maps else 0.0))
-    top = _stack(figure, drawn, 1.5, 0.25, 0.7)
+    wide = 2 * COLUMN if maps else max(COLUMN, left + 2.5)
+    square, tall = 0.5 * (wide - 0.9), sum(height + 0.95 for _, height in panels)
+    figure, top = new_figure(wide, tall + (square + 0.5 if maps else 0.0)), 0.4
+    for draw, height in panels:
+        draw(axes=axes_at(figure, left, top, wide - left - 0.2, height))
+        top += height + 0.95
     for k, draw in enumerate(maps):
-        axes = axes_at(figure, 0.4 + k * (square + 0.3), top + 0.1, square, square)
-        draw(recovery, axes=axes, layout=layout).set_aspect("auto")
+        axes = axes_at(figure, 0.4 + k * (square + 0.3), top, square, square)
+        draw(first.recovery, axes=axes, layout=layout).set_aspect("auto")
     return figure
 
 
 # ------------------------------------------------------------------------------- parts
 
 
-def _named(
-    recovery: Recovery, layout: Layout | None = None, *, raw_units: bool = False
-) -> NamedRecovery:
-    if not hasattr(recovery, "reward_weights"):
-        raise InvalidModel(f"a Recovery must be given; got {type(recovery).__name__}")
-    recovery = shown(recovery, raw_units=raw_units)
-    return NamedRecovery(recovery, Layout() if layout is None else layout)
+def _each(
+    recoveries: Recovery | Recoveries, layout: Layout | None = None, *, raw_units: bool = False
+) -> dict[str, NamedRecovery]:
+    """Name -> recovery in one unit; the name of one alone is empty."""
+    each = recoveries if isinstance(recoveries, Mapping) else {"": recoveries}
+    for one in each.values():
+        if not hasattr(one, "reward_weights"):
+            raise InvalidModel(f"a Recovery must be given; got {type(one).__name__}")
+    alike = in_one_unit(each, raw_units=raw_units)
+    return {who: NamedRecovery(one, layout or Layout()) for who, one in alike.items()}
 
 
-def _stack(figure: Figure, drawn: Sequence[Panel], left: float, top: float, apart: float) -> float:
-    """Draws panels under each other, from the top on; where they end, in inches."""
-    for draw, height in drawn:
-        draw(axes=axes_at(figure, left, top, figure.get_figwidth() - left - 0.2, height))
-        top += height + apart
-    return top
+def _named(recovery: Recovery, layout: Layout | None) -> NamedRecovery:
+    return _each(recovery, layout)[""]
 
 
 @styled()
@@ -351,24 +313,22 @@ def _bars(named: NamedRecovery, values: np.ndarray, axes: Axes | None, title: st
 
 def every_figure(run: Run) -> dict[str, Figure]:
     """Name -> figure, every picture that a run has numbers for."""
-    from tacit.show.summary import holds_several
-
-    recovery, layout = run.recovery, run.layout
-    if holds_several(run):
-        return {"beside": recovery.plot()}
-    known = [bool(np.isfinite(costs).all()) for costs in recovery.cost_weights]
+    found, layout = run.recovery, run.layout
+    if hasattr(found, "types") or hasattr(found, "recoveries"):
+        return {"beside": found.plot()}
+    named = _named(found, layout)
     drawn: dict[str, Axes] = {}
-    if any(known) or np.isfinite(recovery.reward_weights).all():
-        drawn["weights"] = weights(recovery)
-    if known:
-        drawn["prices"] = prices(recovery)
-    drawn["reward"] = map(recovery, layout=layout)
-    for k in np.flatnonzero(known).tolist():
-        drawn[f"cost-{k}"] = map(recovery, k, layout=layout)
-    drawn["policy"] = policy(recovery, layout=layout)
-    drawn["visits"] = map(recovery, "visits", layout=layout)
-    if layout.is_grid and layout.directions:
-        drawn["flows"] = flows(recovery, layout=layout)
-    if np.isfinite(recovery.goodness.residuals).any():
-        drawn["residuals"] = residuals(recovery, layout=layout)
+    if named.weight_rows():
+        drawn["weights"] = weights(found)
+    if named.constraints:
+        drawn["prices"] = prices(found)
+    drawn["reward"] = map(found, layout=layout)
+    for k in np.flatnonzero(named.identified).tolist():
+        drawn[f"cost-{k}"] = map(found, k, layout=layout)
+    drawn["policy"] = policy(found, layout=layout)
+    drawn["visits"] = map(found, "visits", layout=layout)
+    if has_ways(layout):
+        drawn["flows"] = flows(found, layout=layout)
+    if np.isfinite(found.goodness.residuals).any():
+        drawn["residuals"] = residuals(found, layout=layout)
     return {name: figure_of(axes) for name, axes in drawn.items()}

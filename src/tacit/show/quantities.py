@@ -2,66 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
-from tacit.inverse.diagnostics import Identification
-from tacit.inverse.findings import Kind
+from tacit import checks
+from tacit.inverse.joint.recovery import JointRecovery
 from tacit.inverse.joint.traveller import TripsRecovery
+from tacit.inverse.noisy.mixture import MixtureRecovery
 from tacit.inverse.recovery import Recovery
 from tacit.model.layout import Layout
 from tacit.search.algebra import largest_first
-from tacit.show import Block, Choice, Option, Paragraph, Selector
-from tacit.show.intervals import MOST_ROWS, Interval
-from tacit.show.tables import MISSING, Bars, Column, Table, bar_scale, by_state, scale_of, short
+from tacit.show import Block, Choice, Facts, Option, Paragraph, Selector
+from tacit.show.tables import (
+    MOST_IN_TEXT,
+    Cell,
+    Column,
+    Estimate,
+    Table,
+    bar_scale,
+    bars,
+    by_state,
+    scale_of,
+    short,
+)
 
 MOST_LISTED = 300  # rows of the table of states
-MOST_BARS = 15
+MOST_FEATURES = 60  # of a table of weights
+MOST_ROWS = 24  # of a chart with a row each
 NOTHING = 1e-4
-MOST_CHOSEN = 60  # states that can be looked at one by one
-
+MOST_CHOSEN = 40  # states that can be looked at one by one
 
 WEIGHTS = (
     "A weight says how much one unit of a feature counts: its standard deviation, unless raw units "
     "are shown. An expected discounted cost is what the "
     "whole way costs on average, later steps counting less; its budget is the most it accepts."
 )
+RESTS_ON = {  # numbers of the certificates of a recovery and of its solution: name, meaning
+    "feature_gap": ("Feature gap", "between what is shown and what it would do"),
+    "sampling_noise": ("Sampling noise", "the feature gap that chance alone gives"),
+    "truncation": ("Truncation", "bound on what trajectories cut off may hide"),
+    "projected_gradient": ("Projected gradient", "0 at an optimum"),
+    "weight_change": ("Weight change", "in the last step"),
+    "objective_gap": ("Objective gap", "bound on the loss above its optimum"),
+    "flow_residual": ("Flow residual", "of the recovered policy's visits"),
+    "violation": ("Violation", "of its budgets"),
+    "duality_gap": ("Duality gap", "proof that no policy is better by more"),
+    "slackness": ("Slackness", "price times unused budget"),
+}
+
+Group = Mapping[str, Estimate]  # name -> number
 
 
-class Weights(NamedTuple):
-    """The weights of the reward, or of one cost.
+def numbers_of(recovery: Recovery) -> dict[str, dict[str, Estimate]]:
+    """Quantity -> name -> number: "reward", "cost 0", ..., "price", "budget" and "noise"."""
+    numbers: dict[str, dict[str, Estimate]] = {}
+    for quantity, name, value, low, high, _ in checks.numbers_of(recovery):
+        numbers.setdefault(quantity, {})[name] = Estimate(value, low, high)
+    return numbers | {"noise": {"": Estimate(recovery.temperature)}}
 
-    Attributes:
-        part: "reward", "cost", or "cost 1" where there are several.
-        names: of the features.
-        values: [D]; NaN where they are not identified.
-        ends: [D, 2] their intervals; NaN where none are known.
-    """
 
-    part: str
-    names: Sequence[str]
-    values: np.ndarray
-    ends: np.ndarray
-
-    @property
-    def order(self) -> list[int]:
-        """The features, the heaviest first; none where the weights are not identified."""
-        if not np.isfinite(self.values).all():
-            return []
-        return largest_first(np.abs(self.values)).tolist()
-
-    @property
-    def rows(self) -> list[Interval]:
-        """One row a feature, the heaviest first; a weight without an interval is a point."""
-        of = "" if self.part == "reward" else f"{self.part}: "
-        ends = np.where(np.isnan(self.ends), self.values[:, None], self.ends).tolist()
-        return [
-            Interval(f"{of}{self.names[j]}", float(self.values[j]), *ends[j]) for j in self.order
-        ]
+def heaviest_first(group: Group) -> dict[str, Estimate]:
+    """The weights, the heaviest first; none where they are not identified."""
+    names, values = list(group), np.array([one.value for one in group.values()])
+    if not np.isfinite(values).all():
+        return {}
+    return {names[j]: group[names[j]] for j in largest_first(np.abs(values))}
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,12 +100,6 @@ class NamedRecovery:
     def constraints(self) -> int:
         """K, the number of constraints."""
         return len(self.recovery.cost_weights)
-
-    def assumptions(self, notes: Sequence[str]) -> tuple[str, ...]:
-        """The notes, and the findings that say what was assumed."""
-        found = self.recovery.identification.findings
-        told = [str(one) for one in found if getattr(one, "kind", None) is Kind.ASSUMED]
-        return (*notes, *(one for one in told if one not in notes))
 
     @cached_property
     def visits(self) -> np.ndarray:
@@ -152,22 +154,37 @@ class NamedRecovery:
         return taken if noisy else np.ones_like(taken)
 
     @cached_property
-    def weights(self) -> list[Weights]:
-        """Those of the reward, then of each cost."""
-        found, known = self.recovery, self.recovery.identification
-        return weights_of(found, found.reward_weights, found.cost_weights, known)
+    def numbers(self) -> dict[str, dict[str, Estimate]]:
+        """Quantity -> name -> number, as `numbers_of` has them."""
+        return numbers_of(self.recovery)
+
+    @cached_property
+    def weights(self) -> dict[str, dict[str, Estimate]]:
+        """Part -> feature -> weight, of the reward, then of each cost, the heaviest first."""
+        parts = {"reward": self.numbers.get("reward", {})}
+        for k in range(self.constraints):
+            part = "cost" if self.constraints == 1 else f"cost {k}"
+            parts[part] = self.numbers.get(f"cost {k}", {})
+        return {part: heaviest_first(group) for part, group in parts.items()}
+
+    def weight_rows(self, *, lone: bool = True) -> dict[str, Estimate]:
+        """Every weight that is known, the heaviest of each part first.
+
+        Args:
+            lone: whether with those that stand alone, and are 1 by the gauge.
+        """
+        return {
+            name if part == "reward" else f"{part}: {name}": group[name]
+            for part, group in self.weights.items()
+            if lone or len(group) > 1
+            for name in list(group)[:MOST_ROWS]
+        }
 
     @property
-    def weight_rows(self) -> list[Interval]:
-        """Every weight that is known, the heaviest of each group first."""
-        return [row for group in self.weights for row in group.rows[:MOST_ROWS]]
-
-    @property
-    def price_rows(self) -> list[Interval]:
+    def price_rows(self) -> dict[str, Estimate]:
         """The price of every budget, 0 for one that is not held back."""
-        ends = self.recovery.identification.multiplier_intervals.tolist()
-        prices = self.recovery.multipliers.tolist()
-        return [Interval(self.constraint(k), prices[k], *ends[k]) for k in range(self.constraints)]
+        prices = self.numbers.get("price", {})
+        return {self.constraint(int(k)): price for k, price in prices.items()}
 
     @property
     def identified(self) -> list[bool]:
@@ -221,40 +238,20 @@ class NamedRecovery:
         return by_state(np.asarray(table, dtype=float), self.policy)
 
 
-def weights_of(
-    one: Recovery,
-    reward: np.ndarray,
-    costs: Sequence[np.ndarray],
-    known: Identification,
-) -> list[Weights]:
-    """Weights with the names of the features of a recovery.
-
-    Args:
-        one: whose features they are of.
-        reward: [D].
-        costs: one [D_k] a constraint.
-        known: their intervals.
-    """
-    parts = ["cost"] if len(costs) == 1 else [f"cost {k}" for k in range(len(costs))]
-    own = zip(parts, one.cost_names, costs, known.cost_intervals, strict=True)
-    first = Weights("reward", one.reward_names, reward, known.reward_intervals)
-    return [first, *(Weights(*group) for group in own)]
-
-
 def state_table(named: NamedRecovery) -> Table:
     """Every state with what it earns, costs and what is done there; the most visited first."""
     order = largest_first(named.time)[:MOST_LISTED]
     time, earned = 100.0 * without_traces(named.time), "of a step there"
     columns = [
         ("State", [named.state(s) for s in order]),
-        (Column("Time there", "%"), Bars(time[order], limits=scale_of(100.0 * named.time))),
+        (Column("Time there", "%"), bars(time[order], limits=scale_of(100.0 * named.time))),
         ("What it does", [named.action_shares(named.policy[s]) for s in order]),
-        (Column("Reward", earned), Bars(named.reward[order], limits=scale_of(named.reward))),
+        (Column("Reward", earned), bars(named.reward[order], limits=scale_of(named.reward))),
     ]
     for k, cost in enumerate(named.costs):
         if named.identified[k]:
             head = Column(named.cost_title(k).capitalize(), earned)
-            columns.append((head, Bars(cost[order], limits=scale_of(cost))))
+            columns.append((head, bars(cost[order], limits=scale_of(cost))))
     note = "Time is the share of its discounted time that the recovered policy spends there."
     if named.states > MOST_LISTED:
         note += (
@@ -280,10 +277,10 @@ def state_choice(named: NamedRecovery) -> list[Block]:
         chances = 100.0 * without_traces(named.policy[s])
         columns = [
             ("Action", [named.action(a) for a in actions]),
-            (Column("Chance", "%"), Bars(chances[actions], limits=(0.0, 100.0))),
+            (Column("Chance", "%"), bars(chances[actions], limits=(0.0, 100.0))),
         ]
         for name, table in tables:
-            columns.append((name, Bars(table[s, actions], limits=scale_of(table))))
+            columns.append((name, bars(table[s, actions], limits=scale_of(table))))
         options.append(Option((index,), [Table.of(f"In {named.state(s)}", columns)]))
     text = "One state at a time: how likely each action is there."
     if named.states > MOST_CHOSEN:
@@ -297,72 +294,100 @@ def without_traces(shares: np.ndarray) -> np.ndarray:
     return np.where(shares < NOTHING * shares.max(initial=0.0), 0.0, shares)
 
 
-MOST_FEATURES = 60  # of a table of weights
+def units_sentence(recovery: Recovery) -> str:
+    """In what units weights, prices and budgets are shown."""
+    if recovery.standard is None:
+        return (
+            "Weights, prices and budgets are in the units of the features as given, and depend on "
+            "them."
+        )
+    return (
+        "Weights, prices and budgets are of features divided by their standard deviation over all "
+        "choices of the world; coefficients are of the features as given."
+    )
+
+
+def number_blocks(named: NamedRecovery) -> list[Block]:
+    """Every number of a recovery: what is not identified, then tables, noise and likelihoods."""
+    unknown = [part for part, group in named.weights.items() if not group]
+    facts = noise_facts(named.recovery) | likelihoods(named.recovery)
+    return [
+        *(
+            Paragraph(f"Weights of the {part}: not identified, nothing these demonstrations show.")
+            for part in unknown
+        ),
+        *weight_tables(named),
+        *([Facts(facts)] if facts else []),
+    ]
 
 
 def weight_tables(named: NamedRecovery) -> list[Table]:
-    """A table of weights for the reward and for each identified constraint, and the prices."""
-    kind = f"Bands are {named.confidence} intervals."
+    """What is known in numbers: weights of reward and costs, budgets and prices, coefficients."""
+    tables = []
+    for k, (part, group) in enumerate(named.weights.items(), -1):
+        caption, note = "What it wants: weights of the reward", _interval_note(named)
+        if k >= 0:
+            of = "the cost" if part == "cost" else f"constraint {k}"
+            caption, note = f"What it refuses: weights of {of}", ""
+        if group:
+            tables.append(weight_table(caption, group, note))
+    tables += [_price_table(named)] if named.constraints else []
+    return [*tables, *coefficient_tables(named.recovery)]
+
+
+def _interval_note(named: NamedRecovery) -> str:
+    """What absolute values and intervals of weights mean."""
+    kind = f"Intervals are {named.confidence} ones."
     if named.whole_set:
-        kind = "Bands hold every explanation of the demonstrations."
+        kind = "Intervals hold every explanation of the demonstrations."
     if np.isnan(named.recovery.identification.reward_intervals).all():
         kind = "This answer has no intervals."
-    tables = []
-    for k, group in enumerate(named.weights, -1):
-        caption, note = (
-            "What it wants: weights of the reward",
-            "Weights have absolute values of sum 1.",
-        )
-        if k >= 0:
-            of = "the cost" if named.constraints == 1 else f"constraint {k}"
-            caption, note, kind = f"What it refuses: weights of {of}", "", ""
-        if np.isfinite(group.values).all():
-            tables.append(_weights(caption, group, f"{note} {kind}".strip()))
-    return [*tables, *_prices(named), *_coefficients(named)]
+    return f"Weights have absolute values of sum 1. {kind}"
 
 
-def _weights(caption: str, group: Weights, note: str) -> Table:
-    order = group.order[:MOST_FEATURES]
-    ends = group.ends[order]
-    if len(group.values) == 1 and ends[0, 0] == ends[0, 1]:  # the gauge alone says that it is 1
-        ends = np.full((1, 2), np.nan)
-    limits = bar_scale(np.append(group.values, 1.0), group.ends)
-    if len(group.values) > MOST_FEATURES:
-        note = f"The {MOST_FEATURES} heaviest of {len(group.values)}. {note}".strip()
-    scale = f"scale {short(limits[0])} to {short(limits[1])}"
-    bars = (Column("Weight", scale), Bars(group.values[order], ends, limits))
-    return Table.of(caption, [("Feature", [group.names[j] for j in order]), bars], note)
+def weight_table(caption: str, group: Group, note: str = "") -> Table:
+    """The weights of one part, in the order given."""
+    weights = list(group.values())[:MOST_FEATURES]
+    values, ends = [one.value for one in weights], [(one.low, one.high) for one in weights]
+    if len(group) == 1 and ends[0][0] == ends[0][1]:  # the gauge alone says that it is 1
+        ends = [(np.nan, np.nan)]
+    limits = bar_scale([*values, 1.0], ends)
+    if len(group) > MOST_FEATURES:
+        note = f"The {MOST_FEATURES} heaviest of {len(group)}. {note}".strip()
+    head = Column("Weight", f"scale {short(limits[0])} to {short(limits[1])}")
+    columns = [("Feature", list(group)[:MOST_FEATURES]), (head, bars(values, ends, limits))]
+    return Table.of(caption, columns, note)
 
 
-def _prices(named: NamedRecovery) -> list[Table]:
+def _price_table(named: NamedRecovery) -> Table:
+    """The budget and the price of every constraint, and whether it was shown to be active."""
     recovery, known = named.recovery, named.recovery.identification
-    if not named.constraints:
-        return []
-    spent = np.where(named.identified, recovery.budgets, np.nan)
-    if recovery.solution is not None:
-        spent = np.where(named.identified, recovery.solution.spent, np.nan)
-    budgets = Bars(recovery.budgets, known.budget_intervals).cells
-    seen = [
-        c if b < np.inf else "none seen" for c, b in zip(budgets, recovery.budgets, strict=True)
-    ]
+    spent = recovery.budgets if recovery.solution is None else recovery.solution.spent
+    budgets = bars(recovery.budgets, known.budget_intervals)
     columns = [
-        ("Constraint", [named.constraint(k) for k in range(named.constraints)]),
-        (Column("Budget", "largest expected discounted cost"), seen),
-        (Column("Spent", "by the recovered policy"), spent),
+        ("Cost", [named.constraint(k) for k in range(named.constraints)]),
+        (
+            Column("Budget", "largest expected discounted cost"),
+            [one if one.value < np.inf else "none seen" for one in budgets],
+        ),
+        (
+            Column("Spent", "by the recovered policy"),
+            np.where(named.identified, spent, np.nan),
+        ),
         (
             Column("Price", "reward for one more unit"),
-            Bars(recovery.multipliers, known.multiplier_intervals),
+            bars(recovery.multipliers, known.multiplier_intervals),
         ),
     ]
     stable = recovery.noise_prices
     if np.isfinite(stable.standard_errors).any():
-        head = Column("Price / temperature", "independent of the unit of reward")
-        columns.append((head, Bars(stable.estimates, stable.intervals)))
-    columns.append(("Holds it back", [_holds_back(named, k) for k in range(named.constraints)]))
-    return [Table.of("Budgets and prices", columns)]
+        head = Column("Price over noise", "independent of the unit of reward")
+        columns.append((head, bars(stable.estimates, stable.intervals)))
+    columns.append(("Active", [_activity(named, k) for k in range(named.constraints)]))
+    return Table.of("Budgets and prices", columns)
 
 
-def _holds_back(named: NamedRecovery, k: int) -> str:
+def _activity(named: NamedRecovery, k: int) -> str:
     """Whether a constraint was shown to be active, alone or as one of a set."""
     known = named.recovery.identification
     stand_ins = known.set_of(k)
@@ -371,29 +396,91 @@ def _holds_back(named: NamedRecovery, k: int) -> str:
     return "yes" if known.active[k] else "not shown"
 
 
-def _chance(p_value: float) -> str:
+def coefficient_tables(recovery: Recovery) -> list[Table]:
+    """The model's own coefficients, what tests them, and likelihoods; none where none is known."""
+    fitted = recovery.parameters
+    if not np.isfinite(fitted.estimates).any():
+        return []
+    full = fitted.estimates if fitted.unrestricted is None else fitted.unrestricted
+    # What was left out stands at 0: z and P of another number, that of the full fit, mislead.
+    is_out = (fitted.estimates == 0.0) & (full != 0.0)
+    z, p_values = (np.where(is_out, np.nan, one) for one in (fitted.z, fitted.p_values))
+    errors = fitted.standard_errors.tolist()
+    # The heaviest, in the order of the model.
+    rows = np.sort(largest_first(np.abs(fitted.estimates))[:MOST_FEATURES]).tolist()
+    limits = bar_scale(fitted.estimates, fitted.intervals)
+    interval = f"and its {100 * fitted.confidence:g} % interval"
+    if np.isnan(fitted.intervals).any(axis=1).all():
+        interval = ""
+    columns = [
+        ("Coefficient", [fitted.names[j] for j in rows]),
+        (
+            Column("Estimate", interval),
+            bars(fitted.estimates[rows], fitted.intervals[rows], limits),
+        ),
+        ("Standard error", [errors[j] if errors[j] else "fixed" for j in rows]),
+        ("z", np.round(z[rows], 2)),
+        (Column("p-value", "if it were 0"), [_chance(float(p_values[j])) for j in rows]),
+    ]
+    kind = fitted.reason or f"{fitted.errors} standard errors"
+    notes = [f"Of the features as given, in units of the demonstrator's noise; {kind}."]
+    if not np.allclose(full, fitted.estimates, rtol=0.05, equal_nan=True):
+        each = ", ".join(f"{fitted.names[j]} {full[j]:.4g}" for j in rows[:MOST_IN_TEXT])
+        notes.append(f"Errors, z and p-values are of the fit with every constraint: {each}.")
+    if len(fitted) > MOST_FEATURES:
+        notes.append(f"All {len(fitted)} are in `recovery.parameters.frame()`.")
+    return [Table.of("Coefficients of the model", columns, " ".join(notes))]
+
+
+def likelihoods(found: Recovery | JointRecovery | MixtureRecovery) -> dict[str, Cell]:
+    """How well the model predicts the actions that were seen; nothing where that is not known."""
+    if not np.isfinite(found.log_likelihood):
+        return {}
+    facts: dict[str, Cell] = {
+        "log-likelihood": f"{found.log_likelihood:.6g}",
+        "of actions at random": f"{found.null_log_likelihood:.6g}",
+        "AIC": f"{found.aic:.6g}",
+        "BIC": f"{found.bic:.6g}",
+    }
+    if isinstance(found, TripsRecovery):
+        degrees = found.parameters.degrees
+        adjusted = 1.0 - (found.log_likelihood - degrees) / found.null_log_likelihood
+        facts |= {"rho squared": f"{found.rho_squared:.4f}", "adjusted": f"{adjusted:.4f}"}
+    return facts
+
+
+def noise_facts(recovery: Recovery) -> dict[str, Cell]:
+    """The temperature of the demonstrator, and the share of its steps that are lapses."""
+    facts: dict[str, Cell] = {}
+    if recovery.temperature > 0 and np.isfinite(recovery.reward_weights).all():
+        facts["temperature"] = f"{recovery.temperature:.4g}"
+    elif recovery.temperature > 0:
+        facts["temperature"] = "the unit of prices"
+    if recovery.lapses is not None:
+        facts["share of lapses"] = Estimate(recovery.lapses.share, *recovery.lapses.interval)
+    return facts
+
+
+def _chance(p_value: float) -> str | None:
     """A p-value as people write it."""
     if np.isnan(p_value):
-        return MISSING
+        return None
     return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
 
 
-def _coefficients(named: NamedRecovery) -> list[Table]:
-    """The model's own coefficients with their standard errors; nothing where there are none."""
-    found = named.recovery.parameters
-    if not np.isfinite(found.standard_errors).any():
-        return []
-    shown = slice(MOST_FEATURES)
-    limits = bar_scale(found.estimates, found.intervals)
-    interval = f"and its {100 * found.confidence:g} % interval"
+def guarantee_table(each: Mapping[str, Recovery]) -> Table:
+    """The numbers behind the status of each of these recoveries, a column each."""
+    numbers = {}
+    for name, one in each.items():
+        solution = {} if one.solution is None else vars(one.solution.certificate)  # trips have many
+        known = vars(one.certificate) | solution
+        numbers[name] = np.array([known.get(number, np.nan) for number in RESTS_ON], dtype=float)
+    rows = np.flatnonzero(np.isfinite([*numbers.values()]).any(axis=0)).tolist()
+    heads, meanings = zip(*RESTS_ON.values(), strict=True)
     columns = [
-        ("Coefficient", found.names[shown]),
-        (
-            Column("Estimate", interval),
-            Bars(found.estimates[shown], found.intervals[shown], limits),
-        ),
-        ("Standard error", found.standard_errors[shown]),
-        (Column("p-value", "if it were 0"), [_chance(p) for p in found.p_values[shown]]),
+        ("Number", [heads[k] for k in rows]),
+        *((name, one[rows]) for name, one in numbers.items()),
+        ("What it is", [meanings[k] for k in rows]),
     ]
-    note = f"In units of the demonstrator's noise; {found.errors} standard errors."
-    return [Table.of("Coefficients of the model", columns, note)]
+    note = "Anyone can compute these from the arrays of the run; smaller is better."
+    return Table.of("What the status rests on", columns, note)

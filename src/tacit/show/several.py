@@ -1,108 +1,106 @@
-"""What the page says of several recoveries at once: types of a mixture, tasks of a joint fit."""
+"""What a result is about, one demonstrator or types and tasks, and what is said of all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from tacit.folders.runs import Run
-from tacit.inverse.findings import LEVEL, OPEN, WARNINGS, Finding, Kind, chance, of_kinds
+from tacit.inverse.diagnostics import holm
+from tacit.inverse.findings import LEVEL, OPEN, WARNINGS, Kind, chance, of_kinds
 from tacit.inverse.joint.recovery import JointRecovery
 from tacit.inverse.noisy.mixture import MixtureRecovery
 from tacit.inverse.noisy.types import SURE
 from tacit.inverse.recovery import Recovery
 from tacit.model.layout import Layout
-from tacit.show import (
-    Block,
-    Choice,
-    Details,
-    Document,
-    Facts,
-    Headline,
-    Items,
-    Option,
-    Section,
-    Selector,
-    Tone,
+from tacit.show import Block, Choice, Headline, Items, Option, Section, Selector, Tone
+from tacit.show.appendix import fit_tables
+from tacit.show.quantities import Group, NamedRecovery
+from tacit.show.report import (
+    FIT,
+    NAMED,
+    by_name,
+    capital,
+    first_sentences,
+    fit_headline,
+    misfit_headlines,
 )
-from tacit.show.appendix import fit_table, guarantee_table
-from tacit.show.curves import convergence_section
-from tacit.show.differences import agreement_headlines, beside, shared_section
-from tacit.show.maps import map_gallery
-from tacit.show.quantities import WEIGHTS, NamedRecovery, state_table, weight_tables
-from tacit.show.report import NAMED, capital, character, first_sentences
-from tacit.show.tables import Bars, Cell, Column, Table, interval_words, share
+from tacit.show.tables import Column, Table, bars, interval_words, share, short
 
 MOST_TYPES = 6  # chances of a table, a column each
+NOT_SHOWN = "not shown to differ"
 
-LEADS = {
-    "type": "Several types of demonstrators, nobody told who is of which: what each type wants and "
-    "refuses, and which trajectories are likely its own.",
-    "task": "Several tasks recovered together: what they share is one answer of all of them; the "
-    "rest is their own.",
-}
+AnyRecovery = Recovery | JointRecovery | MixtureRecovery
 
 
-def several_page(
-    found: JointRecovery | MixtureRecovery,
-    run: Run,
-    trajectories: Mapping[str, np.ndarray],
-    *,
-    private: bool,
-) -> Document:
-    """What the report of types or tasks says of them: each in words, then side by side.
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What a result is about: one demonstrator, or several types or tasks.
 
-    Args:
-        found: what was recovered, in the units to show.
-        run: what it was recovered from, without names where they are private.
-        trajectories: how well each of them fits.
-        private: whether to leave out states, episodes and groups.
+    Attributes:
+        kind: "type" or "task"; empty for one recovery.
+        each: name -> recovery; of one recovery its name is empty.
     """
-    if isinstance(found, MixtureRecovery):
-        kind, each = "type", _types(found)
-        heads = [_trajectories_fit(trajectories, private=private), _share_headline(found)]
-        own = [] if private else [_membership(found, trajectories)]
-    else:
-        kind, each = "task", _tasks(found, run.config.get("tasks"))
-        heads = [_tasks_fit(found, list(each), run.layout), *agreement_headlines(found)]
-        own = [shared_section(found, {})]
-    named = {name: NamedRecovery(one, _fitting(run.layout, one)) for name, one in each.items()}
-    heads += [character(one, name) for name, one in named.items()]
-    heads += _open_headlines(found.findings)
-    plural = kind if len(each) == 1 else f"{kind}s"
-    return Document(
-        title=f": {len(each)} {plural}",
-        headlines=heads,
-        sections=[
-            Section(f"The {plural} side by side", beside(each), WEIGHTS),
-            *own,
-            *([] if private else [_chosen("Where each goes", kind, named, _where)]),
-            _chosen("Weights, budgets and prices", kind, named, weight_tables),
-            _guarantees(found, kind, each, private=private),
-            convergence_section(found),
-        ],
-        lead=LEADS[kind],
-        facts=Facts({plural: len(each)}),
-    )
+
+    kind: str
+    each: Mapping[str, NamedRecovery]
+
+    @classmethod
+    def of(
+        cls, found: AnyRecovery, layout: Layout, *, tasks: object = None, assumed: bool = False
+    ) -> Parts:
+        """The parts of a result.
+
+        Args:
+            found: in the units to show.
+            layout: how states and actions are called.
+            tasks: names of the tasks, where they have some.
+            assumed: whether the moves where nobody was seen are assumptions.
+        """
+        if isinstance(found, MixtureRecovery):
+            names = [f"type {k} ({share(part)})" for k, part in enumerate(found.shares)]
+            kind, recoveries = "type", dict(zip(names, found.types, strict=True))
+        elif isinstance(found, JointRecovery):
+            given = list(map(str, tasks)) if isinstance(tasks, list | tuple) else []
+            numbered = [f"task {k}" for k in range(len(found.recoveries))]
+            names = given if len({*given}) == len(numbered) else numbered
+            kind, recoveries = "task", dict(zip(names, found.recoveries, strict=True))
+        else:
+            kind, recoveries = "", {"": found}
+        return cls(
+            kind,
+            {
+                name: NamedRecovery(by_name(one, own), own, assumed)
+                for name, one in recoveries.items()
+                for own in [fitting_layout(layout, one)]
+            },
+        )
+
+    @property
+    def recoveries(self) -> dict[str, Recovery]:
+        """Name -> recovery."""
+        return {name: named.recovery for name, named in self.each.items()}
+
+    @property
+    def first(self) -> NamedRecovery:
+        """The first of them, or the only one."""
+        return next(iter(self.each.values()))
+
+    def blocks(self, make: Callable[[NamedRecovery], Sequence[Block]]) -> Sequence[Block]:
+        """Blocks about the only one, or about each, chosen by its name."""
+        if not self.kind:
+            return make(self.first)
+        options = [Option((k,), make(named)) for k, named in enumerate(self.each.values())]
+        return [Choice([Selector(self.kind, list(self.each))], options)]
 
 
-def _types(found: MixtureRecovery) -> dict[str, Recovery]:
-    names = [f"type {k} ({share(part)})" for k, part in enumerate(found.shares)]
-    return dict(zip(names, found.types, strict=True))
-
-
-def _tasks(found: JointRecovery, names: object) -> dict[str, Recovery]:
-    """Name -> recovery, by the names that the run has for its tasks; else by number."""
-    many = len(found.recoveries)
-    given = names if isinstance(names, list | tuple) and len(set(names)) == many else range(many)
-    called = [str(one) if isinstance(one, str) else f"task {one}" for one in given]
-    return dict(zip(called, found.recoveries, strict=True))
-
-
-def _fitting(layout: Layout, one: Recovery) -> Layout:
+def fitting_layout(layout: Layout, one: Recovery) -> Layout:
     """The layout where it is that of this recovery's world; tasks may have worlds of their own."""
-    states = 0 if one.solution is None else len(one.solution.policy)
+    if one.solution is None:  # trips have one for every goal
+        return layout
+    states = len(one.solution.policy)
     named = len(layout.state_names) in (0, states)
     placed = not layout.is_grid or layout.rows * layout.columns <= states
     return layout if named and placed else Layout()
@@ -111,146 +109,198 @@ def _fitting(layout: Layout, one: Recovery) -> Layout:
 # ------------------------------------------------------------------------------- headlines
 
 
-def _fit_headline(text: str, *, tested: bool, adequate: bool) -> Headline:
-    """Whether the model fits, before anything is read from it."""
-    verdict = ("yes" if adequate else "no") if tested else "not tested"
-    tone = Tone.GOOD if verdict == "yes" else Tone.CAUTION
-    return Headline(text, "Does the model fit?", verdict, tone)
+def headlines_of_all(found: AnyRecovery) -> list[Headline]:
+    """How many types there are, or whether tasks share their weights; of one recovery nothing."""
+    if isinstance(found, JointRecovery):
+        return agreement_headlines(found)
+    return [_share_headline(found)] if isinstance(found, MixtureRecovery) else []
 
 
-def _tasks_fit(found: JointRecovery, names: Sequence[str], layout: Layout) -> Headline:
-    layout, goodness = _fitting(layout, found.recoveries[found.worst]), found.goodness
-    text = goodness.sentence(layout.state_names, layout.action_names)
-    if len(names) > 1:
-        text = f"{names[found.worst]} fits least: {text}"
-    return _fit_headline(text, tested=not goodness.absence, adequate=goodness.adequate)
+def fit_headlines(
+    found: AnyRecovery, parts: Parts, trajectories: Mapping[str, np.ndarray], *, private: bool
+) -> list[Headline]:
+    """Whether the model fits, before anything is read from it; of one that fits nothing.
+
+    Args:
+        found: the result.
+        parts: of it.
+        trajectories: how well each of them fits.
+        private: whether to name no trajectory.
+    """
+    if isinstance(found, MixtureRecovery):
+        return [_trajectories_fit(trajectories, private=private)]
+    if isinstance(found, JointRecovery):
+        name, named = list(parts.each.items())[found.worst]
+        return [fit_headline(named, f"{name} fits least: " if len(parts.each) > 1 else "")]
+    return misfit_headlines(parts.first)
 
 
 def _trajectories_fit(trajectories: Mapping[str, np.ndarray], *, private: bool) -> Headline:
-    chances = np.asarray(trajectories.get("p_value", []), dtype=float)
-    if not np.isfinite(chances).any():
+    """Whether each trajectory fits the likeliest of its types."""
+    p_values = np.asarray(trajectories.get("p_value", []), dtype=float)
+    if not np.isfinite(p_values).any():
         text = "How well trajectories fit their types is not kept in this folder."
-        return _fit_headline(text, tested=False, adequate=False)
-    least = min(1.0, len(chances) * float(np.nanmin(chances)))
-    text = (
-        f"Of {len(chances)} trajectories, each judged by its likeliest type, none fits worse "
-        f"than chance allows ({chance(least)})."
-    )
-    if least < LEVEL:
-        few = int((chances < LEVEL / len(chances)).sum())
-        who = "" if private else f" The worst is {trajectories['episode'][0]}."
+        return Headline(text, FIT, "not tested", Tone.CAUTION)
+    count, least = len(p_values), min(1.0, len(p_values) * float(np.nanmin(p_values)))
+    if least >= LEVEL:
         text = (
-            f"{few} of {len(chances)} trajectories fit{'s' if few == 1 else ''} none of the "
-            f"types: too badly for chance, even by the likeliest one.{who}"
+            f"Of {count} trajectories, each judged by its likeliest type, none fits worse "
+            f"than chance allows ({chance(least)})."
         )
-    return _fit_headline(text, tested=True, adequate=least >= LEVEL)
+        return Headline(text, FIT, "yes", Tone.GOOD)
+    few = int((p_values < LEVEL / count).sum())
+    worst = "" if private else f" The worst is {trajectories['episode'][0]}."
+    text = (
+        f"{few} of {count} trajectories fit{'s' if few == 1 else ''} none of the "
+        f"types: too badly for chance, even by the likeliest one.{worst}"
+    )
+    return Headline(text, FIT, "no", Tone.CAUTION)
 
 
-def _share_headline(found: MixtureRecovery) -> Headline:
+def _share_headline(mixture: MixtureRecovery) -> Headline:
     """How many types there are, and how many trajectories are of each."""
-    many = len(found.types)
-    parts = [
+    count = len(mixture.types)
+    shares = [
         f"type {k} is **{share(part)}** of the trajectories"
-        for k, part in enumerate(found.shares[:NAMED])
+        for k, part in enumerate(mixture.shares[:NAMED])
     ]
-    text = f"**{many}** {'types' if many > 1 else 'type'}: {', '.join(parts)}"
-    text += f", and {many - NAMED} more." if many > NAMED else "."
-    limits = 100.0 * found.share_intervals
-    ends = [f"type {k} {interval_words(*limits[k])} %" for k in range(many)]
-    told = zip(found.tried.tolist(), found.criteria.tolist(), strict=True)
-    detail = f"95 % interval: {'; '.join(ends)}. " if many > 1 else ""
+    text = f"**{count}** {'types' if count > 1 else 'type'}: {', '.join(shares)}"
+    text += f", and {count - NAMED} more." if count > NAMED else "."
+    limits = 100.0 * mixture.share_intervals
+    ends = [f"type {k} {interval_words(*limits[k])} %" for k in range(count)]
+    criteria = zip(mixture.tried.tolist(), mixture.criteria.tolist(), strict=True)
+    detail = f"95 % interval: {'; '.join(ends)}. " if count > 1 else ""
     detail += "BIC, the smaller the better: "
-    detail += ", ".join(f"{value:.6g} for {n}" for n, value in told) + "."
-    doubted = int(found.tried[int(np.argmin(found.criteria))]) != many
-    verdict, tone = ("fewer would do", Tone.CAUTION) if doubted else ("", Tone.PLAIN)
+    detail += ", ".join(f"{value:.6g} for {number}" for number, value in criteria) + "."
+    is_best = int(mixture.tried[int(np.argmin(mixture.criteria))]) == count
+    verdict, tone = ("", Tone.PLAIN) if is_best else ("fewer would do", Tone.CAUTION)
     return Headline(text, "How many types", verdict, tone, detail=detail)
 
 
-def _open_headlines(findings: Sequence[Finding]) -> list[Headline]:
-    """Warnings about all of them together, and what cannot be told."""
+def open_headlines(found: AnyRecovery) -> list[Headline]:
+    """Warnings about types or tasks together, and what cannot be told of them."""
     heads = []
     kinds = [kind for kind in WARNINGS if kind is not Kind.MISFIT]
     for label, wanted in (("Warnings", kinds), ("What cannot be told", OPEN)):
-        told = [capital(one) for one in of_kinds(findings, wanted)]
-        if told:
-            below = "Guarantees and findings"
-            heads.append(first_sentences(told, label, Tone.CAUTION, below))
+        sentences = [capital(one) for one in of_kinds(found.identification.findings, wanted)]
+        if sentences:
+            heads.append(first_sentences(sentences, label, Tone.CAUTION))
     return heads
 
 
 # ------------------------------------------------------------------------------- sections
 
 
-def _membership(found: MixtureRecovery, trajectories: Mapping[str, np.ndarray]) -> Section:
+def membership_section(mixture: MixtureRecovery, trajectories: Mapping[str, np.ndarray]) -> Section:
     """How likely each trajectory is of each type, the least sure first; and groups by type."""
-    chances, columns = found.membership, {"episode": np.arange(len(found.membership))}
+    chances = mixture.membership
+    numbers = np.arange(len(chances))
     # The table of the run is in the order of fits; its numbers say whose rows they are.
-    place = np.argsort(trajectories.get("number", columns["episode"]), kind="stable")
-    told = {n: np.asarray(c)[place] for n, c in trajectories.items() if len(c) == len(chances)}
-    columns |= {"episode": told["episode"]} if told else {}
-    columns["type"] = np.array([f"type {k}" for k in found.assigned])
-    columns |= {f"type_{k}": chances[:, k] for k in range(min(len(found.types), MOST_TYPES))}
-    columns |= {n: told[n] for n in ("group", "steps", "z_score", "p_value") if n in told}
+    place = np.argsort(trajectories.get("number", numbers), kind="stable")
+    fits = {n: np.asarray(c)[place] for n, c in trajectories.items() if len(c) == len(chances)}
+    columns = {
+        "episode": fits.get("episode", numbers),
+        "type": np.array([f"type {k}" for k in mixture.assigned]),
+        **{f"type_{k}": chances[:, k] for k in range(min(len(mixture.types), MOST_TYPES))},
+        **{n: fits[n] for n in ("group", "steps", "z_score", "p_value") if n in fits},
+    }
     order = np.argsort(chances.max(axis=1), kind="stable")
-    who = "Who is of which type"
+    title = "Who is of which type"
     note = "The least certain stand first. Fits are judged by the likeliest type."
-    blocks = fit_table({name: column[order] for name, column in columns.items()}, who, note)
-    if "group" in told:
-        blocks.insert(0, _group_table(found, told["group"]))
+    tables = fit_tables({name: column[order] for name, column in columns.items()}, title, note)
+    if "group" in fits:
+        tables.insert(0, _group_table(mixture, fits["group"].astype(str)))
     unsure = int((chances.max(axis=1) < SURE).sum())
     lead = (
         f"{unsure} of {len(chances)} trajectories are of no type with a chance of {100 * SURE:g} %."
     )
-    return Section(who, blocks, lead if unsure else "")
+    return Section(title, tables, lead if unsure else "")
 
 
-def _group_table(found: MixtureRecovery, groups: np.ndarray) -> Table:
-    """How many trajectories of each group are of each type."""
-    names, sizes = np.unique(groups.astype(str), return_counts=True)
-    expected = [found.membership[groups.astype(str) == name].sum(axis=0) for name in names]
-    columns: list[tuple[str | Column, Sequence[Cell] | np.ndarray | Bars]] = [
-        ("Group", names),
-        ("Episodes", sizes),
+def _group_table(mixture: MixtureRecovery, groups: np.ndarray) -> Table:
+    """How many trajectories of each group [E] are of each type."""
+    names, sizes = np.unique(groups, return_counts=True)
+    expected = np.array([mixture.membership[groups == name].sum(axis=0) for name in names])
+    limits = (0.0, float(sizes.max()))
+    types = [
+        (Column(f"Type {k}", "expected"), bars(expected[:, k], limits=limits))
+        for k in range(min(len(mixture.types), MOST_TYPES))
     ]
-    for k in range(min(len(found.types), MOST_TYPES)):
-        bars = Bars([row[k] for row in expected], limits=(0.0, float(sizes.max())))
-        columns.append((Column(f"Type {k}", "expected"), bars))
-    return Table.of("Groups by type", columns)
+    return Table.of("Groups by type", [("Group", names), ("Episodes", sizes), *types])
 
 
-def _chosen(
-    title: str,
-    one: str,
-    named: Mapping[str, NamedRecovery],
-    blocks: Callable[[NamedRecovery], Sequence[Block]],
-) -> Section:
-    """One thing of each of them, chosen by its name."""
-    options = [Option((k,), blocks(who)) for k, who in enumerate(named.values())]
-    return Section(title, [Choice([Selector(one, list(named))], options)])
+# ------------------------------------------------------------------------------- shared weights
 
 
-def _where(named: NamedRecovery) -> list[Block]:
-    """Maps where there are some, and the states."""
-    return [*([map_gallery(named)] if named.layout.is_map else []), state_table(named)]
+def agreements(joint: JointRecovery) -> list[tuple[str, float, float]]:
+    """What is shared and tested, the p-value that it is the same, and that by Holm's method."""
+    names = ["the reward"]
+    for k, features in enumerate(joint.recoveries[0].cost_names):
+        names.append(features[0] if len(features) == 1 else f"constraint {k}")
+    known = [(n, float(p)) for n, p in zip(names, joint.agreement, strict=False) if p == p]
+    adjusted = holm([p for _, p in known]) if known else []
+    return [(n, p, float(q)) for (n, p), q in zip(known, adjusted, strict=True)]
 
 
-def _guarantees(
-    found: MixtureRecovery | JointRecovery,
-    kind: str,
-    each: Mapping[str, Recovery],
-    *,
-    private: bool,
-) -> Section:
-    """Every finding, of all and of each, and the numbers that the status of each rests on."""
-    states = Table.of(
-        f"Each {kind}",
-        [(capital(kind), [*each]), ("Status", [one.status.value for one in each.values()])],
-    )
-    blocks: list[Block] = [states, guarantee_table(each)]
-    if not private:
-        told = [capital(one) for one in found.findings]
-        blocks = [*([Items(told)] if told else []), *blocks]
-        for name, one in each.items():
-            if said := [capital(finding) for finding in one.identification.findings]:
-                blocks.append(Details(f"What is said of {name}", [Items(said)]))
-    return Section("Guarantees and findings", blocks, f"Status: {found.status.value}.")
+def agreement_headlines(joint: JointRecovery) -> list[Headline]:
+    """Whether weights fitted apart may be the same, one headline a test."""
+    heads = []
+    for name, _, adjusted in agreements(joint):
+        differ = adjusted < LEVEL
+        text = (
+            f"They {'do not share' if differ else 'may share'} the weights of {name} "
+            f"({chance(adjusted)} if they do, adjusted by Holm's method)."
+        )
+        if differ:
+            text += " The shared weights are a compromise."
+        verdict = ("a compromise", Tone.CAUTION) if differ else (NOT_SHOWN, Tone.GOOD)
+        heads.append(Headline(text, "Do they share their weights?", *verdict))
+    return heads
+
+
+def shared_tables(joint: JointRecovery, own: Mapping[str, Recovery]) -> list[Block]:
+    """The tests between shared and own weights, and these weights; arguments as above."""
+    blocks: list[Block] = []
+    if tests := agreements(joint):
+        names, p_values, adjusted = zip(*tests, strict=True)
+        columns = [
+            ("Shared", [f"weights of {name}" for name in names]),
+            ("p", [short(p, digits=2) for p in p_values]),
+            ("p by Holm", [short(p, digits=2) for p in adjusted]),
+            ("They are", ["not the same" if p < LEVEL else NOT_SHOWN for p in adjusted]),
+        ]
+        note = (
+            "p: the chance that weights fitted apart differ this much if they are the same, steps "
+            "taken to be independent. Where trajectories differ more than the model allows, the "
+            "differences of the runs, which count that, say more."
+        )
+        blocks.append(Table.of("Tests between shared and own weights", columns, note))
+    else:
+        blocks.append(Items(["Nothing is tested: no weight that is shared is free in two tasks."]))
+    groups = shared_and_own(joint, own)
+    if names := list(groups["shared"]):
+        columns = [(who, [group.get(name) for name in names]) for who, group in groups.items()]
+        blocks.append(Table.of("Shared and own weights", [("Weight", names), *columns]))
+    return blocks
+
+
+def shared_and_own(joint: JointRecovery, own: Mapping[str, Recovery]) -> dict[str, Group]:
+    """Who -> weight -> number, of the weights that are shared."""
+    first, known = joint.recoveries[0], joint.identification
+    weights: dict[str, Any] = {"cost_weights": joint.cost_weights}
+    ends: dict[str, Any] = {"cost_intervals": known.cost_intervals}
+    is_shared = not isinstance(joint.reward_weights, tuple)
+    if is_shared:
+        weights["reward_weights"], ends["reward_intervals"] = (
+            joint.reward_weights,
+            known.reward_intervals,
+        )
+    all_known = replace(first.identification, **ends)
+    named = NamedRecovery(replace(first, **weights, identification=all_known), Layout())
+    own_names = {} if is_shared else named.weights["reward"]
+    shared = {name: one for name, one in named.weight_rows().items() if name not in own_names}
+    groups: dict[str, Group] = {"shared": shared}
+    for who, one in own.items():
+        rows = NamedRecovery(one, Layout()).weight_rows()
+        groups[who] = {name: number for name, number in rows.items() if name in shared}
+    return groups

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
@@ -10,6 +11,8 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from tacit.files.wording import cell_text, table_text
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -168,6 +171,8 @@ def _trimmed(text: str) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+MOST_IN_TEXT = 12  # rows
+WIDTH = 88  # columns of a terminal
 SMALL = 1e-2  # a column of numbers below it has their power of ten in its head
 
 
@@ -188,65 +193,53 @@ class Best(Enum):
 
 
 @dataclass(frozen=True)
-class Spread:
-    """A number over repetitions: its median and the middle half.
+class Estimate:
+    """One number of an answer and how well it is known.
 
     Attributes:
-        middle: the median.
-        low: the lower quartile.
-        high: the upper quartile.
-    """
-
-    middle: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, samples: ArrayLike) -> Spread:
-        """The spread of the samples [M]; NaN among them is left out."""
-        numbers = np.asarray(samples, dtype=float).ravel()
-        numbers = numbers[~np.isnan(numbers)]
-        if not numbers.size:
-            return cls(np.nan, np.nan, np.nan)
-        # The nearest sample, not a mean of two, where there are infinities: they have none.
-        method = "linear" if np.isfinite(numbers).all() else "nearest"
-        low, middle, high = np.quantile(numbers, (0.25, 0.5, 0.75), method=method)
-        return cls(float(middle), float(low), float(high))
-
-    def range(self, scale: float = 1.0) -> str:
-        """The middle half as text, its ends multiplied by the scale."""
-        low, high = (short(end * scale, digits=2) for end in (self.low, self.high))
-        between = " to " if self.low < 0 or self.high < 0 else "–"  # no dash beside a minus
-        return f"{low}{between}{high}"
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A number with its bar; with an interval, the interval and a mark at the number.
-
-    Attributes:
-        value: the number; NaN where there is none.
-        limits: (left, right) end of the scale, the same for all bars that are compared.
+        value: NaN where it is not known at all.
         low: lower end of its interval; NaN where nothing is known.
-        high: upper end; infinite ends are arrows.
-        unit: what follows the number, such as " %".
+        high: upper end of its interval.
     """
 
     value: float
-    limits: tuple[float, float]
-    _: KW_ONLY
-    low: float = np.nan
-    high: float = np.nan
-    unit: str = ""
+    low: float = math.nan
+    high: float = math.nan
+
+    def __str__(self) -> str:
+        if math.isnan(self.value):
+            return "not known"
+        if not self.has_interval or self.low == self.high:
+            return f"{self.value:.4g}"
+        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
 
     @property
     def has_interval(self) -> bool:
-        """Whether an interval is known."""
+        """Whether both ends of an interval are known; they may be infinite."""
         return not (math.isnan(self.low) or math.isnan(self.high))
+
+    def is_apart(self, other: Estimate) -> bool:
+        """Whether the two intervals do not overlap; never where an end is not known."""
+        known = self.has_interval and other.has_interval
+        return known and (self.low > other.high or other.low > self.high)
 
     def range(self, scale: float = 1.0) -> str:
         """The interval as text, its ends multiplied by the scale."""
         return interval_words(self.low, self.high, scale)
+
+
+@dataclass(frozen=True)
+class Bar(Estimate):
+    """A number with its bar; with an interval, the interval and a mark at the number.
+
+    Attributes:
+        value: the number; NaN where there is none.
+        low: lower end of its interval; NaN where nothing is known.
+        high: upper end; infinite ends are arrows.
+        limits: (left, right) end of the scale, the same for all bars that are compared.
+    """
+
+    limits: tuple[float, float] = (0.0, 1.0)
 
     def place(self, value: float) -> float:
         """Where on the scale a value lies, from 0 to 100."""
@@ -257,34 +250,36 @@ class Bar:
         return 100.0 * min(max(share, 0.0), 1.0)
 
 
-Cell = str | float | int | Spread | Bar | None
+Cell = str | float | int | Estimate | None
 
 
-@dataclass(frozen=True, eq=False)
-class Bars:
-    """A column of numbers with bars on one scale.
+def bars(
+    values: ArrayLike, ends: ArrayLike | None = None, limits: tuple[float, float] | None = None
+) -> list[Bar]:
+    """[N] a column of numbers with bars on one scale.
 
-    Attributes:
+    Args:
         values: [N]; NaN where there is none.
         ends: [N, 2] their intervals; None where they have none.
         limits: (left, right) of the scale; None for one that holds 0 and every number here.
-        unit: what follows a number, such as " %".
     """
+    numbers = np.asarray(values, dtype=float).ravel()
+    intervals = np.full((len(numbers), 2), np.nan) if ends is None else np.asarray(ends, float)
+    scale = bar_scale(numbers, intervals) if limits is None else limits
+    pairs = zip(numbers.tolist(), intervals.tolist(), strict=True)
+    return [Bar(value, *interval, limits=scale) for value, interval in pairs]
 
-    values: ArrayLike
-    ends: ArrayLike | None = None
-    limits: tuple[float, float] | None = None
-    _: KW_ONLY
-    unit: str = ""
 
-    @property
-    def cells(self) -> list[Cell]:
-        """[N] the cells of the column."""
-        values = np.asarray(self.values, dtype=float).ravel()
-        ends = np.full((len(values), 2), np.nan) if self.ends is None else np.asarray(self.ends)
-        limits = bar_scale(values, ends) if self.limits is None else self.limits
-        known = zip(values.tolist(), ends.astype(float).tolist(), strict=True)
-        return [Bar(x, limits, low=low, high=high, unit=self.unit) for x, (low, high) in known]
+def quartiles(samples: ArrayLike) -> Estimate:
+    """The median of the samples [M] and, as its interval, their middle half; without NaN."""
+    numbers = np.asarray(samples, dtype=float).ravel()
+    numbers = numbers[~np.isnan(numbers)]
+    if not numbers.size:
+        return Estimate(np.nan)
+    # The nearest sample, not a mean of two, where there are infinities: they have none.
+    method = "linear" if np.isfinite(numbers).all() else "nearest"
+    low, middle, high = np.quantile(numbers, (0.25, 0.5, 0.75), method=method).tolist()
+    return Estimate(middle, low, high)
 
 
 @dataclass(frozen=True)
@@ -324,8 +319,7 @@ class Table:
         columns: their heads; the first is the head of the names.
         rows: from top to bottom.
         note: how to read it, below.
-        searchable: whether there is a field that filters the rows.
-        sortable: whether the head of a column sorts the rows by it.
+        listed: whether it is a long list, to be searched and sorted.
     """
 
     caption: str
@@ -333,14 +327,13 @@ class Table:
     rows: Sequence[Row]
     note: str = ""
     _: KW_ONLY
-    searchable: bool = False
-    sortable: bool = False
+    listed: bool = False
 
     @classmethod
     def of(
         cls,
         caption: str,
-        columns: Iterable[tuple[str | Column, Sequence[Cell] | np.ndarray | Bars]],
+        columns: Iterable[tuple[str | Column, Sequence[Cell] | np.ndarray]],
         note: str = "",
         *,
         listed: bool = False,
@@ -353,13 +346,11 @@ class Table:
             note: how to read it, below.
             listed: whether it is a long list, to be searched and sorted.
         """
-        heads, cells = [], []
-        for head, column in columns:
-            heads.append(Column(head) if isinstance(head, str) else head)
-            column = column.tolist() if isinstance(column, np.ndarray) else column
-            cells.append(column.cells if isinstance(column, Bars) else column)
+        pairs = list(columns)
+        heads = [Column(head) if isinstance(head, str) else head for head, _ in pairs]
+        cells = [one.tolist() if isinstance(one, np.ndarray) else one for _, one in pairs]
         rows = [Row(row) for row in zip(*cells, strict=True)]
-        return cls(caption, heads, rows, note, searchable=listed, sortable=listed)
+        return cls(caption, heads, rows, note, listed=listed)
 
     def __post_init__(self) -> None:
         for index, row in enumerate(self.rows):
@@ -372,56 +363,75 @@ class Table:
     @cached_property
     def scales(self) -> list[Scale]:
         """Of each column, the power of ten to say once in its head if its numbers are small."""
-        return [self._scale(column) for column in range(len(self.columns))]
+        sizes = [np.abs(one[np.isfinite(one)]) for one in self._numbers.T]
+        return [Scale(0, 0) if max(one, default=0.0) >= SMALL else Scale.of([one]) for one in sizes]
 
     @cached_property
     def best_rows(self) -> list[set[int]]:
         """Of each column, the plain rows that hold its best number, judged as it is printed."""
-        return [self._best_rows(column) for column in range(len(self.columns))]
-
-    def _scale(self, column: int) -> Scale:
-        numbers = [number_in(row.cells[column]) for row in self.rows]
-        finite = [abs(number) for number in numbers if number is not None and math.isfinite(number)]
-        return Scale(0, 0) if max(finite, default=0.0) >= SMALL else Scale.of([finite])
+        plain = np.array([row.kind is RowKind.PLAIN for row in self.rows], dtype=bool)
+        competing = np.where(plain[:, None], self._numbers, np.nan).T
+        pairs = zip(self.columns, competing.tolist(), strict=True)
+        return [_best_rows(column.best, numbers) for column, numbers in pairs]
 
     def holds_text(self, column: int) -> bool:
         """Whether the column holds names or words, which start at the left."""
         return column == 0 or any(isinstance(row.cells[column], str) for row in self.rows)
 
-    def _best_rows(self, column: int) -> set[int]:
-        wanted = self.columns[column].best
-        numbers = {
-            index: number
-            for index, row in enumerate(self.rows)
-            if row.kind is RowKind.PLAIN and (number := number_in(row.cells[column])) is not None
-        }
-        if wanted is Best.NONE or len(numbers) < 2:  # one alone is not the best of anything
-            return set()
-        top = (min if wanted is Best.LOWEST else max)(numbers.values())
-        return {index for index, number in numbers.items() if short(number) == short(top)}
+    @cached_property
+    def _numbers(self) -> np.ndarray:
+        """[rows, columns] the numbers of the cells, NaN where they have none."""
+        cells = [[number_in(cell) for cell in row.cells] for row in self.rows]
+        return np.array(cells, dtype=float).reshape(len(self.rows), len(self.columns))
+
+    def text(self, *, most: int = MOST_IN_TEXT) -> str:
+        """The table as plain text: its first rows, how many more there are, and its note.
+
+        What is too wide for a terminal is a sentence a row.
+        """
+        heads = [column.name for column in self.columns]
+        rows = [[plain_cell(cell) for cell in row.cells] for row in self.rows[:most]]
+        text = table_text(heads, rows, self.caption)
+        if max(map(len, text.splitlines())) > WIDTH:
+            lines = [self.caption]
+            for name, *cells in rows:
+                pairs = zip(heads[1:], map(cell_text, cells), strict=True)
+                lines.append(indented(f"{name}: " + ", ".join(f"{h} {cell}" for h, cell in pairs)))
+            text = "\n".join(lines)
+        rest = len(self.rows) - most
+        below = [f"and {rest} more" if rest > 0 else "", self.note]
+        return "\n".join([text, *map(indented, filter(None, below))])
+
+
+def indented(sentence: str) -> str:
+    """The sentence as lines of a terminal, indented like the rows of a table."""
+    return textwrap.fill(sentence, WIDTH, initial_indent="  ", subsequent_indent="  ")
+
+
+def _best_rows(wanted: Best, numbers: Sequence[float]) -> set[int]:
+    """Where the best of these numbers stands; NaN does not compete."""
+    known = [number for number in numbers if not math.isnan(number)]
+    if wanted is Best.NONE or len(known) < 2:  # one alone is not the best of anything
+        return set()
+    best = short(min(known) if wanted is Best.LOWEST else max(known))
+    return {index for index, number in enumerate(numbers) if short(number) == best}
 
 
 def number_in(cell: Cell) -> float | None:
     """The number of a cell; None where it has none."""
-    number = cell.middle if isinstance(cell, Spread) else cell
-    number = number.value if isinstance(number, Bar) else number
-    return (
-        None if number is None or isinstance(number, str) or math.isnan(number) else float(number)
-    )
+    number = cell.value if isinstance(cell, Estimate) else cell
+    return None if number is None or isinstance(number, str) or math.isnan(number) else number
 
 
-def cell_text(cell: Cell) -> str:
-    """A cell as text: a number, and its interval where it has one.
+def plain_cell(cell: Cell) -> str | float | None:
+    """What stands in a cell of a plain table: words, a number, or a number with its interval.
 
-    >>> cell_text(Bar(0.5, (0.0, 1.0), low=0.25, high=float("inf"))), cell_text(None)
-    ('0.5 (0.25 or more)', '–')
+    >>> plain_cell(Bar(0.5, 0.25, float("inf"))), plain_cell(Bar(0.5)), plain_cell("x")
+    ('0.5 [0.25, inf]', 0.5, 'x')
     """
-    if isinstance(cell, str):
-        return cell
-    number = short(number_in(cell))
-    if isinstance(cell, Spread) or (isinstance(cell, Bar) and cell.has_interval):
-        return f"{number} ({cell.range()})"
-    return number
+    if isinstance(cell, Estimate):
+        cell = str(cell) if cell.has_interval else cell.value
+    return float(f"{cell:.4g}") if isinstance(cell, float) else cell
 
 
 def as_words(name: str) -> str:
@@ -433,7 +443,7 @@ def cell(value: object) -> Cell:
     """A value as it stands in a table."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return value if isinstance(value, int | float | str | None) else str(value)
+    return value if isinstance(value, int | float | str | Estimate | None) else str(value)
 
 
 def by_state(table: np.ndarray, policy: np.ndarray) -> np.ndarray:

@@ -52,12 +52,7 @@ class World:
         cost_weights = tuple(read_only(np.array(w, dtype=np.float64)) for w in self.cost_weights)
         object.__setattr__(self, "reward_weights", reward_weights)
         object.__setattr__(self, "cost_weights", cost_weights)
-        for kind, names, count in (
-            ("state", self.layout.state_names, self.mdp.states),
-            ("action", self.layout.action_names, self.mdp.actions),
-        ):
-            if names and len(names) != count:
-                raise InvalidModel(f"{count} {kind}s need {count} names; got {len(names)}")
+        self.layout.check(self.mdp.states, self.mdp.actions)
 
     @classmethod
     def of(

@@ -109,7 +109,7 @@ def compare_methods(
             board.out / "results.json", (json.dumps(results, indent=1) + "\n").encode()
         )
         page = board.out / "leaderboard.html"
-        runs.write_bytes(page, pages.render(document(results), largest=3_000_000).encode())
+        runs.write_bytes(page, pages.render(document(results)).encode())
         return page
 
 
@@ -312,7 +312,7 @@ def _section(world: dict) -> pages.Section:
         *(pages.Column(*METRICS[name][:2]) for name in shown),
         pages.Column("Ended"),
     ]
-    blocks.append(pages.Table(f"{_draws(world)}, means", heads, rows, sortable=True))
+    blocks.append(pages.Table(f"{_draws(world)}, means", heads, rows, listed=True))
     blocks.append(pages.Gallery([_picture(world, name) for name in DRAWN if name in shown]))
     if world["said"]:
         blocks.append(pages.Paragraph(world["said"]))

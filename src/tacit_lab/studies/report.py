@@ -41,7 +41,7 @@ from tacit_lab.studies.tally import (
     values,
 )
 
-LARGEST = 1_800_000  # bytes
+LARGEST = 1_500_000  # letters of the figures of all draws
 
 SPREADS = (
     ("visitation distance", "visitation_distance"),
@@ -104,7 +104,7 @@ def _figure_section(run: Run) -> pages.Section | None:
     # The published draw first: it is the figure that readers know.
     draws.sort(key=lambda draw: (draw.seed >= 0, draw.seed))
     seeds = list(dict.fromkeys(draw.seed for draw in draws))
-    options = []
+    options, letters = [], 0
     for draw in draws:
         block = [b.name for b in blocks].index(draw.block)
         for score in drawn(draw):
@@ -116,17 +116,17 @@ def _figure_section(run: Run) -> pages.Section | None:
                 f"{score.estimator}, {blocks[block].title}",
                 caption=_caption(draw, score),
             )
-            options.append(pages.Option(at, [picture]))
-    choice = pages.Choice(
-        [
-            pages.Selector("draw", ["figure" if seed < 0 else str(seed) for seed in seeds]),
-            pages.Selector("budget", [block.title for block in blocks]),
-            pages.Selector("recovered by", rules),
-        ],
-        options,
-        elsewhere=f"the folder `{FIGURES}`",
-    )
-    parts: list[pages.Block] = [choice]
+            letters += len(picture.image)
+            if letters <= LARGEST or not options:
+                options.append(pages.Option(at, [picture]))
+    selectors = [
+        pages.Selector("draw", ["figure" if seed < 0 else str(seed) for seed in seeds]),
+        pages.Selector("budget", [block.title for block in blocks]),
+        pages.Selector("recovered by", rules),
+    ]
+    parts: list[pages.Block] = [pages.Choice(selectors, options)]
+    if letters > LARGEST:
+        parts.append(pages.Paragraph(f"The figures of all draws are in the folder `{FIGURES}`."))
     if run.figures:
         parts.append(published_table(run))
         first = run.figures[0]

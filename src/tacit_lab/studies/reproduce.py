@@ -215,14 +215,14 @@ def single_threads() -> Iterator[None]:
 
 def _write_report(settings: Settings) -> Path:
     """The path of the report, after writing it and `results.json`."""
-    from tacit_lab.studies.report import LARGEST, document
+    from tacit_lab.studies.report import document
     from tacit_lab.studies.tally import tally, to_text
 
     run, page = load(settings), settings.out / "report.html"
     with runs.sound(settings.out / UNITS, "records of one study"):
         numbers = to_text(tally(run))
     runs.write_bytes(settings.out / "results.json", numbers.encode())
-    runs.write_bytes(page, pages.render(document(run), largest=LARGEST).encode())
+    runs.write_bytes(page, pages.render(document(run)).encode())
     return page
 
 

@@ -283,7 +283,7 @@ def published_table(run: Run) -> pages.Table:
             pages.Row([score.estimator, draw.block, *(score.metrics[m] for m, _, _ in metrics)])
             for score in draw.scores
         ]
-        guesses = [pages.Spread.of(draw.null[m]) for m, _, _ in metrics]
+        guesses = [pages.quartiles(draw.null[m]) for m, _, _ in metrics]
         rows.append(pages.Row([RANDOM, draw.block, *guesses], pages.RowKind.NULL))
     columns = [pages.Column("recovered by"), pages.Column("budget")]
     columns += [pages.Column(head, note) for _, head, note in metrics]
@@ -300,10 +300,10 @@ def published_table(run: Run) -> pages.Table:
 def score_table(run: Run, draws: Sequence[Draw]) -> pages.Table:
     """Every metric of every estimator over the draws: median and middle half."""
 
-    def cell(name: str, metric: str) -> pages.Spread | None:
+    def cell(name: str, metric: str) -> pages.Estimate | None:
         if name == RANDOM and metric in OWN:
             return None
-        return pages.Spread.of(values(draws, name, metric))
+        return pages.quartiles(values(draws, name, metric))
 
     rows = _rows(run, lambda name: [cell(name, metric) for metric, *_ in METRICS])
     columns = [pages.Column("recovered by")]
@@ -353,7 +353,7 @@ def seed_tables(draws: Sequence[Draw]) -> pages.Details:
             numbers = [_number(score, metric) for metric, *_ in METRICS]
             name = f"seed {draw.seed}: {score.estimator}"
             rows.append(pages.Row([name, binds, *numbers, draw.noise]))
-        null = [pages.Spread.of(draw.null[m]) if m in draw.null else None for m, *_ in METRICS]
+        null = [pages.quartiles(draw.null[m]) if m in draw.null else None for m, *_ in METRICS]
         rows.append(
             pages.Row([f"seed {draw.seed}: {RANDOM}", binds, *null, draw.noise], pages.RowKind.NULL)
         )
@@ -361,7 +361,7 @@ def seed_tables(draws: Sequence[Draw]) -> pages.Details:
     columns += [pages.Column(head, note) for _, head, note, _ in METRICS]
     columns.append(pages.Column("noise", "of the feature gap"))
     return pages.Details(
-        "Every draw", [pages.Table("Every draw, every estimator", columns, rows, searchable=True)]
+        "Every draw", [pages.Table("Every draw, every estimator", columns, rows, listed=True)]
     )
 
 
@@ -369,7 +369,7 @@ def binding_table(run: Run, groups: dict[str, list[Draw]]) -> pages.Table:
     """The draws of each group side by side."""
     metrics = ("reward_error", "cost_error", "feasible_balanced", "visitation_distance")
     asked = [(metric, group) for metric in metrics for group in groups.values()]
-    rows = _rows(run, lambda name: [pages.Spread.of(values(group, name, m)) for m, group in asked])
+    rows = _rows(run, lambda name: [pages.quartiles(values(group, name, m)) for m, group in asked])
     heads = {m: head for m, head, *_ in METRICS}
     columns = [pages.Column("recovered by")]
     columns += [pages.Column(heads[m], word) for m in metrics for word in groups]

@@ -215,54 +215,22 @@ def terminal_states(environment: Foreign) -> np.ndarray | None:
     return Outcomes.of(table).terminals(start)
 
 
-def action_masks(
-    environment: Foreign, *, episodes: int = 100, max_steps: int = 1000, seed: int = 0
-) -> np.ndarray | None:
-    """[S, A] bool, the actions that `info["action_mask"]` allows; None where nothing is masked.
+def action_masks(environment: Foreign) -> np.ndarray | None:
+    """[S, A] bool, the actions that `action_mask(state)` of an environment allows, as Taxi's does.
 
-    An environment that tells the mask of any state, by `action_mask(state)` as Taxi does, is asked
-    for all of them. Any other is walked at random by allowed actions; a state that is not met on
-    the way keeps all its actions.
+    None where it has no such method.
 
     Args:
         environment: a Gymnasium environment whose observations and actions are discrete.
-        episodes: how many to walk.
-        max_steps: most steps of an episode.
-        seed: of the walk.
     """
-    seen_by, taken_by = environment.observation_space, environment.action_space
-    shape = (size(seen_by, "observations"), size(taken_by, "actions"))
     mask_of = getattr(environment.unwrapped, "action_mask", None)
-    if not callable(mask_of) and "action_mask" not in environment.reset(seed=seed)[1]:
+    if not callable(mask_of):
         return None
-    masks, told = np.ones(shape, bool), np.zeros(shape[0], bool)
-
-    def tell(state: int, given: npt.ArrayLike) -> None:
-        mask = np.asarray(given).astype(bool)
-        if mask.shape != shape[1:]:
-            raise InvalidModel(f"an action mask must have shape {shape[1:]}; got {mask.shape}")
-        if told[state] and not np.array_equal(mask, masks[state]):
-            raise InvalidModel(
-                f"an action mask must depend on the state; in state {state} it does not"
-            )
-        masks[state], told[state] = mask, True
-
-    if callable(mask_of):
-        for state in range(shape[0]):
-            tell(state, np.asarray(mask_of(state)))
-        return masks
-    random = np.random.default_rng(seed)
-    for _ in range(episodes):
-        observation, info = environment.reset()
-        for _ in range(max_steps):
-            state = int(number(seen_by, observation, "observations"))
-            tell(state, info["action_mask"])
-            if not masks[state].any():
-                break
-            chosen = element(taken_by, int(random.choice(np.flatnonzero(masks[state]))))
-            observation, _, terminated, truncated, info = environment.step(chosen)
-            if terminated or truncated:
-                break
+    states = size(environment.observation_space, "observations")
+    actions = size(environment.action_space, "actions")
+    masks = np.array([mask_of(state) for state in range(states)]).astype(bool)
+    if masks.shape != (states, actions):
+        raise InvalidModel(f"action masks must have shape {(states, actions)}; got {masks.shape}")
     return masks
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.data.demonstrations import Demonstrations, demonstrations_of
-from tacit.data.ordering import PEOPLE, ROWS, Episodes, episodes
+from tacit.data.demonstrations import Demonstrations
+from tacit.data.episodes import PEOPLE, ROWS, episodes
 from tacit.data.sources.log_rows import LogRows
 from tacit.data.sources.places import Places, clusters, hexagons, square_cells
 from tacit.data.sources.positions import Degrees
@@ -208,8 +208,7 @@ class LogReader:
         else:
             taken, words = rows.numbered("action", track.rows)
             layout = replace(layout, action_names=words, directions=(), leads=())
-        found, alone = _episodes(rows, track, where, taken)
-        seen = demonstrations_of(found, layout)
+        seen, alone = _episodes(rows, track, where, taken, layout)
         over = _end_states(self.ends, layout.state_names, seen)
         if over:
             seen = replace(seen, ended=np.isin(seen.final_states, over))
@@ -383,8 +382,8 @@ def _filled(
 
 
 def _episodes(
-    rows: LogRows, track: Track, where: np.ndarray, taken: np.ndarray
-) -> tuple[Episodes, list[str]]:
+    rows: LogRows, track: Track, where: np.ndarray, taken: np.ndarray, layout: Layout
+) -> tuple[Demonstrations, list[str]]:
     """The pieces of a track as episodes, and how many moments stand alone.
 
     The last moment of a piece is where its last action led, where that was inferred.
@@ -424,8 +423,8 @@ def _episodes(
         return owners.fault(int(used[row]), words)
 
     labels = Column("episode", columns["episode"], tuple(names), fault)
-    source = rows.source
-    return episodes(columns, labels, fault, missing="split", people=people, source=source), notes
+    options = {"people": people, "source": rows.source, "layout": layout}
+    return episodes(columns, labels, fault, missing="split", **options), notes
 
 
 def _end_states(ends: Sequence[str], names: Sequence[str], seen: Demonstrations) -> list[int]:

@@ -71,7 +71,9 @@ def added(parts: Sequence[Sums], size: int) -> Sums:
     return Sums(*sums, *lists)  # type: ignore
 
 
-def method_findings(journeys: Journeys, evidence: Evidence, convex: bool) -> list[Finding]:
+def method_findings(
+    journeys: Journeys, evidence: Evidence, convex: bool, e: int = 0
+) -> list[Finding]:
     """What the optimum and the error bars rest on."""
     many, goals = len(journeys.origins), len(journeys.goals)
     said = (
@@ -79,11 +81,11 @@ def method_findings(journeys: Journeys, evidence: Evidence, convex: bool) -> lis
         "is convex, and this is its one global maximum."
     )
     local = (
-        "The likelihood of these trips is not certain to be convex: moves are random, or trips "
-        "were cut off. The optimum is a local one."
+        "The likelihood of these trips is not certain to be convex: moves are random, trips were "
+        "cut off, or kinds of steps or trips are not known. The optimum is a local one."
     )
     first = Finding(said, number=goals) if convex else Finding(local, Kind.LOCAL_OPTIMUM)
-    findings = [first, *_endless_findings(journeys, evidence)]
+    findings = [first, *_endless_findings(journeys, evidence, e)]
     if evidence.boundless:
         said = (
             "The traveller looks deterministic to the likelihood: it has no maximum, since larger "
@@ -107,9 +109,9 @@ def method_findings(journeys: Journeys, evidence: Evidence, convex: bool) -> lis
     return [*findings, Finding(said, Kind.ERRORS)]
 
 
-def _endless_findings(journeys: Journeys, evidence: Evidence) -> list[Finding]:
+def _endless_findings(journeys: Journeys, evidence: Evidence, e: int) -> list[Finding]:
     """Reward features that were never or always met where they could be: larger is likelier."""
-    x, space, limits = evidence.fitted.z, journeys.space, evidence.limits
+    x, space, limits = evidence.fitted.x(e), journeys.space, evidence.own_limits(e)
     findings = []
     for j in np.flatnonzero((space.signs > 0) & np.isfinite(limits)):
         end = float(limits[j] / space.scales[j])

@@ -20,7 +20,7 @@ from tacit.inverse.joint.flows import Sums, nothing
 from tacit.inverse.joint.goals import Goals
 from tacit.inverse.joint.trips import Journeys
 from tacit.likelihood.problem import Fit, LikelihoodProblem
-from tacit.likelihood.protocol import LARGEST, Beginning
+from tacit.likelihood.protocol import LARGEST, Beginning, OneKind
 from tacit.likelihood.start import NOWHERE, Bounds, Options
 from tacit.likelihood.steps import of_constraints
 from tacit.model.features.design import Design
@@ -34,7 +34,7 @@ TRIPS = "trips"
 
 
 @dataclass(frozen=True, eq=False)
-class TripsChain:
+class TripsChain(OneKind):
     """Minus the log-likelihood of the trips to some goals.
 
     Attributes:
@@ -202,7 +202,7 @@ class TripsView:
 
 
 @dataclass(frozen=True, eq=False)
-class TripsEvidence:
+class TripsEvidence(OneKind):
     """What trips say at a fit.
 
     Attributes:

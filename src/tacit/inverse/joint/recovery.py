@@ -179,21 +179,12 @@ class JointRecovery(Saved):
         ]
         return int(np.argmax(alike))
 
-    def summary(self, *, raw_units: bool = False) -> str:
-        """The page a person reads first: what is shared, then each task, as plain text.
-
-        Weights and prices are of standardised features, or with `raw_units` as in the attributes.
-        """
-        from tacit.show.summary import summarise_joint as summarise
-
-        return summarise(shown(self, raw_units=raw_units))
-
     def plot(self, *, raw_units: bool = False) -> Figure:
         """One figure of the weights and prices of all tasks, beside each other."""
-        from tacit.show.plot import several
+        from tacit.show.plot import overview
 
         each = shown(self, raw_units=raw_units).recoveries
-        return several({f"task {e}": one for e, one in enumerate(each)})
+        return overview({f"task {e}": one for e, one in enumerate(each)})
 
     def __repr__(self) -> str:
         weights = [np.array2string(w, precision=4, threshold=6) for w in self.cost_weights]

@@ -16,16 +16,17 @@ from tacit.data.units import Units, units_of
 from tacit.engine.progress import Callback
 from tacit.inference.boundary import rank_of
 from tacit.inference.gauge import Gauge
-from tacit.inference.tails import TWO_SIDED, chi_square_tail
+from tacit.inference.tails import chi_square_tail
 from tacit.inverse.batch import Batch, tell
 from tacit.inverse.bootstrap import widened
 from tacit.inverse.findings import listed
 from tacit.inverse.joint.maximum import TripsChain, maximum_near, maximum_of_trips
 from tacit.inverse.joint.traveller import KNOWN, Choices, TripsRecovery
 from tacit.inverse.joint.trips import Trips
-from tacit.inverse.noisy.em import one_direction
+from tacit.inverse.joint.units import TripUnits
+from tacit.inverse.noisy.lapses import lapses_of, with_lapses
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.parameters import inverse_information
+from tacit.likelihood.kinds import one_direction
 from tacit.likelihood.problem import Fit
 from tacit.model.features import Map
 from tacit.model.layout import Layout
@@ -171,7 +172,7 @@ def alternatives(
     """Minus the log-likelihood of the trips, their steps, and what each assumption given up brings.
 
     Lapses, another discount, a feature more, and, where there are groups, a noise or coefficients
-    by group. Types of travellers are not sought: a mixture has one world.
+    by group.
     """
     options.check_no_lapses("the diagnosis", KNOWN)
     seen = kept_trips(trips)
@@ -179,7 +180,7 @@ def alternatives(
     theta = _coefficients(base)
 
     def rows() -> Iterator[GivenUp]:
-        yield _lapses(base)
+        yield _lapses(base, options)
         yield _discount(seen, options, base, theta)
         yield _mark(seen, options, base, theta, layout)
         if seen.demonstrations.groups is not None:
@@ -215,46 +216,18 @@ def descend(
     return float(best[0]), np.array(best[1])
 
 
-def _lapses(base: Fit) -> GivenUp:
-    chain, size = base.problem.chains[0], len(base.z)
-    j = chain.journeys
-
-    def terms(z: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """[n] chances of the steps, and [n, D + 1] the derivatives of their logarithms."""
-        sums = chain.sums(z[:-1], detailed=True)
-        if not np.isfinite(sums.loss):
-            return None
-        rows, share = sums.rows, z[-1]
-        own = sums.policy[np.arange(len(rows)), j.actions[rows]]
-        random = 1.0 / j.choices[rows].sum(axis=1)
-        mixed = (1.0 - share) * own + share * random
-        told = ((1.0 - share) * own / mixed)[:, None] * sums.scores
-        return mixed, np.column_stack([told, (random - own) / mixed])
-
-    def loss(z: np.ndarray) -> tuple[float, np.ndarray]:
-        found = terms(z)
-        if found is None:
-            return np.inf, np.zeros(len(z))
-        return -float(np.log(found[0]).sum()), -found[1].sum(axis=0)
-
-    problem, curved = base.problem, np.diagonal(base.curvature)
-    units = np.r_[1.0 / np.sqrt(np.where(curved > 0, curved, 1.0)), 0.01]
-    bounds = np.r_[problem.lower, 0.0], np.r_[problem.upper, 0.99]
-    least, z = descend(loss, np.r_[base.z, 0.02], units, bounds)
-    share, ratio = float(z[-1]), max(2.0 * (base.loss - least), 0.0)
-    slopes = terms(z)
-    assert slopes is not None
-    free = np.r_[base.free, True]
-    spread = inverse_information(slopes[1].T @ slopes[1], free)[0][size, size] ** 0.5
-    low, high = max(share - TWO_SIDED * spread, 0.0), min(share + TWO_SIDED * spread, 1.0)
+def _lapses(base: Fit, options: Likelihood) -> GivenUp:
+    found = with_lapses(TripUnits.steps(base.problem.chains[0]), options, base)
+    told = lapses_of(found, base)
+    low, high = told.interval
     return (
         "every step was chosen",
         "lapses",
         1,
-        -least,
-        0.5 * chi_square_tail(1, ratio) if ratio > 0 else 1.0,  # 0 is a border
-        f"{share:.1%} of the steps at random [{low:.1%}, {high:.1%}]",
-        "Leave out trips of which the table of trajectories says that they fit least.",
+        -found.loss,
+        told.p_value,
+        f"{told.share:.1%} of the steps at random [{low:.1%}, {high:.1%}]",
+        "Recover with Likelihood(lapses=True).",
     )
 
 

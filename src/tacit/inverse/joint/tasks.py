@@ -218,7 +218,7 @@ def _together(
         "scattered": any(chain.mdp.evidence is not None for chain in chains),
     }
 
-    def law_of(less: Fit) -> ScoreLaw:
+    def law_of(less: Fit) -> ScoreLaw | None:
         return score_law(less, seen, size=int(less.free.sum()), seed=likelihood.seed)
 
     anywhere = [Restraint(k, tuple(every)) for k in range(space.constraints)]
@@ -241,7 +241,8 @@ def _together(
         for e in every
         if joint.problem.steering(1 + k, e).any()
     ]
-    _, idle, of_sizes = without_idle_constraints(joint, steered, law_of, **rules, alike=False)
+    about = {**rules, "groups": (range(len(steered)),)}
+    _, idle, of_sizes = without_idle_constraints(joint, steered, law_of, **about)
     sizes = np.full(restrained.shape, np.nan)
     for number, (one, p_value) in enumerate(zip(steered, of_sizes.p_values, strict=True)):
         sizes[one.constraint, one.chains] = p_value

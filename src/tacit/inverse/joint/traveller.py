@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Solution, conclude, costs_of
+from tacit.inference.activity import Verdict
 from tacit.inference.goodness import FittedChoices
 from tacit.inverse.assembly import Estimate, objective_of, recovery
 from tacit.inverse.diagnostics import Goodness, goodness_of, untested
@@ -25,12 +27,14 @@ from tacit.inverse.findings import Finding, Kind, feature_findings, more_data_fi
 from tacit.inverse.joint.flows import method_findings
 from tacit.inverse.joint.maximum import TripsChain, maximum_of_trips
 from tacit.inverse.joint.trips import Journeys, Trips, at_ends, goal_world, network_ending, trimmed
+from tacit.inverse.joint.units import TripUnits
 from tacit.inverse.noisy.activity import Restraint, without_idle_constraints
 from tacit.inverse.noisy.counted import uncounted_findings
 from tacit.inverse.noisy.estimate import coefficients_of
-from tacit.inverse.noisy.evidence import evidence_of, parameter_findings, score_law
-from tacit.inverse.noisy.inference import Chosen, delta_method
+from tacit.inverse.noisy.evidence import Evidence, evidence_of, parameter_findings, score_law
+from tacit.inverse.noisy.inference import Chosen, delta_method, described
 from tacit.inverse.noisy.known import bound_findings
+from tacit.inverse.noisy.lapses import saying_lapses, with_lapses
 from tacit.inverse.noisy.likelihood import (
     Likelihood,
     constraint_findings,
@@ -39,10 +43,14 @@ from tacit.inverse.noisy.likelihood import (
 from tacit.inverse.recovery import Recovery, delivered
 from tacit.inverse.sets import never_incurred
 from tacit.inverse.standardised import standard_of
+from tacit.likelihood.kinds import log_likelihood
 from tacit.likelihood.start import Bounds
 from tacit.model.arguments import read_only
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
+
+if TYPE_CHECKING:
+    from tacit.inverse.noisy.mixture import Mixture, MixtureRecovery
 
 # Options of `Likelihood` beside the usual ones that trips know.
 KNOWN = ("bounds", "fixed", "start")
@@ -97,6 +105,15 @@ class Choices:
             trips=j.trips[starts],
             flows=sums.flows,
         )
+
+    def with_lapses(self, share: float) -> Choices:
+        """The same with a share of steps at random; the last score is that of the share."""
+        random = self.available / self.available.sum(axis=1, keepdims=True).clip(1)
+        mixed = (1.0 - share) * self.policy + share * random
+        safe = np.maximum(mixed, 1e-300)
+        own = (random - self.policy) / safe
+        scores = np.concatenate([self.scores * ((1.0 - share) * self.policy / safe), own[None]])
+        return replace(self, policy=mixed, scores=scores)
 
     @property
     def counts(self) -> np.ndarray:
@@ -177,7 +194,8 @@ class TripsRecovery(Recovery):
         """The `Choices` of these trips, or of others in the same network, as recovered here."""
         found, _ = self.trips(demonstrations).journeys()
         x = self.parameters.estimates * found.space.scales
-        return Choices.of(TripsChain.of(found, Likelihood().tolerance), x)
+        own = Choices.of(TripsChain.of(found, Likelihood().tolerance), x)
+        return own if self.lapses is None else own.with_lapses(self.lapses.share)
 
     def solve(self, goal: int) -> Solution:
         """The `Solution` of trips to this goal, from where the demonstrated ones to it began.
@@ -212,22 +230,34 @@ class TripsRecovery(Recovery):
         )
 
 
+@overload
 def recover_trips(
     trips: Trips, *, estimator: Likelihood | None = None, throw: bool = True
-) -> TripsRecovery:
-    """The `TripsRecovery` under which the observed trips are most likely.
+) -> TripsRecovery: ...
+
+
+@overload
+def recover_trips(trips: Trips, *, estimator: Mixture, throw: bool = True) -> MixtureRecovery: ...
+
+
+def recover_trips(
+    trips: Trips, *, estimator: Likelihood | Mixture | None = None, throw: bool = True
+) -> TripsRecovery | MixtureRecovery:
+    """The `TripsRecovery` under which the observed trips are most likely; of types, the types.
 
     Args:
         trips: the network and its trips.
-        estimator: a `Likelihood` for its options; None lets reward weights take either sign, as
-            the attributes of a route do.
+        estimator: a `Likelihood` or `Mixture` for its options; None lets reward weights take either
+            sign, as the attributes of a route do.
         throw: raise `NotConverged` instead of returning a recovery that says so.
     """
+    if hasattr(estimator, "fit_trips"):
+        return estimator.fit_trips(trips, throw=throw)  # type: ignore[union-attr]
     if estimator is not None and not isinstance(estimator, Likelihood):
-        raise InvalidModel(f"trips are recovered by Likelihood; got {estimator!r:.60}")
+        raise InvalidModel(f"trips are recovered by Likelihood or Mixture; got {estimator!r:.60}")
     options = Likelihood(free_reward=True) if estimator is None else estimator
     options.check()
-    options.check_no_lapses("a recovery of trips", KNOWN)
+    options.check_no_lapses("a recovery of trips", (*KNOWN, "lapses"))
     found, findings = trips.journeys()
     if estimator is None:
         said = "Likelihood was picked for these trips, with reward weights of either sign."
@@ -239,22 +269,27 @@ def _report(
     options: Likelihood, trips: Trips, journeys: Journeys, findings: list[Finding]
 ) -> TripsRecovery:
     """The `TripsRecovery` of these trips, which says these `findings`, too."""
-    chain, features = TripsChain.of(journeys, options.tolerance), trips.features
-    space, seen = chain.space, [trips.demonstrations]
-    full = maximum_of_trips(chain, options)
+    chain, seen = TripsChain.of(journeys, options.tolerance), [trips.demonstrations]
+    space, lapsing, plain = (
+        chain.space,
+        options.lapses is not False,
+        maximum_of_trips(chain, options),
+    )
+    full = with_lapses(TripUnits.steps(chain), options, plain) if lapsing else plain
     asked = partial(evidence_of, seen, full, options.max_steps, counted=False)
-    wide = asked()
-    chosen, goodness = Choices.of(chain, wide.fitted.z), untested("the search did not converge")
+    wide, goodness = asked(), untested("the search did not converge")
     if wide.fitted.converged:
-        free, many = wide.fitted.free, trips.demonstrations.episodes
-        names = [space.names[j] for j in np.flatnonzero(free)]
+        chosen, free = Choices.of(chain, wide.fitted.x()), wide.fitted.free
+        names, many = [*space.names, "the share of lapses"], trips.demonstrations.episodes
+        if lapsing:
+            chosen = chosen.with_lapses(float(wide.fitted.parts[0].shares[-1]))
+            free = np.append(free[: space.size], free[-2:].all())  # the two sum to 1
+        names = [names[j] for j in np.flatnonzero(free)]
         goodness = chosen.goodness(free, options, trips=many, names=names)
     robust = not goodness.adequate
     if robust:
         wide = asked(robust=True)
     about = {"size": int(full.free.sum()), "robust": robust, "counted": False}
-    # Errors and intervals are those of the fit with every constraint: what is left out was chosen
-    # by the same data.
     kept, _, verdict = without_idle_constraints(
         full,
         [Restraint(k, (0,)) for k in range(space.constraints)],
@@ -265,33 +300,64 @@ def _report(
         seed=options.seed,
         scattered=robust,
     )
-    evidence = wide
+    told = wide
     if kept is not full:
-        evidence = evidence_of(seen, kept, options.max_steps, robust=robust, counted=False)
-        chosen = Choices.of(chain, evidence.fitted.z)
-    fitted, gauge, convex = evidence.fitted, evidence.gauge(), chain.convex
+        told = evidence_of(seen, kept, options.max_steps, robust=robust, counted=False)
+    estimate = estimate_of_trips(
+        options, trips, journeys, wide=wide, told=told, verdict=verdict, goodness=goodness
+    )
+    estimate = replace(estimate, findings=(*findings, *estimate.findings))
+    if lapsing:
+        said = "Expected flows, and trips that are solved for, are those of a trip without lapses."
+        estimate = saying_lapses(estimate, kept, plain)
+        estimate = replace(estimate, findings=(*estimate.findings, Finding(said, Kind.ASSUMED)))
+    return trips_recovery(described(options), trips, journeys, estimate, told)
+
+
+def estimate_of_trips(
+    options: Likelihood,
+    trips: Trips,
+    journeys: Journeys,
+    *,
+    wide: Evidence,
+    told: Evidence,
+    verdict: Verdict,
+    goodness: Goodness,
+    e: int = 0,
+) -> Estimate:
+    """The `Estimate` of one kind of travellers, whose evidence is `told`.
+
+    Errors and intervals are those of the fit with every constraint, `wide`: what is left out was
+    chosen by the same data.
+    """
+    fitted, gauge, own, features = told.fitted, told.gauge(e), wide.chains[e], trips.features
+    chain, x, rows = own.chain, fitted.x(e), fitted.problem.ties.rows[e]
+    space, alone = chain.space, len(fitted.problem.ties.rows) == 1
     counts = np.zeros(trips.mdp.available.shape)
     np.add.at(counts, (journeys.states, journeys.actions), 1.0)
     reported = Chosen.of(verdict.p_values, gauge.multipliers, options.level)
-    numbers = numbers_of(wide, chosen=reported).reported(gauge)
+    numbers = numbers_of(wide, e, chosen=reported).reported(gauge)
     standard, scaled = standard_of(trips.mdp, features), numbers
     if not standard.uniform:
         unit = standard.stacked
-        scaled = numbers_of(wide, chosen=reported, unit=unit).reported(evidence.gauge(unit=unit))
+        scaled = numbers_of(wide, e, chosen=reported, unit=unit)
+        scaled = scaled.reported(told.gauge(e, unit=unit))
         standard = standard.knowing(scaled.identification(space, verdict=verdict))
     weights, clustered = scaled.ends[: space.size], wide.found.clustered
-    bounds = Bounds.of(space, options)
-    findings += constraint_findings(evidence, verdict, reported)
-    findings += bound_findings(bounds, space, fitted.z, evidence.free)
-    findings += parameter_findings(evidence)
-    findings += feature_findings(features, network_ending(trips.mdp, journeys.goals))
-    findings += method_findings(journeys, wide, convex)
-    findings += uncounted_findings(trips.mdp, "those of trips count the steps alone")
-    findings += more_data_findings(list(space.names), weights, trips.demonstrations, clustered)
-    known = (wide.found.covariance, wide.found.blind, numbers.ends)
-    answer = None if wide.absence else delta_method(space, fitted.z, gauge, *known)
-    loss = fitted.loss - 0.5 * fitted.problem.chains[0].ridge * float(fitted.z @ fitted.z)
-    estimate = Estimate(
+    bounds, convex = Bounds.of(space, options), alone and chain.convex
+    findings = [
+        *constraint_findings(told, verdict, reported, e),
+        *bound_findings(bounds, space, x, told.free[rows]),
+        *parameter_findings(told, e),
+        *feature_findings(features, network_ending(trips.mdp, journeys.goals)),
+        *method_findings(journeys, wide, convex, e),
+        *uncounted_findings(trips.mdp, "those of trips count the steps alone"),
+        *more_data_findings(list(space.names), weights, trips.demonstrations, clustered),
+    ]
+    law, blind = own.inner @ wide.found.covariance @ own.inner.T, wide.found.blind @ own.inner.T
+    answer = None if wide.absence else delta_method(space, x, gauge, law, blind, numbers.ends)
+    likely = log_likelihood(fitted)
+    return Estimate(
         objective=objective_of(features, gauge),
         solution=None,
         reward_weights=gauge.reward_weights,
@@ -299,33 +365,39 @@ def _report(
         multipliers=gauge.multipliers,
         temperature=gauge.temperature,
         converged=fitted.converged,
-        deterministic=evidence.boundless,
+        deterministic=told.boundless,
         proven=convex,
         findings=findings,
-        **never_incurred(space, evidence.limits),
-        history={"loss": [loss], "evaluations": [fitted.steps]},
+        **never_incurred(space, told.own_limits(e)),
+        history={"loss": [-likely], "evaluations": [fitted.steps]},
         certificate={
             "projected_gradient": fitted.projected_gradient,
             "objective_gap": fitted.objective_gap if convex else np.nan,
         },
         known=numbers.identification(
-            space, verdict=verdict if full.converged else None, answer=answer
+            space, verdict=verdict if wide.asked.converged else None, answer=answer
         ),
         standard=standard,
-        parameters=coefficients_of(features, wide, fitted, given=bounds.given),
+        parameters=coefficients_of(features, wide, fitted, e, given=bounds.given),
         goodness=goodness,
         counts=counts,
-        log_likelihood=-loss,
+        log_likelihood=likely,
         null_log_likelihood=-float(np.log(journeys.choices.sum(axis=1)).sum()),
     )
+
+
+def trips_recovery(
+    called: str, trips: Trips, journeys: Journeys, estimate: Estimate, told: Evidence, e: int = 0
+) -> TripsRecovery:
+    """The `TripsRecovery` of what was found of one kind of travellers."""
     travelled = partial(
         TripsRecovery,
         network=trips.mdp,
-        features=features,
+        features=trips.features,
         discount=journeys.discount,
         origins=journeys.origins,
         destinations=np.repeat(journeys.goals, np.diff(journeys.begins)),
-        flows=chosen.flows,
+        flows=Choices.of(told.chains[e].chain, told.fitted.x(e)).flows,
         unended=trips.unended,
     )
-    return recovery(repr(options), trips.mdp, features, None, estimate, result=travelled)
+    return recovery(called, trips.mdp, trips.features, None, estimate, result=travelled)

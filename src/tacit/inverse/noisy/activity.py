@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from tacit.inference.activity import BoundedFit, ScoreLaw, Verdict, active_constraints
+from tacit.inference.activity import (
+    BoundedFit,
+    ScoreLaw,
+    Selection,
+    Trial,
+    Verdict,
+    active_constraints,
+    selection_of,
+)
 from tacit.inverse.findings import Finding, Kind, chance, listed
 from tacit.likelihood.problem import Fit, LikelihoodProblem
 
@@ -20,6 +29,45 @@ class Restraint:
     chains: tuple[int, ...]
 
 
+class Trials:
+    """Fits without some restraints, each begun from the nearest that is known."""
+
+    def __init__(
+        self,
+        full: Fit,
+        asked: Sequence[Restraint],
+        law_of: Callable[[Fit], ScoreLaw | None],
+        max_steps: int,
+    ) -> None:
+        self._asked, self._law_of, self._max_steps = asked, law_of, max_steps
+        self.fits: dict[tuple[int, ...], Fit] = {(): full}
+
+    def tested(self, members: tuple[int, ...]) -> BoundedFit[tuple[int, ...]]:
+        """The fit without these, as it is tested."""
+        full = self.fits[()]
+        if members not in self.fits:
+            problem = full.problem
+            for number in members:
+                one = self._asked[number]
+                problem = problem.without(1 + one.constraint, one.chains)
+            near = self.fits[max((one for one in self.fits if set(one) <= set(members)), key=len)]
+            self.fits[members] = near.refit(problem, max_steps=self._max_steps)
+        fit = self.fits[members]
+        return BoundedFit(
+            fitted=members,
+            loss=fit.loss,
+            x=fit.z,
+            lower=fit.problem.lower,
+            upper=fit.problem.upper,
+            law=lambda: self._law_of(fit.completed),
+        )
+
+    def trial(self, members: Sequence[int]) -> Trial[tuple[int, ...]]:
+        """What the fit without these explains."""
+        less = self.tested(tuple(sorted(members)))
+        return Trial(less.fitted, less.loss, int(less.free.sum()), lambda: 1.0)
+
+
 def without_idle_constraints(
     full: Fit,
     asked: Sequence[Restraint],
@@ -30,7 +78,8 @@ def without_idle_constraints(
     max_steps: int,
     seed: int,
     scattered: bool,
-    alike: bool = True,
+    groups: Sequence[range] = (),
+    trials: Trials | None = None,
 ) -> tuple[Fit, tuple[int, ...], Verdict]:
     """The fit with only the restraints that the data ask for, those without, the verdict on all.
 
@@ -43,43 +92,51 @@ def without_idle_constraints(
         max_steps: most evaluations of the loss, each fit.
         seed: of the simulated laws.
         scattered: whether scores may scatter otherwise than the information says.
-        alike: whether these are the constraints themselves: then it is asked how many are needed.
+        groups: of restraints that can stand in for each other at all; empty where these are the
+            constraints themselves: then it is asked how many are needed.
+        trials: the fits without some, where more is asked of them than this.
     """
     if not full.converged or not asked:  # a search cut short has shown nothing
         return full, (), Verdict.of(np.ones(len(asked)))
-    fits: dict[tuple[int, ...], Fit] = {(): full}
-
-    def as_tested(members: tuple[int, ...]) -> BoundedFit[tuple[int, ...]]:
-        fit = fits[members]
-        return BoundedFit(
-            fitted=members,
-            loss=fit.loss,
-            x=fit.z,
-            lower=fit.problem.lower,
-            upper=fit.problem.upper,
-            law=lambda: law_of(fit.completed),
-        )
-
-    def restricted(members: tuple[int, ...]) -> BoundedFit[tuple[int, ...]]:
-        problem = full.problem
-        for number in members:
-            problem = problem.without(1 + asked[number].constraint, asked[number].chains)
-        near = fits[max((one for one in fits if set(one) <= set(members)), key=len)]
-        fits[members] = near.refit(problem, max_steps=max_steps)
-        return as_tested(members)
-
+    trials = Trials(full, asked, law_of, max_steps) if trials is None else trials
     idle, verdict = active_constraints(
-        as_tested(()),
+        trials.tested(()),
         len(asked),
-        restricted,
+        trials.tested,
         level=level,
         steps=steps,
         seed=seed,
         given=priced(full.problem, asked),
-        groups=() if alike else (range(len(asked)),),
+        groups=groups,
         scattered=scattered,
     )
-    return fits[idle].completed, idle, verdict
+    return trials.fits[idle].completed, idle, verdict
+
+
+def without_idle_prices(
+    full: Fit, law_of: Callable[[Fit], ScoreLaw | None], *, steps: float, **rules: Any
+) -> tuple[Fit, list[Verdict]]:
+    """The fit of kinds with only the constraints that each is shown to need, a verdict on each.
+
+    P-values are adjusted over all kinds and constraints; those of one kind that can stand in for
+    each other are tested as a set. Arguments are as in `without_idle_constraints`.
+    """
+    kinds = full.problem.wanting
+    count = kinds[0][1].space.constraints
+    asked = [Restraint(k, (e,)) for e, _ in kinds for k in range(count)]
+    groups = [range(first, first + count) for first in range(0, len(asked), count or 1)]
+    trials, given = Trials(full, asked, law_of, rules["max_steps"]), priced(full.problem, asked)
+    kept, _, verdict = without_idle_constraints(
+        full, asked, law_of, steps=steps, scattered=False, groups=groups, trials=trials, **rules
+    )
+    if not full.converged or not count:
+        return kept, [Verdict.of(np.ones(count)) for _ in kinds]
+
+    def chosen(group: range) -> Selection:
+        fixed = [k for k in group if k in given]
+        return selection_of([k for k in group if k not in given], trials.trial, steps, fixed)
+
+    return kept, [verdict.among(group, chosen(group)) for group in groups]
 
 
 def priced(problem: LikelihoodProblem, asked: Sequence[Restraint]) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from tacit.inverse.noisy.evidence import TOO_MANY, Evidence
 from tacit.inverse.parameters import Parameters
 from tacit.inverse.sets import unmeasured
 from tacit.likelihood.problem import Fit
+from tacit.likelihood.protocol import ChainEvidence
 from tacit.model.objective import Features, coefficient_names
 
 # Most coefficients whose errors are kept as tables [D, D].
@@ -18,17 +19,27 @@ TABLED = 1000
 
 
 def estimate_of(
-    features: Features, fitted: Fit, gauge: Gauge, reached: np.ndarray, *, off: float, e: int = 0
+    features: Features,
+    fitted: Fit,
+    gauge: Gauge,
+    reached: np.ndarray,
+    *,
+    off: float,
+    e: int = 0,
+    own: ChainEvidence | None = None,
 ) -> Estimate:
     """The `Estimate` of chain e of a fit, of which is still to be said how well it is known.
 
     Nothing is solved again: `reached` [S, A] is the visitation of the fitted policy, and
     temperature * values of the fit are the values at that temperature. `off` was taken off all
-    values with the features.
+    values with the features. Of several kinds of demonstrators, `own` is what is known of this one.
     """
-    objective, part = objective_of(features, gauge), fitted.parts[e]
+    objective = objective_of(features, gauge)
+    chain, part = fitted.problem.chains[e], fitted.parts[e]
+    if own is not None:
+        chain, part = own.chain, own.part
     solution = conclude(
-        fitted.problem.chains[e].mdp,
+        chain.mdp,
         objective,
         reached,
         gauge.temperature * (part.values + off),
@@ -74,7 +85,7 @@ def coefficients_of(
     Those that are `given` [D] bool were fixed beforehand: they have no error.
     """
     space, fitted, found = evidence.chains[e].chain.space, evidence.fitted, evidence.found
-    problem, ties, known = fitted.problem, fitted.problem.ties, fitted.problem.equalities
+    problem, ties, known = fitted.problem, fitted.problem.ties, fitted.known(e)
     names = coefficient_names(features.reward_names, features.cost_names)
     given = np.zeros(space.size, bool) if given is None else given
     points = kept.x(e) / space.scales

@@ -34,7 +34,7 @@ from tacit.likelihood.problem import Fit
 from tacit.likelihood.protocol import LARGEST, ChainEvidence
 from tacit.likelihood.rescue import RESCUE, VISIBLE, rescued
 from tacit.likelihood.start import silent
-from tacit.likelihood.steps import StepsChain
+from tacit.likelihood.steps import StepsChain, carried
 from tacit.model.features.design import Design
 from tacit.model.objective import Features
 
@@ -45,10 +45,8 @@ TOO_MANY = "no table of standard errors is made for so many coefficients: ask fo
 
 def pooled(parts: Sequence[np.ndarray], chains: Sequence[ChainEvidence]) -> np.ndarray:
     """[n, n] matrices [D, D] of single chains as one of the joint parameters."""
-    if len(chains) == 1:
-        return parts[0]
     pairs = zip(parts, chains, strict=True)
-    return np.sum([one.inner.T @ part @ one.inner for part, one in pairs], axis=0)
+    return np.sum([carried(part, one.inner) for part, one in pairs], axis=0)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -58,7 +56,7 @@ class Evidence:
     Attributes:
         asked: the fit.
         fitted: the same, made finite by a ridge where it is not.
-        chains: one per chain.
+        chains: one per chain; of several kinds of demonstrators one per kind.
         found: errors of the parameters.
         fisher: [n, n] information of all steps.
         outer: [n, n] sum over all steps of score times score.
@@ -223,7 +221,7 @@ def evidence_of(
     return Evidence(
         asked=kept,
         fitted=fitted,
-        chains=chains,
+        chains=tuple(one for own in chains for one in own.kinds),
         found=found,
         fisher=fisher,
         outer=np.sum([one.outer for one in chains], axis=0),
@@ -298,7 +296,8 @@ def _limits(fitted: Fit) -> np.ndarray:
     """[n] limits of forbidden costs, as `lower_limits`; sampling weights have a `design` effect."""
     problem, z = fitted.problem, fitted.z
     asked, endless = np.zeros(len(z), bool), np.isneginf(problem.lower)
-    for rows, chain in zip(problem.ties.rows, problem.chains, strict=True):
+    for e, chain in problem.wanting:
+        rows = problem.ties.rows[e]
         asked[rows[chain.space.signs < 0]] = True
         asked[rows] |= chain.endless_rewards & endless[rows]
 
@@ -320,9 +319,10 @@ def _limits(fitted: Fit) -> np.ndarray:
     )
 
 
-def parameter_findings(evidence: Evidence) -> list[Finding]:
+def parameter_findings(evidence: Evidence, e: int = 0) -> list[Finding]:
     """Costs without an upper limit, and what the demonstrations say nothing about."""
-    chain, limits, findings = evidence.chains[0].chain, evidence.own_limits(0), []
+    own, limits, findings = evidence.chains[e], evidence.own_limits(e), []
+    chain, rows = own.chain, evidence.fitted.problem.ties.rows[e]
     space = chain.space
     names = space.names
     for j in np.flatnonzero(np.isfinite(limits) & (space.signs < 0)):
@@ -339,9 +339,11 @@ def parameter_findings(evidence: Evidence) -> list[Finding]:
         findings.append(Finding(said, kind, feature=names[j], number=low))
     if not evidence.written:
         return findings
-    mute = silent(evidence.fitted.informed(evidence.fisher), chain.steps) & ~evidence.fitted.free
+    sure = evidence.fitted.informed(evidence.fisher)
+    mute = (silent(sure, chain.steps) & ~evidence.fitted.free)[rows]
     mute &= ~space.empty  # constants are among the findings on features
-    blind = np.concatenate([np.eye(space.size)[mute], evidence.found.blind])
+    blind = evidence.found.blind[:, rows]
+    blind = np.concatenate([np.eye(space.size)[mute], blind[blind.any(axis=1)]])
     if len(blind) <= SHOWN:
         return findings + blind_findings(names, blind)
     said = (

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,10 +29,6 @@ from tacit.likelihood.start import SILENT
 from tacit.model.features.design import Design
 from tacit.search.algebra import at_least
 
-if TYPE_CHECKING:
-    from tacit.inverse.noisy.convex import Convex
-    from tacit.inverse.noisy.likelihood import Likelihood
-
 # A constraint is barely found where more than this share of those found by chance look as sure.
 BARELY = 0.05
 # Standard errors that no interval of a price that was left out goes beyond: 1 in 2000 of all data.
@@ -47,19 +42,17 @@ STEPS = "steps"
 CLUSTERS = 10
 
 
-def described(options: Likelihood | Convex) -> str:
+def described(options: object) -> str:
     """The estimator in words, lapses, a prior or a temperature that were asked for among them."""
     asked = {name: getattr(options, name, None) for name in ("lapses", "prior", "temperature")}
     told = "".join(f", {k}={v!r}" for k, v in asked.items() if v is not None and v is not False)
     return f"{repr(options)[:-1]}{told})"
 
 
-def fitted_scores(fitted: Fit, scores: np.ndarray) -> np.ndarray:
-    """[n, S, A] those of the scores [D, S, A] of a fit in the directions in which it could move."""
-    known = fitted.problem.equalities
-    if known is None:
-        return scores[fitted.free]
-    return np.tensordot(known.tangents(fitted.free), scores, 1)
+def fitted_scores(fitted: Fit, scores: np.ndarray, e: int = 0) -> np.ndarray:
+    """[n, S, A] those of the scores [D, S, A] of a chain in directions in which it could move."""
+    known, free = fitted.known(e), fitted.free[fitted.problem.ties.rows[e]]
+    return scores[free] if known is None else np.tensordot(known.tangents(free), scores, 1)
 
 
 @dataclass(frozen=True, eq=False)

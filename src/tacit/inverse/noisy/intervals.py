@@ -156,7 +156,7 @@ class OwnFit:
             "steps": own.chain.steps,
             "discount": own.chain.discount,
         }
-        if len(evidence.chains) == 1:
+        if len(ties.rows) == 1:
             return cls(
                 x=fitted.z,
                 gradient=fitted.gradient,
@@ -174,7 +174,9 @@ class OwnFit:
         of_chain = Errors(
             inner @ found.covariance @ inner.T, found.blind @ inner.T, found.clustered, scatter
         )
-        fisher = follow.T @ evidence.fisher @ follow
+        fisher, sure = (
+            follow.T @ one @ follow for one in (evidence.fisher, fitted.informed(evidence.fisher))
+        )
         sized = ties.sizes[e] != UNSIZED
         steered = ~sized | (fitted.z[ties.sizes[e]] > 0)
         settled = (x == 0.0) & ~(problem.movable[rows] & steered)
@@ -185,7 +187,7 @@ class OwnFit:
             lower=ties.own_bounds(e, fitted.z, problem.lower),
             upper=np.where(settled, 0.0, high),
             fisher=fisher,
-            known=np.zeros(fisher.shape),
+            known=sure - fisher,
             errors=of_chain,
             loose=None,
             **about,
@@ -240,7 +242,7 @@ def adapted(evidence: Evidence, e: int) -> np.ndarray:
     _, sizes, axes = np.linalg.svd(inner)
     rank = int((sizes > 1e-12 * sizes.max(initial=0.0)).sum())
     rest = axes[rank:].T  # joint directions that leave this chain alone
-    fisher = evidence.fisher[np.ix_(kept, kept)]
+    fisher = fitted.informed(evidence.fisher)[np.ix_(kept, kept)]
     inverse, _ = inverse_information(rest.T @ fisher @ rest, np.ones(rest.shape[1], bool))
     follow[kept] = back - rest @ inverse @ rest.T @ fisher @ back
     return follow
@@ -268,7 +270,7 @@ def numbers_of(
     stretch = evidence.budget_stretch(e, gauge)
     ends, spread = intervals(space, part, gauge, chosen=chosen, stretch=stretch)
     mute = part.silent & (part.upper > part.lower)
-    if mute.any() and len(evidence.chains) == 1:
+    if mute.any() and len(evidence.fitted.problem.chains) == 1:
         edges = [block.stop for block in space.blocks[:-1]]
         spent = np.split(-own.spent * space.scales, edges)
         if features is not None:

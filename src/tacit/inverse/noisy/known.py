@@ -30,7 +30,7 @@ def check_temperature(options: Likelihood | Convex) -> None:
     number = isinstance(given, int | float | np.number) and not isinstance(given, bool)
     if given is None or not number or not 0.0 < given < np.inf:
         raise InvalidModel(f"temperature must be positive and finite; got {given!r:.60}")
-    for name in ("lapses", "ridge", "bounds", "fixed", "start"):
+    for name in ("ridge", "bounds", "fixed", "start"):
         if other := getattr(options, name, None):
             raise InvalidModel(f"a given temperature must be without {name}; got {name}={other!r}")
 
@@ -64,9 +64,9 @@ def bound_findings(
     return findings
 
 
-def given_temperature_findings(fitted: Fit) -> list[Finding]:
+def given_temperature_findings(fitted: Fit, e: int = 0) -> list[Finding]:
     """That the temperature was given, if it was."""
-    known = fitted.problem.equalities
+    known = fitted.known(e)
     if known is None:
         return []
     norm = float(known.values[0])
@@ -79,7 +79,7 @@ def given_temperature_findings(fitted: Fit) -> list[Finding]:
 
 def at_border(fitted: Fit) -> bool:
     """Whether a search ended where, a small step further, no value is finite (discount 1)."""
-    discounted = all(chain.mdp.discount < 1.0 for chain in fitted.problem.chains)
+    discounted = all(chain.discount < 1.0 for chain in fitted.problem.chains)
     if discounted or fitted.converged or not np.isfinite(fitted.loss):
         return False
     problem, z = fitted.problem, fitted.z
@@ -102,20 +102,21 @@ def border_findings(fitted: Fit) -> list[Finding]:
     return [Finding(said, Kind.NOT_CONVERGED)]
 
 
-def zero_findings(evidence: Evidence) -> list[Finding]:
+def zero_findings(evidence: Evidence, e: int = 0) -> list[Finding]:
     """What many reward weights at 0 do to the prices, and the number that they leave alone."""
-    space, fitted, gauge = evidence.chains[0].chain.space, evidence.fitted, evidence.gauge()
+    own, fitted, gauge = evidence.chains[e], evidence.fitted, evidence.gauge(e)
+    space, x, rows = own.chain.space, fitted.x(e), fitted.problem.ties.rows[e]
     reward = space.blocks[0]
-    zeros = int(((fitted.z == 0.0) & (fitted.problem.lower == 0.0))[reward].sum())
-    known = fitted.problem.equalities is not None  # the unit is known then
+    zeros = int(((x == 0.0) & (fitted.problem.lower[rows] == 0.0))[reward].sum())
+    known = fitted.known(e) is not None  # the unit is known then
     if zeros < MANY or evidence.absence or known:
         return []
-    findings = []
+    findings, law = list[Finding](), own.inner @ evidence.found.covariance @ own.inner.T
     for k in np.flatnonzero(gauge.multipliers > 0).tolist():
-        own = np.zeros(space.size)
-        own[space.blocks[1 + k]] = 1.0 / space.scales[space.blocks[1 + k]]
-        stable = float(own @ fitted.z)
-        error = float(np.sqrt(max(own @ evidence.found.covariance @ own, 0.0)))
+        row = np.zeros(space.size)
+        row[space.blocks[1 + k]] = 1.0 / space.scales[space.blocks[1 + k]]
+        stable = float(row @ x)
+        error = float(np.sqrt(max(row @ law @ row, 0.0)))
         said = (
             f"Price {k} divided by the temperature is {stable:.4g} (standard error {error:.2g}). "
             f"It does not depend on the {zeros} reward weights at 0; the unit of price {k} itself "
@@ -125,23 +126,26 @@ def zero_findings(evidence: Evidence) -> list[Finding]:
     return findings
 
 
-def temperature_findings(evidence: Evidence, own: OwnFit, unknown: Fit | None) -> list[Finding]:
+def temperature_findings(
+    evidence: Evidence, own: OwnFit, unknown: Fit | None, e: int = 0
+) -> list[Finding]:
     """That the temperature was given, and whether the steps speak against it.
 
     `own` is the fit that knows it, `unknown` the one that does not.
     """
-    fitted, findings = evidence.fitted, given_temperature_findings(evidence.fitted)
-    known = fitted.problem.equalities
+    fitted, findings = evidence.fitted, given_temperature_findings(evidence.fitted, e)
+    known = fitted.known(e)
     if known is None or unknown is None or evidence.absence:
         return findings
     form, norm = known.matrix[0], float(known.values[0])
-    plain = replace(own, gradient=own.gradient - fitted.pull, known=np.zeros(own.known.shape))
-    around = plain.landscape(np.isnan(evidence.limits))
+    slope = own.gradient - (fitted.pull * np.ones(len(fitted.z)))[fitted.problem.ties.rows[e]]
+    plain = replace(own, gradient=slope, known=np.zeros(own.known.shape))
+    around = plain.landscape(np.isnan(own.limits))
     # Where steps are not the units, so much of the likelihood ratio is chance.
     rise = fitted.loss - unknown.loss
     if evidence.found.scatter is not None:
         rise = around.rise(form, -norm)
-    p, free = around.chance(form, -norm, rise), float(form @ unknown.z)
+    p, free = around.chance(form, -norm, rise), float(form @ unknown.x(e))
     if p < LEVEL:
         other = f"{1.0 / free:.4g}" if free > 0 else "without a limit"
         said = (

@@ -1,97 +1,64 @@
 """Lapses: a demonstrator who means what it does, but in a share of its steps acts at random.
 
 The policy is (1 - e) softmax + e / number of available actions. Whether a step was a lapse is not
-seen: lapses are a kind of steps that wants nothing (`em.py`). The errors count that they are not
-known.
+seen: lapses are a kind of steps that wants nothing (`likelihood/kinds.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
+from tacit.data.observed import Observed
 from tacit.inference.counted_rows import CountedRows
 from tacit.inference.goodness import FittedChoices
 from tacit.inference.tails import TWO_SIDED, chi_square_tail
-from tacit.inverse.diagnostics import Goodness, goodness_of, untested
+from tacit.inverse.assembly import Estimate
+from tacit.inverse.diagnostics import Goodness, goodness_of
 from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.noisy.counted import policy_noise
-from tacit.inverse.noisy.em import (
-    MOST,
-    Kinds,
-    Search,
-    Units,
-    climb,
-    expectation,
-    lost_information,
-    random_policy,
-)
-from tacit.inverse.noisy.evidence import evidence_of
-from tacit.inverse.noisy.types import constraint_tests
+from tacit.inverse.noisy.evidence import Evidence
 from tacit.inverse.sets import Lapses
+from tacit.likelihood.kinds import MOST, KindsChain, log_likelihood, problem_of_kinds
 from tacit.likelihood.problem import Fit
-from tacit.likelihood.start import maximum
+from tacit.likelihood.start import Bounds, Options, maximum
 from tacit.likelihood.steps import StepsChain
 from tacit.search.algebra import root_between
 
-if TYPE_CHECKING:
-    from tacit.data.observed import Observed
-    from tacit.inverse.assembly import Estimate
-    from tacit.inverse.noisy.likelihood import Likelihood
-    from tacit.model.objective import Features
-
-# Most rounds of EM, and the gain (nats) still to come that ends it; where it is only compared.
-ROUNDS, TOLERANCE, COMPARED = 500, 1e-6, 1e-3
-# Smallest share looked at: a lapse in a billion steps.
-LEAST = 1e-9
+# Smallest share looked at: a lapse in a billion steps; and where the search begins.
+LEAST, BEGUN = 1e-9, 0.1
 # Discounts looked at, at most.
 HIGHEST = 0.995
 
 
-def with_lapses(
-    steps: StepsChain,
-    options: Search,
-    near: Fit,
-    share: float,
-    *,
-    given: bool = False,
-    tolerance: float = TOLERANCE,
-) -> Kinds:
-    """The likeliest parameters and share of lapses, by EM: kinds of steps, lapses the last.
+def with_lapses(units: Any, options: Options, near: Fit, *, share: float = BEGUN) -> Fit:
+    """The likeliest parameters and share of lapses: two kinds of steps, lapses the last.
 
     Args:
-        steps: what was seen.
-        options: of the fit.
-        near: a fit to begin from.
+        units: single steps.
+        options: of the fit, their lapses and prior where they have any.
+        near: a fit to begin from, without lapses or with them.
         share: of lapses to begin from.
-        given: whether it stays.
-        tolerance: gain (nats) still to come, by the rate of the last rounds, that ends the search.
     """
-    units, fits, shares = Units.steps(steps), (near, None), np.array([1.0 - share, share])
-    chances, _ = expectation(units, fits, shares)
-    # Bounds may not hold at the fit nearby: its own likelihood is nothing to compare with.
-    begin = Kinds(
-        fits=fits, shares=shares, membership=chances, trace=(), converged=False, given=given
-    )
-    return climb(units, options, begin, rounds=ROUNDS, tolerance=tolerance)
+    asked, prior = getattr(options, "lapses", True), getattr(options, "prior", None)
+    given = None if asked in (True, False) else float(asked)
+    strength = 0.0 if prior is None else float(prior.strength)
+    chain = KindsChain(units=units, experts=1, idle=True, prior=strength)
+    problem = problem_of_kinds(chain, Bounds.of(units.whole.space, options), share=given)
+    share = share if given is None else given
+    start = problem.ties.start([near.x(), np.array([1.0 - share, share])])
+    return problem.minimum(start, tolerance=options.tolerance, max_steps=options.max_steps)
 
 
-def meant(steps: StepsChain, found: Kinds) -> np.ndarray:
-    """[S, A] chance that a step was no lapse."""
-    return found.membership[:, 0].reshape(steps.counts.shape)
-
-
-def share_interval(steps: StepsChain, options: Search, found: Kinds) -> tuple[float, float]:
+def share_interval(found: Fit) -> tuple[float, float]:
     """95 % likelihood interval of the share of lapses, everything else refitted."""
-
-    def likely(share: float) -> float:
-        about = {"given": True, "tolerance": COMPARED}
-        return with_lapses(steps, options, found.experts[0], share, **about).log_likelihood
-
-    return likelihood_interval(likely, found.shares[-1], found.log_likelihood, LEAST, MOST)
+    which = np.arange(len(found.z)) == len(found.z) - 1
+    return likelihood_interval(
+        lambda share: -found.held(which, share).loss, float(found.z[-1]), -found.loss, LEAST, MOST
+    )
 
 
 def likelihood_interval(
@@ -146,7 +113,7 @@ def best_discount(
 
 
 def fitted_discount(
-    whole: StepsChain, options: Search, base: Fit
+    whole: StepsChain, options: Options, base: Fit
 ) -> tuple[float, tuple[float, float], float]:
     """The likeliest discount, its 95 % likelihood interval, and the log-likelihood there."""
 
@@ -158,103 +125,54 @@ def fitted_discount(
     return best, ends, top
 
 
-def observed_scores(steps: StepsChain, found: Kinds) -> tuple[np.ndarray, np.ndarray]:
-    """[D + 1, S, A] scores of the observed steps, that of the share last, and [S, A] the policy."""
-    fitted, share, uniform = found.experts[0], found.shares[-1], random_policy(steps)
-    policy = np.asarray(fitted.parts[0].policy)
-    mixed = np.maximum((1.0 - share) * policy + share * uniform, 1e-300)
-    of_share = np.where(steps.mdp.choices, (uniform - policy) / mixed, 0.0)
-    scores = steps.scores(fitted.parts[0]) * meant(steps, found)
-    return np.concatenate([scores, of_share[None]]), mixed
-
-
-def estimate_with_lapses(
-    options: Likelihood,
-    features: Features,
-    demonstrations: Observed,
-    steps: StepsChain,
-    estimate_of_steps: Callable[..., Estimate],
-) -> Estimate:
-    """The estimate of the likeliest parameters of a demonstrator with lapses.
-
-    `estimate_of_steps` makes the estimate of a fit.
-    """
-    how = Search(options.free_reward, options.tolerance)
-    long = replace(how, max_steps=options.max_steps)
-    plain = maximum(steps, long)
-    given = options.lapses is not True
-    begin, units = float(options.lapses) if given else 0.1, Units.steps(steps)
-    full = with_lapses(steps, how, plain, begin, given=given)
-    rules = {"level": options.level, "rounds": ROUNDS, "tolerance": TOLERANCE}
-    kept, (verdict,) = constraint_tests(units, full, how, **rules, seed=options.seed)
-    lapses = _lapses(steps, how, kept, plain)
-    weighted = replace(
-        units.parts(kept.membership)[0],
-        tally=steps.tally,
-        lost=lost_information(units, kept)[0][0],
+def goodness_with_lapses(
+    evidence: Evidence, demonstrations: Observed, level: float, seed: int
+) -> Goodness:
+    """Whether the model with its lapses fits what was seen."""
+    fitted, own = evidence.fitted, evidence.chains[0]
+    whole, part, known = fitted.problem.chains[0].whole, fitted.parts[0], fitted.problem.equalities
+    shape, point = whole.counts.shape, own.part
+    mixed = np.exp(-part.losses).reshape(shape)
+    rows, moved = CountedRows.of(whole.mdp), None
+    if rows is not None:  # lapses do not depend on the dynamics
+        chosen = part.shares[0] * point.policy / np.maximum(mixed, 1e-300)
+        moved = np.log1p(chosen * np.expm1(policy_noise(rows, point.policy, point.values)))
+    free = fitted.free
+    moves = np.eye(len(free))[free] if known is None else known.tangents(free)
+    names = [whole.space.names[j] for j in np.flatnonzero(free[fitted.problem.ties.rows[0]])]
+    names += ["the share of lapses"] * (len(moves) - len(names))
+    slopes = fitted.problem.inner(0, fitted.z).T @ part.slopes.T
+    choices = FittedChoices(
+        counts=whole.counts,
+        policy=mixed * whole.mdp.choices,
+        scores=-(moves @ slopes).reshape(-1, *shape),
+        choices=whole.mdp.available.sum(axis=1),
+        doubt=moved,
+        names=names if fitted.known() is None else [],
     )
-    assert steps.tally is not None  # these are demonstrations
-    fits = [
-        maximum(weighted, long, near=one, upper=one.problem.upper)
-        for one in (*full.experts, *kept.experts)
-    ]
-    found = estimate_of_steps(
-        options,
-        features,
-        steps.tally,
-        wide=evidence_of([steps.tally], fits[0], options.max_steps, counted=False),
-        kept=fits[1],
-        verdict=verdict,
-        goodness=_goodness(options, demonstrations, steps, full),
-    )
-    findings = [_finding(lapses)]
-    if not kept.converged:
-        said = "EM for the lapses stopped before its tolerance was met."
-        findings.append(Finding(said, Kind.NOT_CONVERGED))
+    return goodness_of(demonstrations, choices, level=level, seed=seed)
+
+
+def saying_lapses(found: Estimate, kept: Fit, plain: Fit) -> Estimate:
+    """What was found of all but the lapses, and those; `plain` is the fit without them."""
+    lapses = lapses_of(kept, plain)
     return replace(
         found,
         lapses=lapses,
-        counts=steps.counts,
-        log_likelihood=kept.log_likelihood,
-        findings=(*found.findings, *findings),
+        log_likelihood=log_likelihood(kept),
+        findings=(*found.findings, _finding(lapses)),
     )
 
 
-def _goodness(
-    options: Likelihood, demonstrations: Observed, steps: StepsChain, full: Kinds
-) -> Goodness:
-    """Whether the model with its lapses fits what was seen."""
-    if not full.converged:
-        return untested("the search did not converge")
-    scores, mixed = observed_scores(steps, full)
-    free = np.append(full.experts[0].free, not full.given)
-    rows, moved, point = CountedRows.of(steps.mdp), None, full.experts[0].parts[0]
-    if rows is not None:  # lapses do not depend on the dynamics
-        chosen = full.shares[0] * point.policy / np.maximum(mixed, 1e-300)
-        moved = np.log1p(chosen * np.expm1(policy_noise(rows, point.policy, point.values)))
-    choices = FittedChoices(
-        counts=steps.counts,
-        policy=mixed * steps.mdp.choices,
-        scores=scores[free],
-        choices=steps.mdp.available.sum(axis=1),
-        doubt=moved,
-        names=[
-            name
-            for name, here in zip((*steps.space.names, "the share of lapses"), free, strict=True)
-            if here
-        ],
-    )
-    return goodness_of(demonstrations, choices, level=options.level, seed=options.seed)
-
-
-def _lapses(steps: StepsChain, how: Search, kept: Kinds, plain: Fit) -> Lapses:
-    share = float(kept.shares[-1])
-    if kept.given:
+def lapses_of(kept: Fit, plain: Fit) -> Lapses:
+    """The share of lapses of a fit, and what it explains beside the fit without them."""
+    share = float(kept.parts[0].shares[-1])
+    if not kept.problem.movable[-1]:
         return Lapses(share, (share, share), np.nan)
-    ratio = max(2.0 * (kept.log_likelihood + plain.loss), 0.0)
+    ratio = max(2.0 * (log_likelihood(kept) - log_likelihood(plain)), 0.0)
     # No lapses are a point on the border: half of the law is at 0.
     p_value = 0.5 * chi_square_tail(1, ratio) if ratio > 0 else 1.0
-    return Lapses(share, share_interval(steps, how, kept), p_value)
+    return Lapses(share, share_interval(kept), p_value)
 
 
 def _finding(lapses: Lapses) -> Finding:

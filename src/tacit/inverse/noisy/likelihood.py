@@ -51,7 +51,7 @@ from tacit.inverse.noisy.known import (
     temperature_findings,
     zero_findings,
 )
-from tacit.inverse.noisy.lapses import estimate_with_lapses
+from tacit.inverse.noisy.lapses import goodness_with_lapses, saying_lapses, with_lapses
 from tacit.inverse.noisy.power import PowerStudy
 from tacit.inverse.noisy.questions import AskedByProducts
 from tacit.inverse.noisy.sparse import check_sparse, select
@@ -60,6 +60,7 @@ from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import Recovery, delivered, warned
 from tacit.inverse.sets import NeverIncurred, never_incurred
 from tacit.inverse.standardised import standard_of
+from tacit.likelihood.kinds import KindsChain, Units
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.protocol import ChainEvidence
 from tacit.likelihood.rescue import VISIBLE, rescued
@@ -88,32 +89,29 @@ def estimate_of_steps(
     demonstrations: Observed,
     *,
     wide: Evidence,
-    kept: Fit,
+    evidence: Evidence,
     verdict: Verdict,
     goodness: Goodness,
     unknown: Fit | None = None,
     strength: Strength | None = None,
+    e: int = 0,
 ) -> Estimate:
-    """The `Estimate` of the fit `kept`; `wide` is of every constraint, shown to be active or not.
+    """The `Estimate` of chain e of a fit, whose evidence this is; `wide` is of every constraint.
 
     All errors and intervals are those of `wide`: what was left out was chosen by the same data. A
     fit that does not know the temperature is `unknown`, where it was given; `strength` is that of a
     prior.
     """
-    chain = kept.problem.chains[0]
+    fitted, gauge, own = evidence.fitted, evidence.gauge(e), evidence.chains[e]
+    chain, x, rows = own.chain, fitted.x(e), fitted.problem.ties.rows[e]
     mdp, space, weigh = chain.mdp, chain.space, chain.squares is not None
-    evidence = wide
-    if kept is not wide.asked:  # its errors are those of the fit with all
-        about = {"robust": wide.robust, "counted": False}
-        evidence = evidence_of([demonstrations], kept, options.max_steps, **about)
-    fitted, gauge, own = evidence.fitted, evidence.gauge(), evidence.chains[0]
     chosen = Chosen.of(verdict.p_values, gauge.multipliers, options.level)
-    numbers = numbers_of(wide, features=features, chosen=chosen).reported(gauge)
+    numbers = numbers_of(wide, e, features=features, chosen=chosen).reported(gauge)
     standard, scaled = standard_of(mdp, features), numbers
     if not standard.uniform:
         unit = standard.stacked
-        scaled = numbers_of(wide, features=features, chosen=chosen, unit=unit)
-        scaled = scaled.reported(evidence.gauge(unit=unit))
+        scaled = numbers_of(wide, e, features=features, chosen=chosen, unit=unit)
+        scaled = scaled.reported(evidence.gauge(e, unit=unit))
         standard = standard.knowing(scaled.identification(space, verdict=verdict))
     seen = expectations_from_start(mdp, features, demonstrations, chain.tally)
     reached = pull_back(features, own.reached)
@@ -121,22 +119,22 @@ def estimate_of_steps(
     bounds = Bounds.of(space, options) if name_coefficients(options) else None
     given = np.zeros(space.size, bool) if bounds is None else bounds.given
     findings = (
-        *constraint_findings(evidence, verdict, chosen, misfit=not weigh),
+        *constraint_findings(evidence, verdict, chosen, e, misfit=not weigh),
         *([] if strength is None else prior_findings(strength, wide)),
-        *([] if bounds is None else bound_findings(bounds, space, fitted.z, evidence.free)),
-        *parameter_findings(evidence),
+        *([] if bounds is None else bound_findings(bounds, space, x, evidence.free[rows])),
+        *parameter_findings(evidence, e),
         *told_features(features, chain),
         *method_findings(chain, wide),
-        *([] if unknown is None else temperature_findings(wide, OwnFit.of(wide), unknown)),
-        *(zero_findings(wide) if (wide.fitted.z == 0.0).sum() >= MANY else []),
+        *(temperature_findings(wide, OwnFit.of(wide, e), unknown, e) if unknown else []),
+        *(zero_findings(wide, e) if (wide.fitted.x(e) == 0.0).sum() >= MANY else []),
         *more_data_findings(list(space.names), weights, demonstrations, clustered),
         *([] if seen is None or weigh else guarantee_findings(seen, reached, standard.deviations)),
     )
-    off, limits = values_off(space, fitted.z, mdp.discount), evidence.own_limits(0)
+    off, limits = values_off(space, x, mdp.discount), evidence.own_limits(e)
     endless: NeverIncurred = {"forbidden": (), "undecided": ()}
     if np.isfinite(limits).any():
         endless = never_incurred(space, limits, chain.at_starts)
-    estimate = estimate_of(features, fitted, gauge, own.reached, off=off)
+    estimate = estimate_of(features, fitted, gauge, own.reached, off=off, own=own)
     if strength is not None:
         estimate = replace(estimate, history=strength.history(fitted))
     lost = bool(verdict.absence) and wide.boundless
@@ -145,8 +143,9 @@ def estimate_of_steps(
     if wide.fitted.converged and not wide.boundless and not wide.written:
         answer = AskedByProducts.of(wide.fitted, gauge)
     elif not wide.absence:
-        known = (wide.found.covariance, wide.found.blind, numbers.ends)
-        answer = delta_method(space, fitted.z, gauge, *known)
+        inner = wide.chains[e].inner
+        law, blind = inner @ wide.found.covariance @ inner.T, wide.found.blind @ inner.T
+        answer = delta_method(space, x, gauge, law, blind, numbers.ends)
     return replace(
         estimate,
         deterministic=evidence.boundless,
@@ -156,14 +155,14 @@ def estimate_of_steps(
         known=numbers.identification(
             space,
             verdict=verdict if wide.asked.converged and not lost else None,
-            dynamics=wide.dynamics[0] if wide.dynamics else None,
+            dynamics=wide.dynamics[e] if wide.dynamics else None,
             answer=answer,
         ),
-        parameters=coefficients_of(features, wide, fitted, given=given),
+        parameters=coefficients_of(features, wide, fitted, e, given=given),
         findings=findings,
         goodness=goodness,
         **endless,
-        spending=wide.spending(features, seen),
+        spending=wide.spending(features, seen, e),
         standard=standard,
         counts=chain.counts,
     )
@@ -175,13 +174,15 @@ def _goodness(options: Likelihood, demonstrations: Observed, evidence: Evidence)
     if not fitted.converged or fitted.problem.chains[0].squares is not None:
         weigh = "its tests need counts, and the steps have sampling weights"
         return untested(weigh if fitted.converged else "the search did not converge")
+    if isinstance(fitted.problem.chains[0], KindsChain):
+        return goodness_with_lapses(evidence, demonstrations, options.level, options.seed)
     if evidence.boundless and fitted.problem.chains[0].by_products:
         return untested("the search found no maximum")
     if not evidence.written:
         size = len(fitted.z)
         return untested(f"the law of a fit of {size} features is too large to simulate")
     found = chain_goodness(evidence.chains[0], fitted, demonstrations, options.level, options.seed)
-    known = fitted.problem.equalities is not None or fitted.problem.chains[0].mdp.evidence
+    known = fitted.known() is not None or fitted.problem.chains[0].mdp.evidence
     known = known or fitted.problem.penalised
     if not isinstance(demonstrations, Demonstrations) or known:
         return found
@@ -194,13 +195,13 @@ def chain_goodness(
     """Whether the model fits what was seen of chain e; with counted dynamics, allowing for them."""
     chain, part = own.chain, own.part
     free = fitted.free[fitted.problem.ties.rows[e]]
-    known = fitted.problem.equalities
+    known = fitted.known(e)
     plain = known is None
     named = plain and chain.penalty is None  # what steps do not tell, a prior does
     choices = FittedChoices(
         counts=chain.counts,
         policy=part.policy,
-        scores=own.scores[free] if plain else fitted_scores(fitted, own.scores),
+        scores=fitted_scores(fitted, own.scores, e),
         choices=chain.mdp.available.sum(axis=1),
         names=[chain.space.names[j] for j in np.flatnonzero(free)] if named else [],
     )
@@ -237,13 +238,18 @@ def told_features(features: Features, chain: StepsChain) -> list[Finding]:
 
 
 def constraint_findings(
-    evidence: Evidence, verdict: Verdict, chosen: Chosen | None = None, *, misfit: bool = True
+    evidence: Evidence,
+    verdict: Verdict,
+    chosen: Chosen | None = None,
+    e: int = 0,
+    *,
+    misfit: bool = True,
 ) -> list[Finding]:
     """Which constraints were shown to restrain the demonstrator, and which of them barely.
 
     `misfit` says that robust evidence is so because the model does not fit, not for weights.
     """
-    gauge = evidence.gauge()
+    gauge = evidence.gauge(e)
     # A search that found no maximum has tested nothing, even where a ridge then gave a point.
     lost = bool(verdict.absence) and evidence.boundless
     tested = evidence.fitted.converged and evidence.asked.converged and not lost
@@ -309,13 +315,12 @@ class Likelihood:
             )
         if self.temperature is not None:
             check_temperature(self)
-        if self.lapses is not False:
-            check_plain(self, "a fit with lapses", ("lapses", "prior"))
-            if isinstance(self.prior, Ridge | Smooth):
-                raise InvalidModel(
-                    "lapses must be without a prior, since their share is told by likelihood "
-                    f"ratios, which have no law under a penalty; got prior={self.prior!r:.60}"
-                )
+        pull = isinstance(self.prior, Ridge) and self.prior.strength is not None
+        if self.lapses is not False and self.prior is not None and not pull:
+            raise InvalidModel(
+                "a fit with lapses must have no prior but Ridge of a given strength, such as "
+                f"Ridge(1.0); got lapses={self.lapses}, prior={self.prior!r:.60}"
+            )
 
     def check_no_lapses(self, what: str, known: tuple[str, ...] = ()) -> None:
         """Raises `InvalidModel` where more was asked for than `what` knows of, such as lapses."""
@@ -346,7 +351,8 @@ def maximise(
     `first` is the coefficient of the first feature, where it is known beforehand.
     """
     space, prior, strength, penalty = Design.of(mdp, features), options.prior, None, None
-    if isinstance(prior, Ridge | Smooth):
+    lapsing = options.lapses is not False
+    if isinstance(prior, Ridge | Smooth) and not lapsing:  # kinds have priors of their own
         unit = penalty_of(prior, mdp, space)
         if prior.strength is None:
             strength = choose_strength(options, mdp, space, demonstrations, unit)
@@ -354,10 +360,10 @@ def maximise(
             strength = Strength(prior=prior, value=float(prior.strength))
         penalty = strength.value * unit
     chain = StepsChain.of(mdp, space, demonstrations, penalty=penalty)
-    if options.lapses is not False:
-        found = estimate_with_lapses(options, features, demonstrations, chain, estimate_of_steps)
-        return recovery(described(options), mdp, features, demonstrations, found)
     full, unknown = maximum(chain, options), None
+    plain, counted = full, mdp.evidence is not None and not lapsing
+    if lapsing:
+        full = with_lapses(Units.steps(chain), options, plain)
     if options.temperature is not None:
         unknown = full
         full = within_temperature(full, options.temperature, options.max_steps)
@@ -365,13 +371,14 @@ def maximise(
         which = np.arange(chain.space.size) == 0
         known = full.problem.fixing(which, first * chain.space.scales[0])
         full = full.refit(known, max_steps=options.max_steps).completed
-    asked = partial(evidence_of, [demonstrations], full, options.max_steps, seed=options.seed)
+    about = {"counted": counted, "seed": options.seed}
+    asked = partial(evidence_of, [demonstrations], full, options.max_steps, **about)
     wide = asked()
     goodness = _goodness(options, demonstrations, wide)
     robust = not goodness.adequate or are_weighted(demonstrations)
     if robust:
         wide = asked(robust=True)
-    about = {"size": int(full.free.sum()), "robust": robust, "seed": options.seed}
+    about |= {"size": int(full.free.sum()), "robust": robust}
     nothing = np.full(space.constraints, np.nan)
     if penalty is not None:
         absence = "under a prior no law is known"
@@ -385,7 +392,7 @@ def maximise(
             steps=float(chain.counts.sum()),
             max_steps=options.max_steps,
             seed=options.seed,
-            scattered=robust or mdp.evidence is not None,
+            scattered=robust or counted,
         )
     lost = wide.boundless and kept is not full
     if lost and not rescued(kept, VISIBLE, options.max_steps)[1]:
@@ -394,12 +401,20 @@ def maximise(
         kept, verdict = full, Verdict(unadjusted=nothing, p_values=nothing, absence=absence)
     known = {"wide": wide, "verdict": verdict, "goodness": goodness}
     known |= {"unknown": unknown, "strength": strength}
-    estimate = partial(estimate_of_steps, options, features, demonstrations, **known)
-    if not isinstance(options.prior, Sparse) or not full.converged:
-        found = estimate(kept=kept)
+    less = partial(evidence_of, [demonstrations], robust=wide.robust, counted=False)
+
+    def estimate(fit: Fit) -> Estimate:
+        # The errors of what is left are those of the fit with all.
+        evidence = wide if fit is wide.asked else less(fit, options.max_steps)
+        return estimate_of_steps(options, features, demonstrations, evidence=evidence, **known)
+
+    if lapsing:
+        found = saying_lapses(replace(estimate(kept), counts=chain.counts), kept, plain)
+    elif not isinstance(options.prior, Sparse) or not full.converged:
+        found = estimate(kept)
     else:
         chosen = select(kept, options.prior, options.max_steps)
-        found = estimate(kept=chosen.fitted)
+        found = estimate(chosen.fitted)
         said = chosen.finding(options.prior)
         found = replace(found, findings=(*found.findings, said))
     return recovery(described(options), mdp, features, demonstrations, found)

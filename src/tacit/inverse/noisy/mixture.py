@@ -1,17 +1,16 @@
 """Several kinds of demonstrators in one file: `Mixture`, and what it finds.
 
-Every trajectory is of one type, nobody knows which. Types, shares and memberships are found by EM
-(`em.py`). The errors of a type count that memberships are not known: the information that this
-takes away is subtracted (Louis 1982).
+Every trajectory is of one type, nobody knows which. Types, shares and memberships are the maximum
+of one likelihood (`likelihood/kinds.py`), and so are their errors, intervals and tests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,18 +24,20 @@ from tacit.inverse.assembly import recovery
 from tacit.inverse.diagnostics import Identification, untested
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
+from tacit.inverse.noisy.activity import without_idle_prices
 from tacit.inverse.noisy.counted import uncounted_findings
-from tacit.inverse.noisy.em import Kinds, Search, Units, climb, lost_information, search
-from tacit.inverse.noisy.evidence import evidence_of
+from tacit.inverse.noisy.evidence import Evidence, evidence_of, score_law
+from tacit.inverse.noisy.inference import described
 from tacit.inverse.noisy.likelihood import Likelihood, estimate_of_steps
 from tacit.inverse.noisy.types import (
-    COMPARED,
-    constraint_tests,
     degrees,
+    kinds_of,
     schwarz,
+    search,
     share_intervals,
     type_findings,
 )
+from tacit.inverse.parameters import MOVED
 from tacit.inverse.recovery import (
     History,
     Recovery,
@@ -49,16 +50,22 @@ from tacit.inverse.recovery import (
 )
 from tacit.inverse.sets import unidentified
 from tacit.inverse.standardised import shown
+from tacit.likelihood.kinds import Units, log_likelihood
 from tacit.likelihood.problem import Fit
-from tacit.likelihood.start import maximum
-from tacit.likelihood.steps import StepsChain
+from tacit.likelihood.start import Label, Range, maximum
 from tacit.model.arguments import read_only
+from tacit.model.features import Ridge
 from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from tacit.inverse.joint.trips import Trips
+
+# Why no type has a test of its own fit.
+UNTESTED = untested("which trajectories are of this type is not known for certain")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -79,8 +86,8 @@ class MixtureRecovery(Saved):
         criteria: [M] Schwarz's criterion of each; the smallest was taken.
         status: how the recovery ended, derived from the certificate.
         certificate: the largest entry of the gradient of the likelihood that no bound holds back,
-            the gain of the last round as change, and the types' feature gaps, root mean square.
-        history: log-likelihood, round after round of EM.
+            and the types' feature gaps, root mean square.
+        history: log-likelihood of one type, of the best start after a few steps, and at the end.
         identification: the findings; every number is known in the types.
         estimator: the call that made it.
     """
@@ -131,23 +138,16 @@ class MixtureRecovery(Saved):
         """The same, its types about features divided by their standard deviations."""
         return replace(self, types=[one.standardised for one in self.types])
 
-    def summary(self, *, raw_units: bool = False) -> str:
-        """The page a person reads first: how many types, how many of each, then each of them.
-
-        Weights and prices are of standardised features, or with `raw_units` as in the attributes.
-        """
-        from tacit.show.summary import summarise_mixture as summarise
-
-        return summarise(shown(self, raw_units=raw_units))
-
     def plot(self, *, raw_units: bool = False) -> Figure:
         """One figure of the shares, weights and prices of all types, beside each other."""
-        from tacit.show.plot import several
+        from tacit.show.plot import overview
+        from tacit.show.tables import Estimate
 
+        names = [f"type {k} ({share:.0%})" for k, share in enumerate(self.shares)]
+        ends = zip(self.shares.tolist(), *self.share_intervals.T.tolist(), strict=True)
+        shares = {name: Estimate(*numbers) for name, numbers in zip(names, ends, strict=True)}
         types = shown(self, raw_units=raw_units).types
-        named = {f"type {k} ({share:.0%})": k for k, share in enumerate(self.shares)}
-        shares = [(n, self.shares[k], *self.share_intervals[k]) for n, k in named.items()]
-        return several({name: types[k] for name, k in named.items()}, shares)
+        return overview(dict(zip(names, types, strict=True)), shares=shares)
 
     def __repr__(self) -> str:
         shares = np.array2string(self.shares, precision=3, threshold=6)
@@ -163,10 +163,16 @@ class Mixture:
         most: types tried at most, where the number is not given.
         free_reward: let reward weights take either sign.
         level: of the test whether a constraint is active in a type; 1 keeps every constraint.
-        starts: of EM; half group trajectories by their scores, half deal them out at random.
-        tolerance: gain (nats) still to come at which EM has converged.
-        max_rounds: most rounds of EM.
+        starts: of the search; half group trajectories by their scores, half deal them out at
+            random.
+        tolerance: projected gradient to reach, relative to the number of steps.
+        max_rounds: most evaluations of the likelihood, each search.
         seed: of the starts and of the simulated laws.
+        prior: `tacit.features.Ridge` of a given strength, on the coefficients of every type; None
+            for none.
+        bounds: {coefficient: (least, largest)}, of every type, as in `Likelihood`.
+        fixed: {coefficient: value}, those that are known beforehand and the same in every type.
+        start: {coefficient: value}, where to begin the search for all trajectories together.
     """
 
     types: int | None = 2
@@ -174,9 +180,13 @@ class Mixture:
     free_reward: bool = False
     level: float = 0.05
     starts: int = 8
-    tolerance: float = 1e-6
+    tolerance: float = 1e-9
     max_rounds: int = 500
     seed: int = 0
+    prior: Ridge | None = field(default=None, repr=False)
+    bounds: Mapping[Label, Range] = field(default_factory=dict, repr=False, hash=False)
+    fixed: Mapping[Label, float] = field(default_factory=dict, repr=False, hash=False)
+    start: Mapping[Label, float] = field(default_factory=dict, repr=False, hash=False)
 
     def check(self) -> None:
         """Raises `InvalidModel` unless the options make sense."""
@@ -191,6 +201,30 @@ class Mixture:
                 "level must be in (0, 1] and tolerance positive; "
                 f"got {self.level}, {self.tolerance}"
             )
+        if self.prior is not None and self.strength == 0.0:
+            raise InvalidModel(
+                f"a mixture needs the strength of its prior, as in Ridge(1.0); got {self.prior!r}"
+            )
+
+    @property
+    def strength(self) -> float:
+        """Of the prior; 0 without one."""
+        return float(getattr(self.prior, "strength", None) or 0.0)
+
+    @property
+    def of_one(self) -> Likelihood:
+        """The options of the fit of one type."""
+        return Likelihood(
+            self.free_reward,
+            self.level,
+            tolerance=self.tolerance,
+            max_steps=self.max_rounds,
+            seed=self.seed,
+            prior=self.prior,
+            bounds=self.bounds,
+            fixed=self.fixed,
+            start=self.start,
+        )
 
     def fit(
         self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
@@ -199,158 +233,222 @@ class Mixture:
         self.check()
         check_task(mdp, features, demonstrations, in_memory=True)
         assert isinstance(demonstrations, Demonstrations)
-        wanted = self.types or 1
-        if demonstrations.episodes < max(wanted, 2):
-            raise InvalidDemonstrations(
-                f"a mixture of {self.types or 'several'} types needs at least {max(wanted, 2)} "
-                f"trajectories; got {demonstrations.episodes}"
-            )
+        self._check_many(demonstrations.episodes, "trajectories")
         units = Units.trajectories(mdp, Design.of(mdp, features), demonstrations)
         with unwatched():  # hundreds of small fits: none is a stage of its own
-            tried, criteria, found = self._search(units)
-            mixture = _report(self, features, demonstrations, units, found, tried, criteria)
+            found = self._search(units, maximum)
+
+            def alone() -> Recovery:
+                return self.of_one.fit(mdp, features, demonstrations, throw=False)
+
+            task = Watched(
+                alone=alone,
+                of_type=partial(_type_recovery, self, features, demonstrations),
+                null=-random_loss(units.whole.counts, mdp.choices),
+            )
+            mixture = _report(self, units, found, task)
         return delivered(mixture, throw)
+
+    def fit_trips(self, trips: Trips, *, throw: bool = True) -> MixtureRecovery:
+        """The types of travellers under which the trips are most likely.
+
+        Trips without a goal that are left out are of each type with the chance of its share.
+        """
+        from tacit.inverse.joint.maximum import TripsChain, maximum_of_trips
+        from tacit.inverse.joint.traveller import estimate_of_trips, recover_trips, trips_recovery
+        from tacit.inverse.joint.units import TripUnits
+
+        self.check()
+        if self.prior is not None:
+            raise InvalidModel(f"a mixture of trips knows no prior: leave it out; got {self.prior}")
+        journeys, findings = trips.journeys()
+        units = TripUnits.trips(TripsChain.of(journeys, self.tolerance))
+        self._check_many(len(units), "trips")
+
+        def of_type(wide: Evidence, told: Evidence, verdict: Verdict, k: int) -> Recovery:
+            about = {"wide": wide, "told": told, "verdict": verdict, "goodness": UNTESTED}
+            estimate = estimate_of_trips(self.of_one, trips, journeys, **about, e=k)
+            chances, counts = (
+                told.fitted.parts[0].membership[k],
+                np.zeros(trips.mdp.available.shape),
+            )
+            at = journeys.states, journeys.actions
+            np.add.at(counts, at, chances[units.number])
+            estimate = replace(
+                estimate,
+                findings=(*findings, *_own_errors(estimate.findings)),
+                counts=counts,
+                log_likelihood=-float(chances @ units.losses(told.chains[k].part)),
+                null_log_likelihood=-float(chances @ units.idle),
+            )
+            called = f"{described(self)}, type {k} of {len(told.chains)}"
+            return trips_recovery(called, trips, journeys, estimate, told, k)
+
+        with unwatched():
+            found = self._search(units, maximum_of_trips)
+            task = Watched(
+                alone=lambda: recover_trips(trips, estimator=self.of_one, throw=False),
+                of_type=of_type,
+                null=-float(units.idle.sum()),
+            )
+            mixture = _report(self, units, found, task)
+        kept, many = np.unique(journeys.trips), trips.demonstrations.episodes
+        membership = np.tile(mixture.shares, (many, 1))
+        membership[kept] = mixture.membership
+        return delivered(replace(mixture, membership=membership), throw)
+
+    def _check_many(self, episodes: int, what: str) -> None:
+        """Raises `InvalidDemonstrations` where there are too few to be of several types."""
+        least = max(self.types or 1, 2)
+        if episodes < least:
+            raise InvalidDemonstrations(
+                f"a mixture of {self.types or 'several'} types needs at least {least} {what}; "
+                f"got {episodes}"
+            )
 
     @staticmethod
     def load(folder: str | Path) -> MixtureRecovery:
         """The `MixtureRecovery` saved in this folder."""
         return MixtureRecovery.load(folder)
 
-    def _search(self, units: Units) -> tuple[np.ndarray, np.ndarray, Kinds]:
-        """[M] numbers of types tried, [M] their BIC, and the types of the smallest, at rest."""
-        options = Search(self.free_reward)
-        pooled = maximum(units.whole, replace(options, max_steps=300))
+    def _search(self, units: Any, maximum: Callable[[Any, Likelihood], Fit]) -> Searched:
+        """The fits of all numbers of types that are tried; `maximum` is that of one type."""
+        whole, options = replace(units.whole, ridge=self.strength), self.of_one
+        pooled = maximum(whole, options)
         most = min(self.most, len(units))
         numbers = sorted({1, self.types}) if self.types else list(range(1, most + 1))
-        enough = max(COMPARED, self.tolerance)
-        sought = partial(search, units, options, pooled, starts=self.starts, seed=self.seed)
-        found = [sought(n, rounds=self.max_rounds, tolerance=enough) for n in numbers]
-        steps = int(units.whole.counts.sum())
-        criteria = np.array([schwarz(degrees(units, t), t.log_likelihood, steps) for t in found])
+        about = {"starts": self.starts, "seed": self.seed, "prior": self.strength}
+        fits = [search(units, options, pooled, n, **about) for n in numbers]
+        steps = int(whole.steps)
+        criteria = np.array([schwarz(degrees(one), log_likelihood(one), steps) for one in fits])
         at = numbers.index(self.types) if self.types else int(np.argmin(criteria))
-        best = found[at]
-        if len(best.fits) > 1:
-            left = max(self.max_rounds - len(best.trace), 1)
-            best = climb(units, options, best, rounds=left, tolerance=self.tolerance).sorted()
-        return np.array(numbers), criteria, best
+        return Searched(np.array(numbers), criteria, pooled, fits[at])
 
 
-def _report(
-    options: Mixture,
-    features: Features,
-    demonstrations: Demonstrations,
-    units: Units,
-    full: Kinds,
-    tried: np.ndarray,
-    criteria: np.ndarray,
-) -> MixtureRecovery:
+class Searched(NamedTuple):
+    """What the search for types found."""
+
+    tried: np.ndarray  # [M] numbers of types
+    criteria: np.ndarray  # [M] their BIC
+    pooled: Fit  # of one type
+    best: Fit  # of the number that was asked for, or has the smallest BIC
+
+
+class Watched(NamedTuple):
+    """What was watched, as the report of its types asks for it."""
+
+    alone: Callable[[], Recovery]  # of one type
+    # (evidence with every constraint, with those needed, verdict, type) -> what it wants
+    of_type: Callable[[Evidence, Evidence, Verdict, int], Recovery]
+    null: float  # log-likelihood of actions at random
+
+
+def _report(options: Mixture, units: Any, found: Searched, task: Watched) -> MixtureRecovery:
     """The `MixtureRecovery` of these types."""
-    whole, how = units.whole, Search(options.free_reward, max_steps=300)
-    inner = Likelihood(options.free_reward, options.level, seed=options.seed)
-    many = len(full.experts)
+    whole, inner, kept, many = units.whole, options.of_one, found.best, kinds_of(found.best)
+    shares, membership, errors = np.ones(1), np.ones((len(units), 1)), np.zeros(1)
+    findings = list[Finding]()
     if many == 1:
-        kept, errors = full, np.zeros(1)
-        recoveries = [inner.fit(whole.mdp, features, demonstrations, throw=False)]
+        recoveries = [task.alone()]
     else:
-        kept, verdicts = constraint_tests(
-            units,
-            full,
-            Search(options.free_reward),
+        asked = partial(evidence_of, [None], max_steps=inner.max_steps, counted=False)
+        wide = asked(found.best)
+        about = {"size": int(found.best.free.sum()), "counted": False}
+        kept, verdicts = without_idle_prices(
+            found.best,
+            lambda less: score_law(less, [None], **about),
             level=options.level,
-            rounds=options.max_rounds,
+            steps=whole.steps,
+            max_steps=inner.max_steps,
             seed=options.seed,
         )
-        tops = [one.problem.upper for one in kept.experts]
-        kept = climb(units, how, kept, rounds=2, tolerance=options.tolerance, upper=tops)
-        kept = replace(kept, converged=full.converged)
-        lost, errors = lost_information(units, kept)
-        parts = [
-            replace(part, lost=less)
-            for part, less in zip(units.parts(kept.membership), lost, strict=True)
-        ]
-        recoveries = [
-            _type_recovery(options, inner, features, demonstrations, kept, full, parts, verdicts, k)
-            for k in range(many)
-        ]
-    slopes = [
-        maximum(
-            part, replace(how, max_steps=1), near=one, upper=one.problem.upper
-        ).projected_gradient
-        for part, one in zip(units.parts(kept.membership), kept.experts, strict=True)
-    ]
-    gaps = [one.certificate.feature_gap for one in recoveries]
-    status = status_of(converged=kept.converged, proven=many == 1)
-    given = options.types is not None
-    findings = type_findings(kept, tried, criteria, given=given, starts=options.starts)
-    if many > 1:
+        told = wide if kept is found.best else asked(kept)
+        shares, membership = kept.parts[0].shares, kept.parts[0].membership.T
+        errors = _share_errors(told)
+        recoveries = [task.of_type(wide, told, verdict, k) for k, verdict in enumerate(verdicts)]
         said = (
             "Whether the types fit is tested trajectory by trajectory (checks.trajectory_fits, and "
             "the report): what is done where, over all of them, has no test of its own here."
         )
         findings.append(Finding(said))
+    gaps = [one.certificate.feature_gap for one in recoveries]
+    status = status_of(converged=kept.converged, proven=many == 1)
+    about = {"given": options.types is not None, "starts": options.starts}
+    likely = [log_likelihood(one) for one in (found.pooled, found.best, kept)[: 1 + 2 * (many > 1)]]
     return MixtureRecovery(
         types=tuple(recoveries),
-        shares=kept.shares,
-        share_intervals=share_intervals(kept.shares, errors),
-        membership=kept.membership,
-        log_likelihood=kept.log_likelihood,
-        null_log_likelihood=-random_loss(whole.counts, whole.mdp.choices),
-        observed_steps=int(whole.counts.sum()),
-        degrees=degrees(units, kept),
-        tried=tried,
-        criteria=criteria,
+        shares=shares,
+        share_intervals=share_intervals(shares, errors),
+        membership=membership,
+        log_likelihood=likely[-1],
+        null_log_likelihood=task.null,
+        observed_steps=int(whole.steps),
+        degrees=degrees(kept),
+        tried=found.tried,
+        criteria=found.criteria,
         status=worst_of([status, *(one.status for one in recoveries)]),
         certificate=RecoveryCertificate(
             feature_gap=float(np.sqrt(np.mean(np.square(gaps)))),
-            projected_gradient=max(slopes),
-            weight_change=kept.trace[-1] - kept.trace[-2] if len(kept.trace) > 1 else 0.0,
+            projected_gradient=kept.projected_gradient,
         ),
-        history=History({"log_likelihood": list(kept.trace)}),
-        identification=unidentified(np.empty(0), [], active=np.zeros(0, bool), findings=findings),
-        estimator=repr(options),
+        history=History({"log_likelihood": likely}),
+        identification=unidentified(
+            np.empty(0),
+            [],
+            active=np.zeros(0, bool),
+            findings=type_findings(kept, found.tried, found.criteria, **about) + findings,
+        ),
+        estimator=described(options),
     )
+
+
+def _share_errors(told: Evidence) -> np.ndarray:
+    """[T] standard errors of the shares; infinite where nothing is known of one."""
+    found, own = told.found, told.fitted.problem.ties.rows[-1]
+    spread = np.sqrt(np.maximum(np.diagonal(found.covariance)[own], 0.0))
+    lost = np.abs(found.blind[:, own]).max(axis=0, initial=0.0) > MOVED
+    return np.where(lost | bool(told.absence), np.inf, spread)
 
 
 def _type_recovery(
     options: Mixture,
-    inner: Likelihood,
     features: Features,
     demonstrations: Demonstrations,
-    kept: Kinds,
-    full: Kinds,
-    parts: Sequence[StepsChain],
-    verdicts: Sequence[Verdict],
+    wide: Evidence,
+    told: Evidence,
+    verdict: Verdict,
     k: int,
 ) -> Recovery:
     """The `Recovery` of one type: weighted steps, beside the trajectories likeliest its own."""
-    mdp = parts[k].mdp
-    own = kept.membership.argmax(axis=1) == k
+    membership, mdp = told.fitted.parts[0].membership, told.chains[k].chain.mdp
+    own = membership.argmax(axis=0) == k
     # A type that is nobody's likeliest has no trajectory to be compared with.
     nobody = replace(demonstrations, partial=np.ones(demonstrations.episodes, bool))
     tally = Tally.of(mdp, demonstrations.select(own) if own.any() else nobody)
-    steps = replace(parts[k], tally=tally)
-
-    def about(expert: Fit) -> Fit:
-        return replace(expert, problem=expert.problem.with_chains([steps]))
-
-    wide = about(full.experts[k])
     found = estimate_of_steps(
-        inner,
+        options.of_one,
         features,
         tally,
-        wide=evidence_of([tally], wide, inner.max_steps, counted=False),
-        kept=wide if kept is full else about(kept.experts[k]),
-        verdict=verdicts[k],
-        goodness=untested("which trajectories are of this type is not known for certain"),
+        wide=wide,
+        evidence=told,
+        verdict=verdict,
+        goodness=UNTESTED,
+        e=k,
     )
-    said = (
-        "Which trajectories are of this type is not known for certain; the standard errors count "
-        "that, and treat steps as independent."
-    )
-    findings = [one for one in found.findings if one.kind is not Kind.ERRORS]
-    findings.append(Finding(said, Kind.ERRORS))
+    findings = _own_errors(found.findings)
     findings += uncounted_findings(
         mdp, "they move whose a trajectory is, which no sum over its steps tells"
     )
     found = replace(found, proven=False, findings=findings)
-    return recovery(f"{options!r}, type {k} of {len(parts)}", mdp, features, tally, found)
+    return recovery(
+        f"{described(options)}, type {k} of {len(told.chains)}", mdp, features, tally, found
+    )
+
+
+def _own_errors(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings on a type, with what its errors count."""
+    said = (
+        "Which trajectories are of this type is not known for certain; the standard errors count "
+        "that, and treat steps as independent."
+    )
+    return [*(one for one in findings if one.kind is not Kind.ERRORS), Finding(said, Kind.ERRORS)]

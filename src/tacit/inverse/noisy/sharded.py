@@ -25,7 +25,7 @@ from tacit.inverse.noisy.inference import inverse_information, row_errors
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.recovery import RecoveryStatus, status_of
 from tacit.likelihood.problem import Fit, LikelihoodProblem
-from tacit.likelihood.protocol import LARGEST, Beginning
+from tacit.likelihood.protocol import LARGEST, Beginning, OneKind
 from tacit.likelihood.rescue import RESCUE, rescued
 from tacit.likelihood.rescue import VISIBLE as VISIBLE_STEPS
 from tacit.model.features.design import Design
@@ -143,7 +143,7 @@ def recover_sharded(
 
 
 @dataclass(frozen=True, eq=False)
-class ShardedChain:
+class ShardedChain(OneKind):
     """A smooth dual of which no process holds the whole, as a problem asks for it.
 
     Attributes:

@@ -1,45 +1,122 @@
-"""What one fit of all trajectories leaves out: types, and marks of single states and actions.
+"""Types of demonstrators: the search for them from several starts, how many, and who is of which.
 
-Of trajectories of unknown type: their information, free numbers and active constraints.
+Newton's method goes up from one place and does not choose among local optima (`kinds.py`): several
+places are tried, and the best goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.inference.activity import (
-    BoundedFit,
-    ConstraintSet,
-    ScoreLaw,
-    Trial,
-    Verdict,
-    active_constraints,
-    selection_of,
-)
 from tacit.inference.tails import TWO_SIDED
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.noisy.em import Kinds, Search, Units, climb, observed_information
 from tacit.inverse.parameters import inverse_information
+from tacit.likelihood.kinds import KindsChain, KindsEvidence, Units, problem_of_kinds
 from tacit.likelihood.problem import Fit
-from tacit.likelihood.products import table_scores
-from tacit.likelihood.start import maximum
-from tacit.likelihood.steps import StepsChain, information, of_constraints, priced
-from tacit.model.features.design import Design
-from tacit.model.layout import Layout
-from tacit.model.mdp import MDP
-from tacit.model.objective import Features
+from tacit.likelihood.start import Bounds
+from tacit.likelihood.steps import information
+from tacit.search.algebra import covariance_root
+from tacit.search.operators import Matrices
 
-# Gain (nats) still to come that ends a search where likelihoods are only compared.
-COMPARED = 1e-2
-# Most numbers in a table of marks, 160 MB.
-MARKED = 20_000_000
+if TYPE_CHECKING:
+    from tacit.inverse.noisy.likelihood import Likelihood
+
+# Evaluations from every start before the best goes on.
+SHORT = 15
+# Precision of the values that a start is made of.
+VALUED = 1e-9
+# Iterations of k-means.
+LLOYD = 30
+# Redrawn actions behind the test of trajectories, and most steps for which it is made.
+DRAWS, MOST_STEPS = 199, 500_000
 # Chance of its best type below which it is said that a trajectory cannot be told.
 SURE = 0.95
+
+
+def search(
+    units: Any,
+    options: Likelihood,
+    pooled: Fit,
+    types: int,
+    *,
+    starts: int,
+    seed: int,
+    prior: float = 0.0,
+    shared: bool = False,
+) -> Fit:
+    """The likeliest so many types found from several starts, the most frequent first.
+
+    Half of the starts group trajectories by their scores, half deal them out at random; each gets a
+    few steps, and the best goes on.
+
+    Args:
+        units: the trajectories.
+        options: of the fit.
+        pooled: the fit of all trajectories together, as of one type.
+        types: how many.
+        starts: how many.
+        seed: of the starts.
+        prior: 1 / variance of a scaled parameter before anything is seen; 0 for none.
+        shared: whether the types share weights and prices and differ in their noise alone.
+    """
+    if types == 1:
+        return pooled
+    rng, point = np.random.default_rng(seed), units.point(pooled.z, pooled.parts[0], VALUED)
+    directions = trajectory_directions(units, pooled, point)
+    chain = KindsChain(units=units, experts=types, prior=prior)
+    problem = problem_of_kinds(chain, Bounds.of(chain.whole.space, options), one_direction=shared)
+    begun = []
+    for number in range(starts):
+        if number % 2:
+            member = rng.permutation(np.arange(len(units)) % types)
+        else:
+            member = k_means(rng, directions, types)
+        # Nobody is certain at the start: a trajectory dealt out wrongly must be able to leave.
+        chances = np.full((types, len(units)), 0.2 / types)
+        chances[member, np.arange(len(units))] += 0.8
+        apart = [scored(units, pooled, point, chance) for chance in chances]
+        start = problem.ties.start([*apart, chances.mean(axis=1)])
+        begun.append(
+            problem.minimum(
+                start, tolerance=options.tolerance, max_steps=min(SHORT, options.max_steps)
+            )
+        )
+    best = min(begun, key=lambda one: one.loss)
+    return by_share(best.refit(problem, max_steps=options.max_steps))
+
+
+def scored(units: Any, pooled: Fit, point: Any, chances: np.ndarray) -> np.ndarray:
+    """[D] parameters of a kind after one step from the fit of all, units having chances [U]."""
+    problem, (_, (own,)) = pooled.problem, units.weighted([point], chances[None], VALUED)
+    far = 2.0 * np.abs(pooled.z) + 1.0
+    low, high = (
+        np.maximum(problem.lower - pooled.z, -far),
+        np.minimum(problem.upper - pooled.z, far),
+    )
+    model, slope = Matrices(np.asarray(own.curvature)[None]), np.asarray(own.gradient)
+    return pooled.z + model.bounded_step(slope[None], low[None], high[None])[0]
+
+
+def by_share(found: Fit) -> Fit:
+    """The same, the most frequent kind first."""
+    shares = found.parts[0].shares
+    order = np.argsort(-shares, kind="stable")
+    if (np.diff(order) > 0).all():
+        return found
+    ties, steps = found.problem.ties, found.steps
+    z = ties.start([*(found.x(int(k)) for k in order), shares[order]])
+    part = found.problem.chains[0]
+    near = part.blank(found.problem.parameters(z)[0])
+    points = tuple(found.parts[0].parts[k] for k in order)
+    parts = found.problem.parts(z, [near._replace(parts=points)], found.tolerance)
+    return Fit.of(found.problem, z, parts, steps, found.tolerance)
+
+
+def kinds_of(found: Fit) -> int:
+    """How many types a fit has; one where it is of all trajectories together."""
+    return len(found.problem.chains[0].kinds)
 
 
 def schwarz(degrees: int, log_likelihood: float, steps: int) -> float:
@@ -47,106 +124,12 @@ def schwarz(degrees: int, log_likelihood: float, steps: int) -> float:
     return degrees * float(np.log(max(steps, 1))) - 2.0 * log_likelihood
 
 
-def degrees(units: Units, kinds: Kinds) -> int:
+def degrees(found: Fit) -> int:
     """How many numbers were fitted: coefficients off their bounds that show, and free shares."""
-    total, parts = kinds.degrees, units.parts(kinds.membership)
-    for one, part in zip(kinds.experts, parts, strict=False):
-        scores = part.scores(one.parts[0])
-        fisher = information(scores, one.parts[0].policy, part.visits)
-        _, blind = inverse_information(fisher, one.free)
-        total += int(one.free.sum()) - len(blind)
-    return total
-
-
-def constraint_tests(
-    units: Units,
-    full: Kinds,
-    how: Search,
-    *,
-    level: float,
-    rounds: int,
-    seed: int,
-    tolerance: float = COMPARED,
-) -> tuple[Kinds, list[Verdict]]:
-    """The kinds with only the constraints that they are shown to need, and a verdict on each kind.
-
-    Each test is a likelihood ratio: EM is run again without the constraints in that kind. They are
-    adjusted by Holm's method over all kinds and constraints; those of one kind that can stand in
-    for each other are tested as a set.
-
-    Args:
-        units: what is of one kind.
-        full: the kinds with every constraint.
-        how: a maximisation step searches.
-        level: of the tests.
-        rounds: most rounds of EM, each test.
-        seed: of the simulated laws.
-        tolerance: gain (nats) still to come that ends EM, each test.
-    """
-    space, experts = units.whole.space, full.experts
-    many, count, size = len(experts), space.constraints, space.size
-    if not full.converged or not count:
-        return full, [Verdict.of(np.ones(count)) for _ in experts]
-
-    def as_tested(kinds: Kinds) -> BoundedFit[Kinds]:
-        problems = [one.problem for one in kinds.experts]
-        logits = np.full(full.degrees, np.inf)
-        return BoundedFit(
-            fitted=kinds,
-            loss=-kinds.log_likelihood,
-            x=np.concatenate([*(one.z for one in kinds.experts), np.zeros(full.degrees)]),
-            lower=np.concatenate([*(one.lower for one in problems), -logits]),
-            upper=np.concatenate([*(one.upper for one in problems), logits]),
-            law=lambda: law_of(kinds),
-        )
-
-    def law_of(kinds: Kinds) -> ScoreLaw:
-        moving = slice(many * size + full.degrees)
-        return ScoreLaw(observed_information(units, kinds)[0][moving, moving])
-
-    @cache
-    def restricted(members: tuple[int, ...]) -> BoundedFit[Kinds]:
-        own = [[m % count for m in members if m // count == k] for k in range(many)]
-        tops = [
-            np.where(of_constraints(space.blocks, part, size), 0.0, one.problem.upper)
-            for part, one in zip(own, experts, strict=True)
-        ]
-        about = {"rounds": rounds, "tolerance": tolerance, "upper": tops}
-        return as_tested(climb(units, how, replace(full, trace=()), **about))
-
-    whole, steps = as_tested(full), float(units.whole.counts.sum())
-    groups = [range(k * count, (k + 1) * count) for k in range(many)]
-    known = [priced(space.blocks, one.problem.lower) for one in experts]
-    given = [k * count + g for k, one in enumerate(known) for g in one]
-    rules = {"level": level, "steps": steps, "seed": seed, "groups": groups, "given": given}
-    kept, verdict = active_constraints(whole, many * count, restricted, **rules)
-
-    def without(members: Sequence[int]) -> Trial[Kinds]:
-        less = restricted(tuple(sorted(members))) if len(members) else whole
-        return Trial(less.fitted, less.loss, int(less.free.sum()), lambda: 1.0)
-
-    told = []
-    for group, own in zip(groups, known, strict=True):
-        mine, first = slice(group.start, group.stop), group.start
-        sets = [
-            ConstraintSet(tuple(m - first for m in one.members), one.p_value)
-            for one in verdict.sets
-            if one.members[0] in group
-        ]
-        fixed = [first + g for g in own]
-        chosen = selection_of([m for m in group if m not in fixed], without, steps, fixed)
-        chosen = replace(chosen, members=tuple(m - first for m in chosen.members))
-        told.append(
-            Verdict(
-                unadjusted=verdict.unadjusted[mine],
-                p_values=verdict.p_values[mine],
-                active=None if verdict.active is None else verdict.active[mine],
-                sets=tuple(sets),
-                selection=chosen,
-                at_level=None if verdict.at_level is None else verdict.at_level[mine],
-            )
-        )
-    return kept, told
+    (own,), known = found.evidence([None]), found.problem.equalities
+    fisher = own.complete if isinstance(own, KindsEvidence) else own.fisher
+    _, blind = inverse_information(own.inner.T @ fisher @ own.inner, found.free)
+    return int(found.free.sum()) - len(blind) - (0 if known is None else len(known.values))
 
 
 def share_intervals(shares: np.ndarray, errors: np.ndarray) -> np.ndarray:
@@ -161,18 +144,19 @@ def share_intervals(shares: np.ndarray, errors: np.ndarray) -> np.ndarray:
 
 
 def type_findings(
-    types: Kinds, tried: np.ndarray, criteria: np.ndarray, *, given: bool, starts: int
+    types: Fit, tried: np.ndarray, criteria: np.ndarray, *, given: bool, starts: int
 ) -> list[Finding]:
     """How many types there are, and how well trajectories can be told apart.
 
     Args:
-        types: that were found.
+        types: the fit of those that were found.
         tried: [M] numbers of types.
         criteria: [M] the BIC of each.
         given: whether their number was.
-        starts: of EM.
+        starts: of the search.
     """
-    many, number = len(types.fits), np.flatnonzero(tried == len(types.fits))[0]
+    many = kinds_of(types)
+    number = np.flatnonzero(tried == many)[0]
     told = ", ".join(f"{b:.6g} for {n}" for n, b in zip(tried.tolist(), criteria, strict=True))
     findings = []
     if not given:
@@ -184,138 +168,86 @@ def type_findings(
         findings.append(Finding(said, Kind.NOT_IDENTIFIED, number=fewer))
     if many == 1:
         return findings
-    unsure = int((types.membership.max(axis=1) < SURE).sum())
+    shares, membership = types.parts[0].shares, types.parts[0].membership.T
+    unsure = int((membership.max(axis=1) < SURE).sum())
     if unsure:
         said = (
-            f"{unsure} of {len(types.membership)} trajectories cannot be assigned with "
+            f"{unsure} of {len(membership)} trajectories cannot be assigned with "
             f"{100 * SURE:g} % confidence."
         )
         findings.append(Finding(said, Kind.NOT_IDENTIFIED, number=unsure))
-    for k in np.flatnonzero(types.shares * len(types.membership) < 2.0).tolist():
+    for k in np.flatnonzero(shares * len(membership) < 2.0).tolist():
         said = f"Type {k} is hardly more than one trajectory: look at that one."
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED, number=float(types.shares[k])))
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED, number=float(shares[k])))
     if not types.converged:
-        said = "EM stopped before its tolerance was met: raise `max_rounds`."
+        said = "The search stopped before its tolerance was met: raise `max_rounds`."
         findings.append(Finding(said, Kind.NOT_CONVERGED))
     said = (
-        f"EM found these types as the likeliest of {starts} starts: a local optimum, better ones "
-        "are not ruled out."
+        f"These types are the likeliest of {starts} starts: a local optimum, better ones are "
+        "not ruled out."
     )
     return [*findings, Finding(said, Kind.LOCAL_OPTIMUM, number=starts)]
 
 
-def best_mark(steps: StepsChain, fitted: Fit, known: Sequence[int] = ()) -> tuple[int, float, int]:
-    """The mark that would explain most beside a fit, its squared score, and how many there are.
-
-    A mark is a feature that is 1 in one state, number 0 to S - 1, or for one action, from S on. The
-    square of its score, in units of what is left of its variance beside the free parameters, is
-    nearly twice the log-likelihood that it would gain. Those `known` are not asked for; (-1, 0, 0)
-    where no other shows, or a table of them is too large.
-    """
-    mdp, policy = steps.mdp, np.asarray(fitted.parts[0].policy)
-    states, actions = policy.shape
-    if states * actions * (states + actions) > MARKED:
-        return -1, 0.0, 0
-    gains = np.zeros((states, actions, states + actions))
-    gains[np.arange(states), :, np.arange(states)] = 1.0
-    gains[:, np.arange(actions), states + np.arange(actions)] = 1.0
-    gains[mdp.ends, :, states:] = 0.0
-    scores = table_scores(mdp, gains.reshape(states * actions, -1), policy)
-    own = steps.scores(fitted.parts[0])[fitted.free]
-    both = information(np.concatenate([scores, own]), policy, steps.visits)
-    many = len(scores)
-    inverse, _ = inverse_information(both[many:, many:], np.ones(len(own), bool))
-    across = both[:many, many:]
-    whole = np.diagonal(both)[:many]
-    left = whole - np.einsum("ij,jk,ik->i", across, inverse, across)
-    shown = left > 1e-6 * np.maximum(whole, 1e-300)
-    shown[list(known)] = False
-    if not shown.any():
-        return -1, 0.0, 0
-    slopes = np.tensordot(scores, steps.counts, 2)
-    squares = np.where(shown, slopes**2 / np.where(shown, left, 1.0), 0.0)
-    at = int(np.argmax(squares))
-    return at, float(squares[at]), int(shown.sum())
+def trajectory_directions(units: Any, pooled: Fit, point: Any) -> np.ndarray:
+    """[E, n] scores of the trajectories in the fit of all, in units of their chance variation."""
+    (told,), lengths = pooled.evidence([None]), units.lengths[:, None]
+    covariance, _ = inverse_information(told.fisher, np.ones(len(told.fisher), bool))
+    # A score grows like the square root of the length if all is chance: one scale for all lengths.
+    return units.scores(point) @ covariance_root(covariance) * np.sqrt(lengths.sum() / lengths)
 
 
-class Marks(NamedTuple):
-    """Marks in the place of a missing feature.
-
-    Attributes:
-        marks: those chosen, the first explains most.
-        coefficients: of each, in units of the noise.
-        log_likelihood: with them.
-        p_value: of "none is needed", over all that there are.
-    """
-
-    marks: tuple[int, ...] = ()
-    coefficients: tuple[float, ...] = ()
-    log_likelihood: float = np.nan
-    p_value: float = 1.0
-
-
-def missing_marks(
-    steps: StepsChain, base: Fit, features: Features, options: Search, most: int
-) -> Marks:
-    """The marks that explain most beside a fit, one by one while Schwarz's criterion falls.
-
-    Choosing one of many is paid for: in the p-value by their number, in the criterion of all after
-    the first by twice its logarithm.
-    """
-    from scipy.special import chdtrc
-
-    found, fitted, first = Marks(), base, len(features.reward_names)
-    price = float(np.log(max(steps.counts.sum(), 2.0)))
-    while len(found.marks) < most:
-        at, square, many = best_mark(steps, fitted, found.marks)
-        if at < 0:
-            break
-        marks = (*found.marks, at)
-        wider, how = marked(steps, features, options, marks)
-        more, space = maximum(wider, how), wider.space
-        gained = max(2.0 * float(fitted.loss - more.loss), 0.0)
-        if found.marks and not gained > price + 2.0 * np.log(many):
-            break
-        p_value = min(many * float(chdtrc(1, min(square, gained))), 1.0)
-        worth = more.z[first : first + len(marks)] / space.scales[first]
-        steps, fitted = wider, more
-        found = Marks(
-            marks,
-            tuple(worth.tolist()),
-            -more.loss,
-            found.p_value if found.marks else p_value,
+def k_means(rng: np.random.Generator, points: np.ndarray, groups: int) -> np.ndarray:
+    """[E] group of each of the points [E, n], by k-means from k-means++ seeds."""
+    centres = points[rng.integers(len(points))][None]
+    while len(centres) < groups:
+        far = ((points[:, None] - centres) ** 2).sum(axis=2).min(axis=1)
+        chance = far / far.sum() if far.sum() > 0 else None
+        centres = np.concatenate([centres, points[rng.choice(len(points), p=chance)][None]])
+    member = np.zeros(len(points), np.int64)
+    for _ in range(LLOYD):
+        member = ((points[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
+        kept = [points[member == g] for g in range(groups)]
+        moved = np.stack(
+            [k.mean(axis=0) if len(k) else c for k, c in zip(kept, centres, strict=True)]
         )
-    return found
+        if np.allclose(moved, centres):
+            break
+        centres = moved
+    return member
 
 
-def marked(
-    steps: StepsChain, features: Features, options: Search, marks: Sequence[int]
-) -> tuple[StepsChain, Search]:
-    """The likelihood with these marks among the features, and options that leave their signs free.
+def trajectory_p_value(units: Units, base: Fit, *, seed: int = 0) -> float:
+    """Chance that trajectories of one type scatter as much as these; NaN where they are too many.
 
-    `features` are those without the marks.
+    The scatter of their scores in units of the information; its law by actions redrawn at the
+    visited states, each draw corrected by one score step instead of a refit.
     """
-    space = Design.of(steps.mdp, with_marks(steps.mdp, features, marks))
-    first = len(features.reward_names)
-    either = {first + n: (None, None) for n in range(len(marks))}
-    wider = StepsChain.counted(steps.mdp, space, steps.counts)
-    return wider, replace(options, bounds={**options.bounds, **either})
+    whole = units.whole
+    if whole.counts.sum() > MOST_STEPS:
+        return np.nan
+    policy, actions = np.asarray(base.parts[0].policy), whole.mdp.actions
+    scores = whole.scores(base.parts[0])[base.free]
+    fisher = information(scores, policy, whole.visits)
+    inverse, _ = inverse_information(fisher, np.ones(len(scores), bool))
+    own = units.table.tocoo()
+    # One row a step: its trajectory and its state.
+    often = own.data.astype(np.int64)
+    row, state = np.repeat(own.row, often), np.repeat(own.col // actions, often)
+    visits = np.zeros((len(units), whole.mdp.states))
+    np.add.at(visits, (row, state), 1.0)
+    per_state = np.einsum("dsa,esa,sa->sde", scores, scores, policy)
+    each = np.tensordot(visits, per_state, 1)  # [E, D, D] information of every trajectory
 
+    def scatter(sums: np.ndarray) -> float:
+        left = sums - each @ (inverse @ sums.sum(axis=0))
+        return float(np.einsum("ed,df,ef->", left, inverse, left))
 
-def with_marks(mdp: MDP, features: Features, marks: Sequence[int]) -> Features:
-    """The features, and these marks as features of the reward after its own."""
-    table = np.zeros((mdp.states, mdp.actions, len(marks)))
-    for n, mark in enumerate(marks):
-        here = mark if mark < mdp.states else slice(None)
-        table[here, slice(None) if mark < mdp.states else mark - mdp.states, n] = 1.0
-    own = features.reward
-    own = own if own.ndim == 3 else np.repeat(own[:, None], mdp.actions, axis=1)
-    names = (*features.reward_names, *(f"mark {mark}" for mark in marks))
-    return Features(np.concatenate([own, table], axis=2), features.costs, names)
-
-
-def mark_name(mdp: MDP, layout: Layout, mark: int) -> str:
-    """What is marked, by name."""
-    if mark < mdp.states:
-        return layout.state_name(mark)
-    return layout.action_name(mark - mdp.states)
+    rng, edges = np.random.default_rng(seed), np.cumsum(policy, axis=1)[state]
+    observed, larger = scatter(units.sums(scores)), 0
+    for _ in range(DRAWS):
+        drawn = (rng.random(len(state))[:, None] > edges[:, :-1]).sum(axis=1)
+        sums = np.zeros((len(units), len(scores)))
+        np.add.at(sums, row, scores[:, state, drawn].T)
+        larger += scatter(sums) >= observed
+    return (1.0 + larger) / (1.0 + DRAWS)

@@ -29,7 +29,7 @@ from tacit.model.features.maps import (
     scaled,
 )
 from tacit.model.features.priors import Ridge, Smooth, Sparse
-from tacit.model.layout import Layout, state_names
+from tacit.model.layout import Layout, looks_numeric, lookup, state_names
 
 __all__ = [
     "Map",
@@ -103,22 +103,13 @@ def _opened(table: str | Path | Frame, state: str) -> Table:
 
 def _states(table: Table, column: Column, count: int, layout: Layout) -> np.ndarray:
     """[N] the number of the state of each row; every state exactly once."""
-    known = {name: s for s, name in enumerate(state_names(layout, count))}
-    wanted = f"a state in 0..{count - 1}" + (" or the name of one" if known else "")
-    # Names first: states may be called "1", "2" and "3".
+    named = state_names(layout, count)
+    known = lookup(named or tuple(map(str, range(count))))
+    wanted = f"a state in 0..{count - 1}" + (" or the name of one" if named else "")
     spelled = column.spelled()
-    texts = spelled.texts or ()
-    found = [known.get(text, -1) for text in texts]
-    if max(found) < 0:
-        found = [_whole(text) for text in texts]
-    hint = "" if known or any(_whole(text) >= 0 for text in texts) else ", or a layout must name it"
-    spelled.refuse([not 0 <= number < count for number in found], wanted + hint)
-    rows = np.array(found)[spelled.values]
-    order = np.argsort(rows, kind="stable")
-    again = np.flatnonzero(np.diff(rows[order]) == 0)
-    if len(again):
-        one, two = (int(order[again[0] + i]) for i in (0, 1))
-        raise column.wrong(two, f"a state of its own, but {table.place(one)} is about it")
+    hint = "" if named or any(map(looks_numeric, spelled.texts or ())) else ", or a layout names it"
+    rows = spelled.numbered(known, wanted + hint)
+    table.refuse_repeats(rows, lambda row: f"the state {column.cell(row)!r}")
     if len(rows) < count:
         lost = int(np.setdiff1d(np.arange(count), rows)[0])
         raise InvalidModel(
@@ -126,11 +117,6 @@ def _states(table: Table, column: Column, count: int, layout: Layout) -> np.ndar
             f"{layout.state_name(lost)!r} is missing ({len(rows)} rows for {count} states)"
         )
     return rows
-
-
-def _whole(text: str) -> int:
-    """The number of a state, or -1 where the text spells none."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
 
 
 def means_at(values: np.ndarray, place: np.ndarray, places: int) -> np.ndarray:

@@ -15,6 +15,7 @@ from tacit.model.layout import Layout, numbers_of, state_names
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
+AXES = ("row", "column")
 # One or more states or actions, by name or number.
 Names: TypeAlias = str | int | Iterable[str | int]
 
@@ -219,18 +220,12 @@ def action_one_hot(mdp: MDP, layout: Layout | None = None, *, only: Names | None
     return Map(table, [layout.action_name(a) for a in chosen])
 
 
-def coordinates(
-    world: Layout | ArrayLike,
-    names: Sequence[str] | None = None,
-    *,
-    off_grid: ArrayLike | None = None,
-) -> Map:
+def coordinates(world: Layout | ArrayLike, names: Sequence[str] | None = None) -> Map:
     """[S, d] where each state lies: row and column on a grid, or the points that are given.
 
     Args:
         world: the `Layout` of a grid; or points [S, d].
         names: one per coordinate; None says "row" and "column", or "coordinate 0" and so on.
-        off_grid: (row, column) of states that lie off the grid.
     """
     if not isinstance(world, Layout):
         points = numbers(world, "coordinates")
@@ -241,14 +236,10 @@ def coordinates(
     if not world.is_grid:
         raise InvalidModel("this layout is no grid: give the coordinates [S, d] of the states")
     count, _ = known_states(world)
-    cells = world.rows * world.columns
-    inside = np.stack(np.divmod(np.arange(cells), world.columns), axis=1).astype(np.float64)
-    if count > cells and off_grid is None:
-        raise InvalidModel(
-            f"{world.state_name(cells)!r} lies off the grid: pass off_grid=(row, column) for it"
-        )
-    outside = np.broadcast_to([0.0, 0.0] if off_grid is None else off_grid, (count - cells, 2))
-    return Map(np.concatenate([inside, outside]), names or ["row", "column"])
+    if count > world.rows * world.columns:
+        lost = world.state_name(world.rows * world.columns)
+        raise InvalidModel(f"{lost!r} lies off the grid: give the coordinates [S, 2] of all states")
+    return Map(np.stack(np.divmod(np.arange(count), world.columns), axis=1), names or AXES)
 
 
 def bumps(

@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import count
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tacit.data.weights import weigh
-from tacit.errors import TacitError
-from tacit.files.atomic import LARGEST
+from tacit.data.demonstrations import Demonstrations
+from tacit.data.weights import counts_or_weights, repeated
+from tacit.errors import InvalidDemonstrations, TacitError
+from tacit.files.atomic import LARGEST, naming
 from tacit.files.columns import Column, Fault
+from tacit.files.wording import unused_name
+from tacit.model.layout import Layout
 
-# What `Demonstrations` is made from, by name: arrays, and notes.
+# What `Demonstrations` is made from, by name.
 Arguments = dict[str, Any]
 ROWS = ("weight", "sampling_weight")  # columns of which every row has its own
 PEOPLE = ("group", "individual")  # columns that tell who was seen
-TOLD = ("ended", "final_state", *PEOPLE)  # columns that speak of whole episodes
 FROM_ONE = "every episode begins at step 1: steps are taken to count from 1"
-
-
-@dataclass(frozen=True)
-class Episodes:
-    """What a file of episodes holds.
-
-    Attributes:
-        arguments: of `Demonstrations`.
-        state_names: names found, in order of their numbers; empty where there are none.
-        action_names: names of the actions, likewise.
-        repeats: [E] how often each episode was seen; None where once.
-    """
-
-    arguments: Arguments
-    state_names: tuple[str, ...] = ()
-    action_names: tuple[str, ...] = ()
-    repeats: np.ndarray | None = None
 
 
 def episodes(
@@ -47,9 +30,10 @@ def episodes(
     missing: str,
     people: Mapping[str, Sequence[str]],
     source: str,
+    layout: Layout | None = None,
     largest: int = LARGEST,
-) -> Episodes:
-    """The episodes of one row a step in any order, and what was assumed.
+) -> Demonstrations:
+    """The demonstrations of one row a step in any order; `notes` say what was assumed.
 
     Args:
         columns: by name; a state or an action is -1 where it is missing.
@@ -58,57 +42,55 @@ def episodes(
         missing: "refuse" or "split", where something is missing before the end of an episode.
         people: the names behind the numbers of the columns `PEOPLE`.
         source: of the rows, for messages.
+        layout: names of states and actions; None where they have none.
         largest: most bytes of memory that episodes may take that stand for several.
     """
-    arguments, notes = _sorted(columns, labels, fault, missing)
-    for name, texts in people.items():
-        arguments[f"{name}s"] = np.array(texts)[arguments[f"{name}s"]]
-    if any(name in arguments for name in ROWS):
-        arguments, said = weigh(arguments, source, largest)
-        notes += said
-    repeats = arguments.pop("repeats", None)
-    return Episodes(arguments | {"notes": tuple(notes)}, repeats=repeats)
+    order, first = row_order(columns, labels, fault)
+    if order is not None:
+        columns = {name: column[order] for name, column in columns.items()}
 
-
-def _sorted(
-    columns: Mapping[str, np.ndarray], labels: Column, fault: Fault, missing: str
-) -> tuple[Arguments, list[str]]:
-    """The arguments of `Demonstrations` but for weights and names of people, and notes."""
-    notes, (order, first) = [], row_order(columns, labels, fault)
-
-    def sorted_rows(name: str) -> np.ndarray:
-        return columns[name] if order is None else columns[name][order]
-
-    def wrong(at: int, words: str) -> TacitError:
-        return fault(int(at if order is None else order[at]), words)
+    def wrong(row: int, words: str) -> TacitError:
+        return fault(int(row if order is None else order[row]), words)
 
     starts = np.flatnonzero(first)
-    lengths = np.diff(np.append(starts, len(first)))
-    partial = np.zeros(len(starts), bool)
-    if "step" in columns:
-        begins = sorted_rows("step")[starts]
-        # Some programs count from 1. Otherwise an episode that starts later was joined on its way.
-        from_one = bool((begins == 1).all())
-        partial = (begins > 0) & (not from_one)
-        notes += [FROM_ONE] if from_one else []
-    else:
-        notes.append("there is no column 'step': rows are taken in the order of the file")
-    if "partial" in columns:
-        partial |= np.logical_or.reduceat(sorted_rows("partial"), starts)
-    told = {name: sorted_rows(name) for name in TOLD if name in columns}
-    arguments = {
-        "states": sorted_rows("state"),
-        "actions": sorted_rows("action"),
+    partial, notes = _joined_late(columns, starts)
+    arguments: Arguments = {
+        "states": columns["state"],
+        "actions": columns["action"],
         "offsets": np.append(starts, len(first)),
         "partial": partial,
         "names": _episode_names(labels, starts if order is None else order[starts]),
-        **(of_episodes(told, starts, lengths, wrong) if told else {}),
-        **{name: sorted_rows(name) for name in ROWS if name in columns},
+        **_said_of_episodes(columns, starts, wrong),
+        **{name: columns[name] for name in ROWS if name in columns},
     }
-    if min(arguments["states"].min(), arguments["actions"].min()) < 0:
-        arguments, said = without_missing(arguments, wrong, missing)
+    if min(columns["state"].min(), columns["action"].min()) < 0:
+        arguments, said = _without_missing(arguments, wrong, missing)
         notes += said
-    return arguments, notes
+    for name, texts in people.items():
+        arguments[f"{name}s"] = np.array(texts)[arguments[f"{name}s"]]
+    weight, sampling_weight = (arguments.pop(name, None) for name in ROWS)
+    offsets = arguments["offsets"]
+    counts, weights, said = counts_or_weights(weight, sampling_weight, offsets, source, largest)
+    notes = (*notes, *said)
+    with naming(source, InvalidDemonstrations):
+        seen = Demonstrations(**arguments, weights=weights, notes=notes, layout=layout)
+    return seen if counts is None else repeated(seen, counts)
+
+
+def _joined_late(
+    columns: Mapping[str, np.ndarray], starts: np.ndarray
+) -> tuple[np.ndarray, list[str]]:
+    """([E] bool, whether each episode was joined on its way; what was assumed about steps)."""
+    partial = np.zeros(len(starts), bool)
+    if "partial" in columns:
+        partial = np.logical_or.reduceat(columns["partial"], starts)
+    if "step" not in columns:
+        return partial, ["there is no column 'step': rows are taken in the order of the file"]
+    begins = columns["step"][starts]
+    # Some programs count from 1. Otherwise an episode that starts later was joined on its way.
+    if (begins == 1).all():
+        return partial, [FROM_ONE]
+    return partial | (begins > 0), []
 
 
 def _episode_names(labels: Column, rows: np.ndarray) -> np.ndarray | None:
@@ -137,16 +119,14 @@ def row_order(
         if broken.any():
             at = int(np.argmax(broken))
             row = int(order[at])
+            mend = "tacit ingest LOG --time step --every 1 splits episodes at gaps"
+            if step[at] == step[at - 1]:
+                mend = "delete one of the two rows"
             raise fault(
                 row,
                 "every (episode, step) must be there once, without gaps; episode "
                 f"{labels.cell(row)} goes from step {step[at - 1]} to {step[at]} "
-                f"(row {row + 1} of the data): "
-                + (
-                    "delete one of the two rows"
-                    if step[at] == step[at - 1]
-                    else "tacit ingest LOG --time step --every 1 splits episodes at gaps"
-                ),
+                f"(row {row + 1} of the data): {mend}",
             )
     return order, first
 
@@ -162,40 +142,36 @@ def _lies_in_order(episode: np.ndarray, step: np.ndarray | None) -> bool:
     return bool(follows.all())
 
 
-def of_episodes(
-    told: Mapping[str, np.ndarray], starts: np.ndarray, lengths: np.ndarray, wrong: Fault
-) -> dict[str, np.ndarray]:
-    """[E] what columns `TOLD`, their rows in order, say of whole episodes, as arguments.
-
-    Args:
-        told: by name.
-        starts: [E] first row of each episode.
-        lengths: [E] how many rows it has.
-        wrong: makes the error about one of these rows.
-    """
+def _said_of_episodes(
+    columns: Mapping[str, np.ndarray], starts: np.ndarray, wrong: Fault
+) -> Arguments:
+    """[E] what columns that speak of whole episodes, their rows in order, say of each."""
+    lengths = np.diff(np.append(starts, len(columns["state"])))
+    lasts = starts + lengths - 1
+    found: Arguments = {}
 
     def refuse(odd: np.ndarray, words: str) -> None:
         if odd.any():
             raise wrong(int(np.argmax(odd)), words)
 
-    found, lasts = dict[str, np.ndarray](), starts + lengths - 1
-    if "ended" in told:  # in all rows of an episode, or in the last alone
-        flags = told["ended"]
+    if "ended" in columns:  # in all rows of an episode, or in the last alone
+        flags = columns["ended"]
         found["ended"] = ended = flags[lasts]
         count = np.add.reduceat(flags.astype(np.int64), starts)
         odd = np.repeat((count != ended) & (count != lengths), lengths) & flags
         refuse(odd, "ended must be true at the last step of an episode, or at none; got true")
-    for name, at in (("final_state", lasts), ("group", starts), ("individual", starts)):
-        if name in told:
-            values = told[name]
-            other = values != np.repeat(values[at], lengths)
-            other &= (values != -1) if name == "final_state" else True
+    for name, rows in (("final_state", lasts), *((name, starts) for name in PEOPLE)):
+        if name in columns:
+            values = columns[name]
+            other = values != np.repeat(values[rows], lengths)
+            if name == "final_state":
+                other &= values != -1
             refuse(other, f"{name} must be the same in all rows of an episode; here it differs")
-            found[f"{name}s"] = values[at]
+            found[f"{name}s"] = values[rows]
     return found
 
 
-def without_missing(
+def _without_missing(
     arguments: Arguments, wrong: Fault, missing: str
 ) -> tuple[Arguments, list[str]]:
     """The arguments without rows in which a state or an action is missing, and what was done.
@@ -203,16 +179,13 @@ def without_missing(
     The last row of an episode may lack its action: its state is where the last action led.
     """
     states, actions, offsets = (arguments[name] for name in ("states", "actions", "offsets"))
-    starts, lengths = offsets[:-1], np.diff(offsets)
-    number, place = len(starts), np.arange(len(states))
-    episode = np.repeat(np.arange(number), lengths)
-    final = arguments.get("final_states", np.full(number, -1))
+    starts, lengths, place = offsets[:-1], np.diff(offsets), np.arange(len(states))
+    episode = np.repeat(np.arange(len(starts)), lengths)
     # An episode stops after its last row that holds something, or before one without an action.
     there = np.where((states >= 0) | (actions >= 0), place + 1, 0)
     stops = np.maximum(np.maximum.reduceat(there, starts), starts)
     last = np.maximum(stops - 1, starts)
     led = (states[last] >= 0) & (actions[last] < 0)
-    final = np.where(led & (final < 0), states[last], final)
     stops = stops - led
     inside, lost = place < stops[episode], (states < 0) | (actions < 0)
     holes = np.flatnonzero(inside & lost)
@@ -227,29 +200,15 @@ def without_missing(
     rows = np.flatnonzero(inside & ~lost)
     if not len(rows):
         raise wrong(0, "some row must have both a state and an action; none has")
-    first = np.ones(len(rows), bool)  # of a piece
-    first[1:] = (np.diff(rows) > 1) | (np.diff(episode[rows]) > 0)
-    begins, after = rows[first], rows[np.append(first[1:], True)] + 1
-    whose = episode[begins]
-    own = after == stops[whose]  # reaches the end of its episode
-    names = np.arange(number) if arguments["names"] is None else arguments["names"]
-    ended = arguments.get("ended", np.zeros(number, bool))
-    changed = {
-        "states": states[rows],
-        "actions": actions[rows],
-        "offsets": np.append(np.flatnonzero(first), len(rows)),
-        "final_states": np.where(own, final[whose], states[np.minimum(after, len(states) - 1)]),
-        "partial": arguments["partial"][whose] | (begins > starts[whose]),
-        "ended": own & ended[whose],
-        "names": _piece_names(names.astype(str), whose),
-    }
-    changed |= {name: arguments[name][rows] for name in ROWS if name in arguments}
-    others = {name: arguments[name][whose] for name in arguments if name not in changed}
-    torn, gone = len({*episode[holes]}), number - len({*whose})
+    final = arguments.get("final_states", np.full(len(starts), -1))
+    arguments = arguments | {"final_states": np.where(led & (final < 0), states[last], final)}
+    torn = len({*episode[holes]})
+    pieces, whose = _pieces(arguments, rows, episode, stops)
+    gone = len(starts) - len({*whose})
     notes = []
     if led.any():
         notes.append(
-            f"{led.sum()} of {number} episodes have no action in their last row: its state is "
+            f"{led.sum()} of {len(starts)} episodes have no action in their last row: its state is "
             "where the last action led"
         )
     if len(holes):
@@ -259,7 +218,33 @@ def without_missing(
         )
     if gone:
         notes.append(f"{gone} episodes have no row with a state and an action: they are left out")
-    return {**others, **changed}, notes
+    return pieces, notes
+
+
+def _pieces(
+    arguments: Arguments, rows: np.ndarray, episode: np.ndarray, stops: np.ndarray
+) -> tuple[Arguments, np.ndarray]:
+    """The arguments of these rows alone, an episode for each run of them, and whose [P] it is."""
+    states, starts = arguments["states"], arguments["offsets"][:-1]
+    first = np.ones(len(rows), bool)
+    first[1:] = (np.diff(rows) > 1) | (np.diff(episode[rows]) > 0)
+    begins, after = rows[first], rows[np.append(first[1:], True)] + 1
+    whose = episode[begins]
+    is_end = after == stops[whose]  # the piece reaches the end of its episode
+    following = states[np.minimum(after, len(states) - 1)]
+    names = np.arange(len(starts)) if arguments["names"] is None else arguments["names"]
+    pieces: Arguments = {
+        name: column[rows] if name in ("states", "actions", *ROWS) else column[whose]
+        for name, column in arguments.items()
+        if name not in ("offsets", "names")
+    }
+    pieces["offsets"] = np.append(np.flatnonzero(first), len(rows))
+    pieces["names"] = _piece_names(names.astype(str), whose)
+    pieces["final_states"] = np.where(is_end, pieces["final_states"], following)
+    pieces["partial"] = pieces["partial"] | (begins > starts[whose])
+    if "ended" in pieces:
+        pieces["ended"] = is_end & pieces["ended"]
+    return pieces, whose
 
 
 def _piece_names(names: np.ndarray, whose: np.ndarray) -> np.ndarray:
@@ -269,8 +254,3 @@ def _piece_names(names: np.ndarray, whose: np.ndarray) -> np.ndarray:
         found.append(unused_name(name, taken) if again else name)
         taken.add(found[-1])
     return np.array(found)
-
-
-def unused_name(name: str, taken: Collection[str]) -> str:
-    """The name with the first number behind it that makes it another than those taken."""
-    return next(new for n in count(2) if (new := f"{name} ({n})") not in taken)
