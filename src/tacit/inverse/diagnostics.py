@@ -427,6 +427,32 @@ class Identification:
         """The same with further findings."""
         return replace(self, findings=(*self.findings, *findings))
 
+    def stacked(self, what: str) -> np.ndarray:
+        """[N, ...] the "intervals" or the "standard_errors" of all numbers, in one array.
+
+        Weights of the reward, of each cost, multipliers, budgets.
+        """
+        kinds = ("reward", "cost", "multiplier", "budget")
+        reward, costs, multipliers, budgets = (getattr(self, f"{kind}_{what}") for kind in kinds)
+        return np.concatenate([reward, *costs, multipliers, budgets])
+
+    def with_stacked(self, *, intervals: np.ndarray, standard_errors: np.ndarray) -> Identification:
+        """The same numbers with other intervals [N, 2] and errors [N], stacked likewise."""
+        sizes = [len(self.reward_intervals), *map(len, self.cost_intervals), len(self.active)]
+        reward, *costs, multipliers, budgets = np.split(intervals, np.cumsum(sizes))
+        errors = np.split(standard_errors, np.cumsum(sizes))
+        return replace(
+            self,
+            reward_intervals=reward,
+            cost_intervals=costs,
+            multiplier_intervals=multipliers,
+            budget_intervals=budgets,
+            reward_standard_errors=errors[0],
+            cost_standard_errors=errors[1:-2],
+            multiplier_standard_errors=errors[-2],
+            budget_standard_errors=errors[-1],
+        )
+
     def set_of(self, constraint: int) -> ConstraintSet | None:
         """The set of stand-ins that a constraint is in; None where it is in none."""
         return next((one for one in self.sets if constraint in one.members), None)
