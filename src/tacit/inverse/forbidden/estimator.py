@@ -21,8 +21,9 @@ from tacit.inverse.baselines import ConstraintOnly, RewardOnly
 from tacit.inverse.diagnostics import judged
 from tacit.inverse.expectations import check_task
 from tacit.inverse.forbidden.candidates import KINDS, candidates_of, check_left, members
-from tacit.inverse.forbidden.posterior import Belief, Posterior
-from tacit.inverse.forbidden.selection import Selection
+from tacit.inverse.forbidden.chains import StepsPosterior, WalksPosterior
+from tacit.inverse.forbidden.posterior import Belief, SetPosterior
+from tacit.inverse.forbidden.selection import ForwardSelection
 from tacit.inverse.forbidden.sentences import (
     apart_finding,
     misfit_finding,
@@ -112,10 +113,12 @@ class Forbidden:
         solver = SoftDual(self.temperature, self.tolerance, self.max_steps)
         return solver.solve(mdp, features.objective(self.reward)).policy
 
-    def selection(self, mdp: MDP, features: Features, demonstrations: Demonstrations) -> Selection:
+    def selection(
+        self, mdp: MDP, features: Features, demonstrations: Demonstrations
+    ) -> ForwardSelection:
         """The candidates in this world, to be tested on what was seen there."""
         alone, groups = features.reward_alone, list(self.groups.items())
-        return Selection(
+        return ForwardSelection(
             mdp=mdp,
             candidates=candidates_of(mdp, features, self.candidates, groups),  # type: ignore[arg-type]
             seen=Seen.of(mdp, demonstrations),
@@ -161,25 +164,22 @@ class Forbidden:
         return delivered(_reported(self, search, belief, (simplest, gone), recovery), throw)
 
 
-def _posterior(search: Selection, demonstrations: Demonstrations) -> Posterior:
+def _posterior(search: ForwardSelection, demonstrations: Demonstrations) -> SetPosterior:
     """The posterior over the sets of these candidates."""
     nothing, seen = search.world(()), search.seen
-    likelihood: Walks | Steps = Steps(search, demonstrations)
-    if search.exact:
-        policy = search.site((), nothing.own)[1]
-        likelihood = Walks(search.mdp, policy, search.candidates, seen)
-    return Posterior(
-        likelihood=likelihood,
-        possible=np.flatnonzero(~nothing.broken & nothing.closure.removed.any(axis=0)),
-        count=len(search.candidates),
-        level=search.level,
-        episodes=seen.episodes,
-    )
+    possible = np.flatnonzero(~nothing.broken & nothing.closure.removed.any(axis=0))
+    known = {"possible": possible, "count": len(search.candidates)}
+    known |= {"level": search.level, "episodes": seen.episodes}
+    if not search.exact:
+        return StepsPosterior(likelihood=Steps(search, demonstrations), **known)
+    policy = search.site((), nothing.own)[1]
+    walks = Walks(search.mdp, policy, search.candidates, seen)
+    return WalksPosterior(likelihood=walks, **known)
 
 
 def _reported(
     options: Forbidden,
-    search: Selection,
+    search: ForwardSelection,
     belief: Belief,
     numbers: tuple[list[int], list[int]],
     recovery: Recovery,
