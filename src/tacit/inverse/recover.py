@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload, runtime_checkable
 
 import numpy as np
 
@@ -21,6 +23,7 @@ from tacit.model.objective import Features
 from tacit.search.algebra import first_largest
 
 if TYPE_CHECKING:
+    from tacit.folders.problem import Problem
     from tacit.inverse.joint.recovery import JointRecovery
     from tacit.inverse.joint.tasks import SharedLikelihood, Task
     from tacit.inverse.joint.traveller import TripsRecovery
@@ -85,6 +88,7 @@ def choose(mdp: MDP, features: Features, demonstrations: Observed) -> tuple[Esti
     return Likelihood(), Finding(reason, Kind.CHOICE, number=share)
 
 
+@runtime_checkable
 class Estimator(Protocol):
     """Frozen hyperparameters and one verb."""
 
@@ -97,7 +101,7 @@ class Estimator(Protocol):
 
 @overload
 def recover(
-    mdp: MDP,
+    world: MDP,
     features: Features,
     demonstrations: Observed,
     *,
@@ -112,7 +116,7 @@ def recover(
 
 @overload
 def recover(
-    mdp: MDP,
+    world: MDP,
     features: Features,
     demonstrations: Observed,
     *,
@@ -124,7 +128,7 @@ def recover(
 
 @overload
 def recover(
-    mdp: ShardedMDP,
+    world: ShardedMDP,
     features: Rows[Features],
     demonstrations: Rows[np.ndarray],
     *,
@@ -135,7 +139,7 @@ def recover(
 
 @overload
 def recover(
-    mdp: Trips,
+    world: Trips,
     *,
     estimator: Likelihood | None = None,
     bootstrap: int = 0,
@@ -147,7 +151,7 @@ def recover(
 
 @overload
 def recover(
-    mdp: Iterable[Task],
+    world: Iterable[Task],
     *,
     estimator: Estimator | SharedLikelihood | None = None,
     share_reward: bool = False,
@@ -157,8 +161,21 @@ def recover(
 ) -> JointRecovery: ...
 
 
+@overload
 def recover(
-    mdp: Any,
+    world: Problem | Path | str,
+    *,
+    estimator: Estimator | None = None,
+    bootstrap: int = 0,
+    seed: int = 0,
+    callbacks: Sequence[Callback] = (),
+    allow_impossible: bool = False,
+    throw: bool = True,
+) -> Recovery | TripsRecovery: ...
+
+
+def recover(
+    world: Any,
     features: Any = None,
     demonstrations: Any = None,
     *,
@@ -173,11 +190,12 @@ def recover(
     """The `Recovery` of what the demonstrator wants and refuses; of a list of `Task`s, the joint.
 
     Args:
-        mdp: the known world; or a list of tasks that share cost weights, and nothing else then; or
-            `Trips`, each to a goal of its own, likewise; or a `tacit.scale.ShardedMDP`, of which
-            no process holds the whole. Features and demonstrations are then functions
-            (start, stop) of a range of states: its `Features`, and [stop - start, A] how often
-            each action was taken there (`Convex`: its mean discounted visits).
+        world: the known `MDP`; or what holds its features and demonstrations itself, and comes
+            alone: a problem or the path of its folder, `Trips`, each to a goal of its own, or a
+            list of tasks that share cost weights. Or a `tacit.scale.ShardedMDP`, of which no
+            process holds the whole: features and demonstrations are then functions (start, stop)
+            of a range of states: its `Features`, and [stop - start, A] how often each action was
+            taken there (`Convex`: its mean discounted visits).
         features: what reward and costs may be made of; one cost map per constraint.
         demonstrations: what was seen: in memory, as `PartitionedDemonstrations` in files, or as a
             `Tally` of their sums.
@@ -193,80 +211,150 @@ def recover(
             otherwise they are refused. Where the dynamics are estimated they always pass.
         throw: raise `NotConverged` instead of returning a recovery that says so.
     """
-    if hasattr(mdp, "backend"):  # JAX is loaded: a sharded model is made of its arrays
+    from tacit.inverse.joint.trips import Trips
+
+    if isinstance(world, _loaded("tacit.model.sharded", "ShardedMDP")):  # JAX is there, too
         from tacit.inverse.noisy.sharded import recover_sharded
 
         if share_reward or bootstrap or callbacks:
             raise InvalidModel(
                 "a sharded model is recovered without share_reward, bootstrap and callbacks"
             )
-        return recover_sharded(mdp, features, demonstrations, estimator=estimator, throw=throw)
-    drawn = {"replicates": bootstrap, "seed": seed, "callbacks": callbacks}
-    if bootstrap != 0:
+        return recover_sharded(world, features, demonstrations, estimator=estimator, throw=throw)
+    if not isinstance(world, MDP):
+        if features is not None or demonstrations is not None:
+            what = "trips hold" if isinstance(world, Trips) else "problems and tasks hold"
+            raise InvalidModel(f"{what} their own features and demonstrations")
+        world, features, demonstrations, estimator = _unpacked(world, estimator, seed)
+    resampling = {"replicates": bootstrap, "seed": seed, "callbacks": callbacks}
+    if bootstrap:
         from tacit.inverse.bootstrap import check_replicates
 
         check_replicates(bootstrap)  # now: the recovery itself may take an hour
     with watching(callbacks) if callbacks else nullcontext():
-        if hasattr(mdp, "unended"):
-            from tacit.inverse.joint.traveller import recover_trips
-
-            if features is not None or demonstrations is not None:
-                raise InvalidModel("trips hold their own features and demonstrations")
+        if isinstance(world, Trips):
             if share_reward:
                 raise InvalidModel("trips are recovered without share_reward: they share it")
-            if bootstrap and estimator is not None:
-                if not hasattr(estimator, "check_no_lapses"):
-                    raise InvalidModel("bootstrap of trips works with Likelihood alone")
-                estimator.check_no_lapses("a bootstrap of trips", ("bounds", "fixed", "start"))
-            travelled = recover_trips(mdp, estimator=estimator, throw=False)
-            travelled = _with_name(travelled, mdp.demonstrations)
-            travelled = delivered(_say_if_stopped(travelled), throw)
-            if bootstrap == 0:
-                return travelled
-            from tacit.inverse.joint.resample import resampled_trips
-            from tacit.inverse.noisy.likelihood import Likelihood
-
-            options = Likelihood(free_reward=True) if estimator is None else estimator
-            return resampled_trips(mdp, travelled, options, **drawn)
-        if isinstance(mdp, Iterable) and not isinstance(mdp, MDP):
-            from tacit.inverse.joint.tasks import shared_likelihood
-
-            if features is not None or demonstrations is not None:
-                raise InvalidModel("several tasks hold their own features and demonstrations")
+            return _recovery_of_trips(world, estimator, resampling, throw=throw)
+        if isinstance(world, tuple):
             if bootstrap:
                 raise InvalidModel("bootstrap works with Convex or Likelihood on one task")
-            mdp = tuple(mdp)
-            for number, task in enumerate(mdp):
-                if hasattr(task, "demonstrations") and not allow_impossible:
-                    check_possible(task.mdp, task.demonstrations, f"task {number}: ")
-            joint = shared_likelihood(estimator, share_reward).fit(mdp, throw=False)
-            return delivered(_say_if_stopped(joint), throw)
+            return _recovery_of_tasks(
+                world, estimator, share_reward, allow_impossible=allow_impossible, throw=throw
+            )
         if share_reward:
             raise InvalidModel("share_reward is about several tasks; got one")
-        check_task(mdp, features, demonstrations, weighted=bootstrap == 0)
-        if estimator is not None and (isinstance(estimator, type) or not hasattr(estimator, "fit")):
-            raise InvalidModel(
-                f"estimator must be one like Likelihood() or Explanation(); got {estimator!r:.60}"
-            )
+        check_task(world, features, demonstrations, weighted=bootstrap == 0)
         if not allow_impossible:
-            check_possible(mdp, demonstrations)
-        findings = []
-        if estimator is None:
-            estimator, reason = choose(mdp, features, demonstrations)
-            estimator = replace(estimator, seed=seed) if hasattr(estimator, "seed") else estimator
-            findings.append(reason)
-        # Asked not to throw: after an early stop there is more to be said first.
-        recovery = estimator.fit(mdp, features, demonstrations, throw=False)
-        recovery = _with_name(recovery, demonstrations)
-        if mdp.evidence is not None:
-            findings += _dynamics_findings(recovery)
-        recovery = delivered(_say_if_stopped(_saying(recovery, findings)), throw)
-        if bootstrap == 0:
-            return recovery
-        from tacit.inverse.bootstrap import resampled
+            check_possible(world, demonstrations)
+        task = world, features, demonstrations
+        return _recovery_of_steps(task, estimator, resampling, throw=throw)
 
-        task = mdp, features, demonstrations, recovery
-        return resampled(*task, estimator=estimator, **drawn)
+
+def _loaded(module: str, name: str) -> Any:
+    """A class, for `isinstance`; () where its module was not loaded, so that nothing is one."""
+    return getattr(sys.modules.get(module), name, ())
+
+
+def _unpacked(world: Any, estimator: Any, seed: int) -> tuple[Any, Any, Any, Any]:
+    """World, features, demonstrations and estimator of what holds them itself."""
+    from tacit.inverse.joint.trips import Trips
+
+    if isinstance(world, str | Path):
+        world = problem_at(world)
+    if isinstance(world, _loaded("tacit.folders.problem", "Problem")):
+        estimator = world.with_coefficients(estimator, seed=seed)
+        if world.trips is None:
+            return world.mdp, world.features, world.seen, estimator
+        world = world.trips
+    if isinstance(world, Iterable):
+        world = tuple(world)
+    elif not isinstance(world, Trips):
+        raise InvalidModel(
+            "mdp must be a MDP, or what holds features and demonstrations itself: trips, a list of "
+            f"tasks, a problem or its folder; got {type(world).__name__}"
+        )
+    return world, None, None, estimator
+
+
+def problem_at(folder: str | Path) -> Problem:
+    """The problem in a folder."""
+    from tacit.folders.problem import Problem
+
+    return Problem.load(folder)
+
+
+def _recovery_of_trips(
+    trips: Trips, estimator: Any, resampling: dict[str, Any], *, throw: bool
+) -> TripsRecovery:
+    from tacit.inverse.joint.traveller import recover_trips
+
+    if resampling["replicates"] and estimator is not None:
+        from tacit.inverse.noisy.likelihood import Likelihood
+
+        if not isinstance(estimator, Likelihood):
+            raise InvalidModel("bootstrap of trips works with Likelihood alone")
+        estimator.check_no_lapses("a bootstrap of trips", ("bounds", "fixed", "start"))
+    recovery = recover_trips(trips, estimator=estimator, throw=False)
+    recovery = _with_name(recovery, trips.demonstrations)
+    recovery = delivered(_say_if_stopped(recovery), throw)
+    if not resampling["replicates"]:
+        return recovery
+    from tacit.inverse.joint.resample import resampled_trips
+    from tacit.inverse.noisy.likelihood import Likelihood
+
+    options = Likelihood(free_reward=True) if estimator is None else estimator
+    return resampled_trips(trips, recovery, options, **resampling)
+
+
+def _recovery_of_tasks(
+    tasks: tuple[Task, ...],
+    estimator: Any,
+    share_reward: bool,
+    *,
+    allow_impossible: bool,
+    throw: bool,
+) -> JointRecovery:
+    from tacit.inverse.joint.tasks import Task, shared_likelihood
+
+    for number, task in enumerate(tasks):
+        if isinstance(task, Task) and not allow_impossible:
+            check_possible(task.mdp, task.demonstrations, f"task {number}: ")
+    recovery = shared_likelihood(estimator, share_reward).fit(tasks, throw=False)
+    return delivered(_say_if_stopped(recovery), throw)
+
+
+def _recovery_of_steps(
+    task: tuple[Any, ...],
+    estimator: Any,
+    resampling: dict[str, Any],
+    *,
+    throw: bool,
+) -> Recovery:
+    mdp, features, demonstrations = task
+    fits = isinstance(estimator, Estimator) and not isinstance(estimator, type)
+    if estimator is not None and not fits:
+        raise InvalidModel(
+            f"estimator must be one like Likelihood() or Explanation(); got {estimator!r:.60}"
+        )
+    findings = []
+    if estimator is None:
+        estimator, reason = choose(*task)
+        if any(field.name == "seed" for field in fields(estimator)):
+            estimator = replace(estimator, seed=resampling["seed"])
+        findings.append(reason)
+    # Asked not to throw: after an early stop there is more to be said first.
+    recovery = estimator.fit(*task, throw=False)
+    recovery = _with_name(recovery, demonstrations)
+    if mdp.evidence is not None:
+        findings += _dynamics_findings(recovery)
+    recovery = delivered(_say_if_stopped(_saying(recovery, findings)), throw)
+    if not resampling["replicates"]:
+        return recovery
+    from tacit.inverse.bootstrap import resampled
+
+    how: Any = {"estimator": estimator, **resampling}
+    return resampled(mdp, features, demonstrations, recovery, **how)
 
 
 def _with_name(recovery: Result, demonstrations: Observed) -> Result:
