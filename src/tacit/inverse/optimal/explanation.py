@@ -33,12 +33,12 @@ from tacit.inverse.expectations import (
     expectations_from_start,
 )
 from tacit.inverse.findings import Finding, Kind, feature_findings, listed
-from tacit.inverse.optimal import Columns, columns_of, shortfall
+from tacit.inverse.optimal import CanonicalColumns, columns_of, shortfall
 from tacit.inverse.optimal.answers import NOTHING, TRIVIAL, Answers, intervals
 from tacit.inverse.optimal.gauge import calibrate, expectation_ranges
 from tacit.inverse.optimal.points import (
+    ClearestPoint,
     Nearest,
-    Point,
     best_point,
     misfit_findings,
     nearest,
@@ -57,7 +57,7 @@ from tacit.model.objective import Features
 BROKEN = 1e-6
 # A step that falls short by more than this, amounts summing to one, was an error of the expert.
 WRONG = 1e-6
-# Columns this close to parallel are the same.
+# CanonicalColumns this close to parallel are the same.
 SAME = 1.0 - 1e-9
 # Singular values below this, relative to the largest, are 0.
 RANK = 1e-9
@@ -99,7 +99,7 @@ class Explanation:
         check_task(mdp, features, demonstrations)
         columns = columns_of(mdp, features, free_reward=self.free_reward)
         counts = trusted_counts(counts_of(mdp, demonstrations), self.errors)
-        evidence = Evidence(
+        evidence = OptimalEvidence(
             features=features,
             demonstrations=demonstrations,
             answers=Answers(mdp, columns, counts > 0, self.tolerance),
@@ -113,7 +113,7 @@ class Explanation:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Evidence:
+class OptimalEvidence:
     """What a recovery is made from.
 
     Attributes:
@@ -138,7 +138,7 @@ class Evidence:
         return self.answers.mdp
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> CanonicalColumns:
         """The columns of the features."""
         return self.answers.columns
 
@@ -148,7 +148,7 @@ class Evidence:
         return counts_of(self.mdp, self.demonstrations)
 
 
-def _sought(evidence: Evidence) -> Estimate:
+def _sought(evidence: OptimalEvidence) -> Estimate:
     """The clearest explanation if there is any, else the nearest objective."""
     mdp, answers, counts = evidence.mdp, evidence.answers, evidence.counts
     inputs = (mdp.transitions, mdp.discount, evidence.columns.tables, counts)
@@ -162,13 +162,13 @@ def _sought(evidence: Evidence) -> Estimate:
     )
 
 
-def _clearest(answers: Answers) -> tuple[Point | None, int]:
+def _clearest(answers: Answers) -> tuple[ClearestPoint | None, int]:
     """The clearest explanation if there is any, and the programs solved to find it."""
     point = best_point(answers) if answers.exists() else None
     return point, answers.program.solved
 
 
-def explained(evidence: Evidence, point: Point, programs: int = 0) -> Estimate:
+def explained(evidence: OptimalEvidence, point: ClearestPoint, programs: int = 0) -> Estimate:
     """The `Estimate` at a point of the set, found by so many programs, and the set's intervals."""
     # Asked afresh, so that the answer does not depend on what was asked before.
     mdp, columns, answers = evidence.mdp, evidence.columns, evidence.answers.afresh()
@@ -209,7 +209,7 @@ def explained(evidence: Evidence, point: Point, programs: int = 0) -> Estimate:
     return replace(estimate, known=known, goodness=goodness, standard=standard)
 
 
-def _widened(columns: Columns, found: Ends, ranges: list[np.ndarray]) -> Ends:
+def _widened(columns: CanonicalColumns, found: Ends, ranges: list[np.ndarray]) -> Ends:
     """The ends where silent features may have any weight, and idle constraints any budget."""
     # Where some explanation does without a constraint, its budget may be as large as one likes.
     budgets = found.budgets.copy()
@@ -229,7 +229,7 @@ def _known(known: Identification, ends: Ends) -> Identification:
     )
 
 
-def unexplained(evidence: Evidence, found: Nearest) -> Estimate:
+def unexplained(evidence: OptimalEvidence, found: Nearest) -> Estimate:
     """The `Estimate` of an expert that errs: the nearest objective, no intervals."""
     counts = evidence.every_count
     visits, lost = counts.sum(axis=1), counts * found.slack
@@ -265,7 +265,7 @@ def explainable(mdp: MDP, features: Features, demonstrations: Observed) -> bool:
     return Answers(mdp, columns, observed, Explanation.tolerance).exists()
 
 
-def _errors_findings(evidence: Evidence) -> list[Finding]:
+def _errors_findings(evidence: OptimalEvidence) -> list[Finding]:
     """What was not held against an explanation, where errors are allowed for."""
     if not evidence.errors:
         return []
@@ -294,7 +294,7 @@ def _goodness(counts: np.ndarray, slack: np.ndarray, share: float, weight: float
     )
 
 
-def silent(evidence: Evidence) -> Estimate:
+def silent(evidence: OptimalEvidence) -> Estimate:
     """The `Estimate` where no policy influences any feature: nothing is known."""
     nothing = np.zeros(evidence.counts.shape)
     least = Nearest(np.zeros(0), nothing[:, 0], nothing, 0.0)
@@ -302,8 +302,8 @@ def silent(evidence: Evidence) -> Estimate:
 
 
 def _estimate(
-    evidence: Evidence,
-    found: Point | Nearest,
+    evidence: OptimalEvidence,
+    found: ClearestPoint | Nearest,
     findings: Iterable[Finding],
     history: dict[str, npt.ArrayLike],
 ) -> Estimate:
@@ -369,7 +369,7 @@ def _estimate(
     )
 
 
-def map_findings(columns: Columns, features: Features) -> list[Finding]:
+def map_findings(columns: CanonicalColumns, features: Features) -> list[Finding]:
     """What the features cannot tell apart, whatever is demonstrated."""
     findings = []
     labels = [
@@ -414,7 +414,7 @@ def _equal_maps(features: Features) -> list[tuple[int, int]]:
     ]
 
 
-def _trading(columns: Columns) -> tuple[list[tuple[str, str]], int]:
+def _trading(columns: CanonicalColumns) -> tuple[list[tuple[str, str]], int]:
     """Reward and cost features with parallel columns, and the nullity of all columns."""
     own = columns.units > 0  # not the negatives that free signs bring
     flat = columns.tables[own].reshape(int(own.sum()), np.prod(columns.tables.shape[1:], dtype=int))

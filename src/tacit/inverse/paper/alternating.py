@@ -21,7 +21,7 @@ from tacit.inverse.assembly import Estimate, recovery
 from tacit.inverse.expectations import Expectations, check_task, expectations_from_start
 from tacit.inverse.findings import Finding, Kind, feature_findings
 from tacit.inverse.paper.rounds import Round, better_round, history_of, run_start, solve_round
-from tacit.inverse.paper.setting import Setting, price_scale
+from tacit.inverse.paper.setting import LoopSetting, price_scale
 from tacit.inverse.recovery import History, Recovery, delivered
 from tacit.inverse.sets import unidentified
 from tacit.model.mdp import MDP
@@ -140,11 +140,11 @@ class Alternating:
                 "Alternating matches discounted sums from the start: it needs trajectories that "
                 "begin there; got partial ones only (use Likelihood)"
             )
-        setting = Setting(mdp, features, seen, self)
+        setting = LoopSetting(mdp, features, seen, self)
         found = estimate_of_round(setting, *self._best(setting))
         return delivered(recovery(repr(self), mdp, features, demonstrations, found), throw)
 
-    def _best(self, setting: Setting) -> tuple[Round, History]:
+    def _best(self, setting: LoopSetting) -> tuple[Round, History]:
         """The best round of all starts, and every round."""
         seen, best, rows = setting.seen, None, []
         decaying = self.step == "decaying" and self.band > 0
@@ -164,7 +164,7 @@ class Alternating:
         return best, history_of(rows)
 
 
-def estimate_of_round(setting: Setting, best: Round, history: History) -> Estimate:
+def estimate_of_round(setting: LoopSetting, best: Round, history: History) -> Estimate:
     """The estimate at the round `best`; a constraint it does not need is set aside."""
     features, seen, rules = setting.features, setting.seen, setting.rules
     needed = best.multipliers > NO_PRICE * price_scale(features, best.weights)
@@ -216,7 +216,7 @@ def _explicable(rules: Alternating, seen: Expectations) -> float:
     return np.inf if np.isnan(seen.noise) else max(NOISY * seen.noise, rules.tolerance)
 
 
-def _problem(setting: Setting, best: Round, needed: np.ndarray) -> tuple[Objective, Solution]:
+def _problem(setting: LoopSetting, best: Round, needed: np.ndarray) -> tuple[Objective, Solution]:
     """The recovered objective and its solution; a constraint that is not needed costs nothing."""
     features = setting.features
     weights = [part * keep for part, keep in zip(best.weights[1:], needed, strict=True)]
@@ -232,7 +232,7 @@ def _problem(setting: Setting, best: Round, needed: np.ndarray) -> tuple[Objecti
     return objective, with_favourites(solution, setting.favourites)
 
 
-def _explained(setting: Setting, best: Round, kept: np.ndarray) -> bool:
+def _explained(setting: LoopSetting, best: Round, kept: np.ndarray) -> bool:
     """Whether the constraints `kept` [K] alone make a policy that matches within the band."""
     rules = setting.rules
     if rules.step == "constant" or not rules.band > 0 or not np.isfinite(setting.seen.noise):
