@@ -230,15 +230,9 @@ def feature_findings(features: Features, mdp: MDP | None = None) -> list[Finding
     In a model where episodes end, what is the same everywhere counts the steps until then, and a
     shift does so, too. Pairs that are not there say nothing.
     """
-    maps = (features.reward, *features.costs)
-    names = (features.reward_names, *features.cost_names)
-    actions = max((table.shape[1] for table in maps if table.ndim == 3), default=1)
-    columns, labels = [], []
-    for table, group in zip(maps, names, strict=True):
-        full = table if table.ndim == 3 else np.repeat(table[:, None, :], actions, axis=1)
-        columns.append(full.reshape(-1, full.shape[-1]).T)
-        labels += group
-    stacked = np.concatenate(columns)
+    actions = max((table.shape[1] for table in features.maps if table.ndim == 3), default=1)
+    labels = [name for names in (features.reward_names, *features.cost_names) for name in names]
+    stacked = np.concatenate(features.by_action(actions), axis=2).reshape(-1, len(labels)).T
     if mdp is not None and mdp.restricted:
         there = mdp.choices if actions > 1 else mdp.choices.any(axis=1)
         stacked = stacked[:, there.ravel()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload, runtime_checkable
 
@@ -39,7 +39,9 @@ Result = TypeVar("Result", "TripsRecovery", "Recovery", "JointRecovery", "Mixtur
 DETERMINISTIC = 0.9
 
 
-def choose(mdp: MDP, features: Features, demonstrations: Observed) -> tuple[Estimator, Finding]:
+def choose(
+    mdp: MDP, features: Features, demonstrations: Observed, *, seed: int = 0
+) -> tuple[Estimator, Finding]:
     """The estimator picked by evidence, and the finding that says so.
 
     An expert who varies where it could do the same is noisy, and the likelihood of its steps uses
@@ -51,7 +53,7 @@ def choose(mdp: MDP, features: Features, demonstrations: Observed) -> tuple[Esti
 
     if are_weighted(demonstrations):
         said = "Likelihood was picked: it is the estimator that counts sampling weights."
-        return Likelihood(), Finding(said, Kind.CHOICE)
+        return Likelihood(seed=seed), Finding(said, Kind.CHOICE)
     tally = tally_of(mdp, demonstrations)
     counts = tally.counts
     options = mdp.choices.sum(axis=1)
@@ -65,7 +67,7 @@ def choose(mdp: MDP, features: Features, demonstrations: Observed) -> tuple[Esti
             "explains every step, as it would for an optimal expert. `Explanation(errors=0.02)` "
             "allows for a share of wrong steps instead."
         )
-        return Likelihood(), Finding(reason, Kind.CHOICE, number=share)
+        return Likelihood(seed=seed), Finding(reason, Kind.CHOICE, number=share)
     if share > DETERMINISTIC:
         reason = (
             f"Explanation was picked: {share:.0%} of the steps in the {known} states with at least "
@@ -85,7 +87,7 @@ def choose(mdp: MDP, features: Features, demonstrations: Observed) -> tuple[Esti
             f"Likelihood was picked for these {seen}: no state has {ENOUGH} visits, too few to "
             f"tell an optimal expert from a noisy one ({steps} in all)."
         )
-    return Likelihood(), Finding(reason, Kind.CHOICE, number=share)
+    return Likelihood(seed=seed), Finding(reason, Kind.CHOICE, number=share)
 
 
 @runtime_checkable
@@ -211,44 +213,143 @@ def recover(
             otherwise they are refused. Where the dynamics are estimated they always pass.
         throw: raise `NotConverged` instead of returning a recovery that says so.
     """
-    from tacit.inverse.joint.trips import Trips
+    request = Request(
+        estimator=estimator,
+        share_reward=share_reward,
+        bootstrap=bootstrap,
+        seed=seed,
+        callbacks=callbacks,
+        allow_impossible=allow_impossible,
+        throw=throw,
+    )
+    return request.recovery(world, features, demonstrations)
 
-    if isinstance(world, _loaded("tacit.model.sharded", "ShardedMDP")):  # JAX is there, too
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Request:
+    """What is asked of a recovery, whatever is recovered; the arguments of `recover`."""
+
+    estimator: Any
+    share_reward: bool
+    bootstrap: int
+    seed: int
+    callbacks: Sequence[Callback]
+    allow_impossible: bool
+    throw: bool
+
+    def recovery(self, world: Any, features: Any, demonstrations: Any) -> Any:
+        """The recovery, by what the world is."""
+        if isinstance(world, _loaded("tacit.model.sharded", "ShardedMDP")):  # JAX is there, too
+            return self._of_sharded(world, features, demonstrations)
+        if self.bootstrap:
+            from tacit.inverse.bootstrap import check_replicates
+
+            check_replicates(self.bootstrap)  # now: the recovery itself may take an hour
+        with watching(self.callbacks) if self.callbacks else nullcontext():
+            if isinstance(world, MDP):
+                return self._of_steps(world, features, demonstrations)
+            if features is not None or demonstrations is not None:
+                raise InvalidModel(
+                    "trips, tasks and problems hold their own features and demonstrations"
+                )
+            return self._of_whole(world)
+
+    def _of_whole(self, world: Any) -> Any:
+        """That of something that holds its features and demonstrations itself."""
+        from tacit.inverse.joint.trips import Trips
+
+        if isinstance(world, str | Path):
+            world = problem_at(world)
+        if isinstance(world, _loaded("tacit.folders.problem", "Problem")):
+            estimator = world.with_coefficients(self.estimator, seed=self.seed)
+            request = replace(self, estimator=estimator)
+            if world.trips is None:
+                return request._of_steps(world.mdp, world.features, world.seen)
+            return request._of_trips(world.trips)
+        if isinstance(world, Trips):
+            return self._of_trips(world)
+        if isinstance(world, Iterable):
+            return self._of_tasks(tuple(world))
+        raise InvalidModel(
+            "mdp must be a MDP, or what holds features and demonstrations itself: trips, a list of "
+            f"tasks, a problem or its folder; got {type(world).__name__}"
+        )
+
+    def _of_sharded(self, world: ShardedMDP, features: Any, demonstrations: Any) -> ShardedRecovery:
         from tacit.inverse.noisy.sharded import recover_sharded
 
-        if share_reward or bootstrap or callbacks:
+        if self.share_reward or self.bootstrap or self.callbacks:
             raise InvalidModel(
                 "a sharded model is recovered without share_reward, bootstrap and callbacks"
             )
-        return recover_sharded(world, features, demonstrations, estimator=estimator, throw=throw)
-    if not isinstance(world, MDP):
-        if features is not None or demonstrations is not None:
-            what = "trips hold" if isinstance(world, Trips) else "problems and tasks hold"
-            raise InvalidModel(f"{what} their own features and demonstrations")
-        world, features, demonstrations, estimator = _unpacked(world, estimator, seed)
-    resampling = {"replicates": bootstrap, "seed": seed, "callbacks": callbacks}
-    if bootstrap:
-        from tacit.inverse.bootstrap import check_replicates
+        asked = {"estimator": self.estimator, "throw": self.throw}
+        return recover_sharded(world, features, demonstrations, **asked)
 
-        check_replicates(bootstrap)  # now: the recovery itself may take an hour
-    with watching(callbacks) if callbacks else nullcontext():
-        if isinstance(world, Trips):
-            if share_reward:
-                raise InvalidModel("trips are recovered without share_reward: they share it")
-            return _recovery_of_trips(world, estimator, resampling, throw=throw)
-        if isinstance(world, tuple):
-            if bootstrap:
-                raise InvalidModel("bootstrap works with Convex or Likelihood on one task")
-            return _recovery_of_tasks(
-                world, estimator, share_reward, allow_impossible=allow_impossible, throw=throw
-            )
-        if share_reward:
+    def _of_trips(self, trips: Trips) -> TripsRecovery:
+        from tacit.inverse.joint.traveller import recover_trips
+        from tacit.inverse.noisy.likelihood import Likelihood
+
+        options = Likelihood(free_reward=True) if self.estimator is None else self.estimator
+        if self.share_reward:
+            raise InvalidModel("trips are recovered without share_reward: they share it")
+        if self.bootstrap:
+            if not isinstance(options, Likelihood):
+                raise InvalidModel("bootstrap of trips works with Likelihood alone")
+            options.check_no_lapses("a bootstrap of trips", ("bounds", "fixed", "start"))
+        recovery = recover_trips(trips, estimator=self.estimator, throw=False)
+        recovery = self._ended(_with_name(recovery, trips.demonstrations))
+        if not self.bootstrap:
+            return recovery
+        from tacit.inverse.joint.resample import resampled_trips
+
+        return resampled_trips(trips, recovery, options, **self._resampling)
+
+    def _of_tasks(self, tasks: tuple[Task, ...]) -> JointRecovery:
+        from tacit.inverse.joint.tasks import Task, shared_likelihood
+
+        if self.bootstrap:
+            raise InvalidModel("bootstrap works with Convex or Likelihood on one task")
+        for number, task in enumerate(tasks):
+            if isinstance(task, Task) and not self.allow_impossible:
+                check_possible(task.mdp, task.demonstrations, f"task {number}: ")
+        shared = shared_likelihood(self.estimator, self.share_reward)
+        return self._ended(shared.fit(tasks, throw=False))
+
+    def _of_steps(self, mdp: MDP, features: Features, demonstrations: Any) -> Recovery:
+        estimator, findings = self.estimator, []
+        if self.share_reward:
             raise InvalidModel("share_reward is about several tasks; got one")
-        check_task(world, features, demonstrations, weighted=bootstrap == 0)
-        if not allow_impossible:
-            check_possible(world, demonstrations)
-        task = world, features, demonstrations
-        return _recovery_of_steps(task, estimator, resampling, throw=throw)
+        check_task(mdp, features, demonstrations, weighted=not self.bootstrap)
+        fits = isinstance(estimator, Estimator) and not isinstance(estimator, type)
+        if estimator is not None and not fits:
+            raise InvalidModel(
+                f"estimator must be one like Likelihood() or Explanation(); got {estimator!r:.60}"
+            )
+        if not self.allow_impossible:
+            check_possible(mdp, demonstrations)
+        if estimator is None:
+            estimator, reason = choose(mdp, features, demonstrations, seed=self.seed)
+            findings.append(reason)
+        # Asked not to throw: after an early stop there is more to be said first.
+        recovery = estimator.fit(mdp, features, demonstrations, throw=False)
+        recovery = _with_name(recovery, demonstrations)
+        if mdp.evidence is not None:
+            findings += _dynamics_findings(recovery)
+        recovery = self._ended(_saying(recovery, findings))
+        if not self.bootstrap:
+            return recovery
+        from tacit.inverse.bootstrap import resampled
+
+        how: Any = {"estimator": estimator, **self._resampling}
+        return resampled(mdp, features, demonstrations, recovery, **how)
+
+    @property
+    def _resampling(self) -> dict[str, Any]:
+        return {"replicates": self.bootstrap, "seed": self.seed, "callbacks": self.callbacks}
+
+    def _ended(self, recovery: Result) -> Result:
+        """The recovery, that says where it was stopped; or `NotConverged`."""
+        return delivered(_say_if_stopped(recovery), self.throw)
 
 
 def _loaded(module: str, name: str) -> Any:
@@ -256,105 +357,11 @@ def _loaded(module: str, name: str) -> Any:
     return getattr(sys.modules.get(module), name, ())
 
 
-def _unpacked(world: Any, estimator: Any, seed: int) -> tuple[Any, Any, Any, Any]:
-    """World, features, demonstrations and estimator of what holds them itself."""
-    from tacit.inverse.joint.trips import Trips
-
-    if isinstance(world, str | Path):
-        world = problem_at(world)
-    if isinstance(world, _loaded("tacit.folders.problem", "Problem")):
-        estimator = world.with_coefficients(estimator, seed=seed)
-        if world.trips is None:
-            return world.mdp, world.features, world.seen, estimator
-        world = world.trips
-    if isinstance(world, Iterable):
-        world = tuple(world)
-    elif not isinstance(world, Trips):
-        raise InvalidModel(
-            "mdp must be a MDP, or what holds features and demonstrations itself: trips, a list of "
-            f"tasks, a problem or its folder; got {type(world).__name__}"
-        )
-    return world, None, None, estimator
-
-
 def problem_at(folder: str | Path) -> Problem:
     """The problem in a folder."""
     from tacit.folders.problem import Problem
 
     return Problem.load(folder)
-
-
-def _recovery_of_trips(
-    trips: Trips, estimator: Any, resampling: dict[str, Any], *, throw: bool
-) -> TripsRecovery:
-    from tacit.inverse.joint.traveller import recover_trips
-
-    if resampling["replicates"] and estimator is not None:
-        from tacit.inverse.noisy.likelihood import Likelihood
-
-        if not isinstance(estimator, Likelihood):
-            raise InvalidModel("bootstrap of trips works with Likelihood alone")
-        estimator.check_no_lapses("a bootstrap of trips", ("bounds", "fixed", "start"))
-    recovery = recover_trips(trips, estimator=estimator, throw=False)
-    recovery = _with_name(recovery, trips.demonstrations)
-    recovery = delivered(_say_if_stopped(recovery), throw)
-    if not resampling["replicates"]:
-        return recovery
-    from tacit.inverse.joint.resample import resampled_trips
-    from tacit.inverse.noisy.likelihood import Likelihood
-
-    options = Likelihood(free_reward=True) if estimator is None else estimator
-    return resampled_trips(trips, recovery, options, **resampling)
-
-
-def _recovery_of_tasks(
-    tasks: tuple[Task, ...],
-    estimator: Any,
-    share_reward: bool,
-    *,
-    allow_impossible: bool,
-    throw: bool,
-) -> JointRecovery:
-    from tacit.inverse.joint.tasks import Task, shared_likelihood
-
-    for number, task in enumerate(tasks):
-        if isinstance(task, Task) and not allow_impossible:
-            check_possible(task.mdp, task.demonstrations, f"task {number}: ")
-    recovery = shared_likelihood(estimator, share_reward).fit(tasks, throw=False)
-    return delivered(_say_if_stopped(recovery), throw)
-
-
-def _recovery_of_steps(
-    task: tuple[Any, ...],
-    estimator: Any,
-    resampling: dict[str, Any],
-    *,
-    throw: bool,
-) -> Recovery:
-    mdp, features, demonstrations = task
-    fits = isinstance(estimator, Estimator) and not isinstance(estimator, type)
-    if estimator is not None and not fits:
-        raise InvalidModel(
-            f"estimator must be one like Likelihood() or Explanation(); got {estimator!r:.60}"
-        )
-    findings = []
-    if estimator is None:
-        estimator, reason = choose(*task)
-        if any(field.name == "seed" for field in fields(estimator)):
-            estimator = replace(estimator, seed=resampling["seed"])
-        findings.append(reason)
-    # Asked not to throw: after an early stop there is more to be said first.
-    recovery = estimator.fit(*task, throw=False)
-    recovery = _with_name(recovery, demonstrations)
-    if mdp.evidence is not None:
-        findings += _dynamics_findings(recovery)
-    recovery = delivered(_say_if_stopped(_saying(recovery, findings)), throw)
-    if not resampling["replicates"]:
-        return recovery
-    from tacit.inverse.bootstrap import resampled
-
-    how: Any = {"estimator": estimator, **resampling}
-    return resampled(mdp, features, demonstrations, recovery, **how)
 
 
 def _with_name(recovery: Result, demonstrations: Observed) -> Result:

@@ -118,8 +118,7 @@ def columns_of(mdp: MDP, features: Features, *, free_reward: bool = False) -> Ca
     """The `CanonicalColumns` of these features on this model."""
     uniform = uniform_policy(mdp)
     tables, units, block, feature, inert = [], [], [], [], []
-    for b, given in enumerate((features.reward, *features.costs)):
-        full = given if given.ndim == 3 else np.repeat(given[:, None, :], mdp.actions, axis=1)
+    for b, full in enumerate(features.by_action(mdp.actions)):
         silent = np.zeros(full.shape[-1], bool)
         for j in range(full.shape[-1]):
             column, size = canonical(mdp, np.ascontiguousarray(full[..., j]), uniform)

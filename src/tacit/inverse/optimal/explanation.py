@@ -8,10 +8,10 @@ parts of its behaviour only enlarge the set: the truth is in it for certain.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -193,9 +193,9 @@ def explained(evidence: OptimalEvidence, point: ClearestPoint, programs: int = 0
         pairs = zip(ranges, standard.deviations[1:], strict=True)
         rows = [part / unit[:, None] for part, unit in pairs]
         ends, _ = intervals(answers.afresh(scaled), rows)
-        standard = standard.knowing(_known(estimate.known, _widened(scaled, ends, rows)))
+        standard = standard.knowing(_known(estimate.known, ends, scaled, rows))
     known = replace(
-        _known(estimate.known, _widened(columns, found, ranges)),
+        _known(estimate.known, found, columns, ranges),
         answer=answers,
         confidence=CONFIDENCE if evidence.errors else 1.0,
     )
@@ -209,17 +209,15 @@ def explained(evidence: OptimalEvidence, point: ClearestPoint, programs: int = 0
     return replace(estimate, known=known, goodness=goodness, standard=standard)
 
 
-def _widened(columns: CanonicalColumns, found: Ends, ranges: list[np.ndarray]) -> Ends:
-    """The ends where silent features may have any weight, and idle constraints any budget."""
+def _known(
+    known: Identification, ends: Ends, columns: CanonicalColumns, ranges: list[np.ndarray]
+) -> Identification:
+    """What is known, with these ends; inert features may have any weight."""
     # Where some explanation does without a constraint, its budget may be as large as one likes.
-    budgets = found.budgets.copy()
-    budgets[found.multipliers[:, 0] <= 0.0, 1] = np.inf
-    wide = replace(found, budgets=budgets)
-    return wide.beside(columns.inert, ranges, free_reward=columns.free_reward)
-
-
-def _known(known: Identification, ends: Ends) -> Identification:
-    """What is known, with these ends."""
+    idle = ends.multipliers[:, 0] <= 0.0
+    budgets = np.where(np.outer(idle, [False, True]), np.inf, ends.budgets)
+    ends = replace(ends, budgets=budgets)
+    ends = ends.beside(columns.inert, ranges, free_reward=columns.free_reward)
     return replace(
         known,
         reward_intervals=ends.reward,
@@ -318,36 +316,17 @@ def _estimate(
     active, costs = gauge.multipliers > 0, list(gauge.cost_weights)
     needed = np.isfinite(gauge.reward_weights).all()
     weights = np.nan_to_num(gauge.reward_weights), [np.nan_to_num(w) for w in costs]
-    budgets, more = np.full(len(active), np.inf), []
-    if active.any():
-        tables = features.objective(*weights, budgets).tables(mdp)[1][active]
-        wanted = np.full(len(tables), np.nan)
-        if evidence.seen is not None and not evidence.errors:
-            wanted = np.array([costs[k] @ evidence.seen.costs[k] for k in np.flatnonzero(active)])
-        gains = columns.table(found.amounts) + mdp.discount * mdp.expected_next(found.values)
-        greedy = np.where(mdp.choices, gains, -np.inf).argmax(axis=1)
-        budgets[active], moved = calibrate(mdp, tables, wanted, evidence.counts, greedy)
-        more += [
-            Finding(
-                f"The budget {f'of constraint {k} ' if len(active) > 1 else ''}was moved from "
-                f"{old:.6g} to {budgets[k]:.6g}: policies that use only demonstrated actions "
-                "cannot spend the former.",
-                Kind.UNATTAINABLE,
-                constraint=k,
-                number=old,
-            )
-            for k, old in zip(np.flatnonzero(active)[moved].tolist(), wanted[moved], strict=True)
-        ]
+    free = features.objective(*weights, np.full(len(active), np.inf))
+    budgets, moved = _budgets(evidence, found, free.tables(mdp)[1], costs, active)
     objective = features.objective(*weights, budgets)
     solution = ColumnGeneration().solve(mdp, objective, throw=False)
-    endless = solution.status is Status.UNBOUNDED
-    if endless:
+    if endless := solution.status is Status.UNBOUNDED:
         said = (
             "No finite value at these weights: they are at the border where walking in circles "
             "begins to pay, and no policy is the best. A step cost among the features, or a "
             "discount below 1, would mend it."
         )
-        more.append(Finding(said, Kind.NOT_CONVERGED))
+        moved.append(Finding(said, Kind.NOT_CONVERGED))
     return Estimate(
         objective=objective,
         solution=solution,
@@ -359,7 +338,7 @@ def _estimate(
             *feature_findings(features, mdp),
             *map_findings(columns, features),
             *findings,
-            *more,
+            *moved,
         ],
         history=history,
         certificate={"objective_gap": found.violation},
@@ -367,6 +346,47 @@ def _estimate(
         known=unidentified(gauge.reward_weights, costs, active=active),
         spending=Spending.of_data(features, evidence.seen),
     )
+
+
+def _budgets(
+    evidence: OptimalEvidence,
+    found: ClearestPoint | Nearest,
+    tables: np.ndarray,
+    weights: Sequence[np.ndarray],
+    active: np.ndarray,
+) -> tuple[np.ndarray, list[Finding]]:
+    """[K] what demonstrated actions spend, infinite where nothing is priced; and what was moved.
+
+    Args:
+        evidence: what was seen.
+        found: the objective, as amounts of columns.
+        tables: [K, S, A] its costs.
+        weights: one [D_k] per constraint.
+        active: [K] bool, the constraints with a price.
+    """
+    mdp, budgets = evidence.mdp, np.full(len(active), np.inf)
+    if not active.any():
+        return budgets, []
+    chosen = np.flatnonzero(active).tolist()
+    seen = np.full(len(chosen), np.nan)
+    if evidence.seen is not None and not evidence.errors:
+        seen = np.array([weights[k] @ evidence.seen.costs[k] for k in chosen])
+    gains = evidence.columns.table(found.amounts) + mdp.discount * mdp.expected_next(found.values)
+    greedy = np.where(mdp.choices, gains, -np.inf).argmax(axis=1)
+    budgets[active], moved = calibrate(mdp, tables[active], seen, evidence.counts, greedy)
+    findings = [
+        Finding(
+            f"The budget {f'of constraint {k} ' if len(active) > 1 else ''}was moved from "
+            f"{old:.6g} to {budgets[k]:.6g}: policies that use only demonstrated actions "
+            "cannot spend the former.",
+            Kind.UNATTAINABLE,
+            constraint=k,
+            number=old,
+        )
+        for k, old, is_moved in zip(chosen, seen.tolist(), moved, strict=True)
+        if is_moved
+    ]
+    return budgets, findings
 
 
 def map_findings(columns: CanonicalColumns, features: Features) -> list[Finding]:
@@ -405,13 +425,9 @@ def map_findings(columns: CanonicalColumns, features: Features) -> list[Finding]
 
 
 def _equal_maps(features: Features) -> list[tuple[int, int]]:
-    maps = features.costs
-    return [
-        (j, k)
-        for j in range(len(maps))
-        for k in range(j + 1, len(maps))
-        if maps[j].shape == maps[k].shape and np.array_equal(maps[j], maps[k])
-    ]
+    """The constraints that have the same features, in pairs."""
+    pairs = combinations(enumerate(features.costs), 2)
+    return [(j, k) for (j, one), (k, other) in pairs if np.array_equal(one, other)]
 
 
 def _trading(columns: CanonicalColumns) -> tuple[list[tuple[str, str]], int]:
