@@ -142,8 +142,10 @@ def recovery(
     if weights is None:
         weights = np.full(features.reward.shape[-1], np.nan)
         labels = coefficient_names(features.reward_names, cost_names)
-        said = "there are no coefficients: the answer is a table, not weights of features"
-        parameters = unmeasured(labels, np.full(len(labels), np.nan), lower=-np.inf, absence=said)
+        sentence = "there are no coefficients: the answer is a table, not weights of features"
+        parameters = unmeasured(
+            labels, np.full(len(labels), np.nan), lower=-np.inf, absence=sentence
+        )
     if costs is None:
         costs = [np.full(table.shape[-1], np.nan) for table in features.costs]
     if solution is not None:
@@ -200,19 +202,19 @@ def recovery(
 
 
 def _likelihoods(
-    mdp: MDP, demonstrations: Observed | None, found: Estimate, temperature: float
+    mdp: MDP, demonstrations: Observed | None, estimate: Estimate, temperature: float
 ) -> tuple[float, float, int]:
     """Log-likelihood of the observed actions, that of actions at random, and their number."""
-    counts = found.counts
+    counts = estimate.counts
     if counts is None:
         counts = np.zeros(0) if demonstrations is None else counts_of(mdp, demonstrations)
     steps = round(counts.sum())
     if not temperature > 0 or (demonstrations is not None and are_weighted(demonstrations)):
         return np.nan, np.nan, steps
-    likely, null = found.log_likelihood, found.null_log_likelihood
+    likely, null = estimate.log_likelihood, estimate.null_log_likelihood
     if likely is None or null is None:
-        assert found.solution is not None
-        own = action_log_likelihoods(counts, found.solution.policy, mdp.choices)
+        assert estimate.solution is not None
+        own = action_log_likelihoods(counts, estimate.solution.policy, mdp.choices)
         likely = own[0] if likely is None else likely
         null = own[1] if null is None else null
     return likely, null, steps

@@ -275,26 +275,26 @@ def _tables(
     estimator: Estimator,
     mdps: Sequence[MDP],
     maps: Sequence[Features],
-    given: Sequence[Observed] | np.ndarray,
+    seen: Sequence[Observed] | np.ndarray,
 ) -> Sequence[np.ndarray]:
     """One [S, A] a problem: counts of steps for `Likelihood`, else the discounted visitation."""
     shape = (mdps[0].states, mdps[0].actions)
-    if isinstance(given, np.ndarray):
-        if given.shape[1:] != shape or not (np.isfinite(given) & (given >= 0)).all():
+    if isinstance(seen, np.ndarray):
+        if seen.shape[1:] != shape or not (np.isfinite(seen) & (seen >= 0)).all():
             raise InvalidModel(
                 "tables must be finite and not negative, [N, S, A] = "
-                f"[N, {shape[0]}, {shape[1]}]; got {given.shape}"
+                f"[N, {shape[0]}, {shape[1]}]; got {seen.shape}"
             )
         there = mdps[0].choices | mdps[0].ends[:, None]  # several models have all actions
-        if not there.all() and (given * ~there > 0).any():
-            n, s, a = (int(i) for i in np.argwhere(given * ~there > 0)[0])
+        if not there.all() and (seen * ~there > 0).any():
+            n, s, a = (int(i) for i in np.argwhere(seen * ~there > 0)[0])
             raise InvalidDemonstrations(
                 f"tables must be 0 where an action is not there; problem {n} has "
-                f"{given[n, s, a]:g} in state {s}, action {a}"
+                f"{seen[n, s, a]:g} in state {s}, action {a}"
             )
-        return list(given)
+        return list(seen)
     tables = []
-    for m, f, d in zip(mdps, maps, given, strict=True):
+    for m, f, d in zip(mdps, maps, seen, strict=True):
         check_task(m, f, d)
         if isinstance(estimator, Likelihood):
             tables.append(counts_of(m, d))
@@ -306,8 +306,8 @@ def _tables(
     return tables
 
 
-def _each(given: Noun | Sequence[Noun], kind: type[Noun], count: int, name: str) -> list[Noun]:
-    every = [given] * count if isinstance(given, kind) else list(given)
+def _each(values: Noun | Sequence[Noun], kind: type[Noun], count: int, name: str) -> list[Noun]:
+    every = [values] * count if isinstance(values, kind) else list(values)
     if len(every) != count or not all(isinstance(one, kind) for one in every):
         raise InvalidModel(
             f"{name} must be one {kind.__name__}, or one a problem, {count}; got {len(every)}"

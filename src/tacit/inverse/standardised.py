@@ -212,13 +212,15 @@ def unit_findings(shown: Mapping[str, Recovery]) -> list[Finding]:
         if gaps[worst] <= SAME:
             continue
         names = [*shown[first].reward_names, *(n for part in shown[first].cost_names for n in part)]
-        said = (
+        sentence = (
             f"Features vary otherwise in {other} than in {first}: the standard deviation of "
             f"{names[worst]} is {its.stacked[worst]:.3g} there and {one.stacked[worst]:.3g} here. "
             "Each is compared in its own standard deviations; if the features have the same units "
             "in both, raw units (raw_units=True, --raw-units) compare them as they are."
         )
-        found.append(Finding(said, Kind.ASSUMED, feature=names[worst], number=float(gaps[worst])))
+        found.append(
+            Finding(sentence, Kind.ASSUMED, feature=names[worst], number=float(gaps[worst]))
+        )
     return found
 
 

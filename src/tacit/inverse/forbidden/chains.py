@@ -64,8 +64,10 @@ class WalksPosterior(SetPosterior):
                 chosen[narrow[place]] ^= True
             else:
                 chosen = self.drawn_afresh(chosen, int(broad[place - len(narrow)]), rng)
-        kept = slice(int(FORGOTTEN * count), None)
-        return SetChain(weights[kept], sets[kept], allowed[kept], chances[kept])
+        remembered = slice(int(FORGOTTEN * count), None)
+        return SetChain(
+            weights[remembered], sets[remembered], allowed[remembered], chances[remembered]
+        )
 
     def drawn_afresh(self, chosen: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
         """[K] the set, a wide candidate drawn together with some of those within it.
@@ -138,9 +140,9 @@ class StepsPosterior(SetPosterior):
                 chosen, now = trial, height
                 idle = self.likelihood.idle(chosen)[self.possible]
             sets[j], allowed[j] = chosen, ~chosen[self.possible] & ~idle
-        kept = slice(int(FORGOTTEN * count), None)
-        held = allowed[kept]
-        return SetChain(np.ones(len(held)), sets[kept], held, held.astype(float))
+        remembered = slice(int(FORGOTTEN * count), None)
+        held = allowed[remembered]
+        return SetChain(np.ones(len(held)), sets[remembered], held, held.astype(float))
 
     def height(self, chosen: np.ndarray) -> float:
         """The log of the posterior of a set [K] bool, but for a constant."""

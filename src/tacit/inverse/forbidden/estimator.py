@@ -221,7 +221,7 @@ def _reported(
     undecided.sort(key=lambda one: (one.allowed, one.p_value))
     plain = tuple(record(k, more=np.nan) for k in simplest)
     guessed = options.reward is None or options.temperature is None
-    said = [
+    sentence = [
         *([] if fit.adequate or not seeming else [misfit_finding(seeming, fit.p_value)]),
         *([] if belief.agreed else [apart_finding()]),
         *record_findings(forbidden, undecided, plain),
@@ -229,7 +229,7 @@ def _reported(
     ]
     return replace(
         recovery,
-        identification=recovery.identification.with_findings(said),
+        identification=recovery.identification.with_findings(sentence),
         estimator=repr(options),
         forbidden=forbidden,
         undecided=tuple(undecided),
@@ -242,17 +242,17 @@ def _with_noise_tested(recovery: Recovery, free: Recovery) -> Recovery:
     """The recovery of a given noise, its goodness with a test against one of a free noise."""
     from scipy.special import chdtrc
 
-    old, known = recovery.goodness, recovery.identification
+    untested, known = recovery.goodness, recovery.identification
     gain = max(0.0, 2.0 * (free.log_likelihood - recovery.log_likelihood))
     p = float(chdtrc(1.0, gain))
     part = Part(name=NOISE, statistic=gain, p_value=p, method="chi-square", degrees=1.0)
     tests = FitTests(
-        parts=(*old.parts, part),
-        residuals=old.residuals,
-        trajectory_residuals=old.trajectory_residuals,
-        worst=old.worst,
+        parts=(*untested.parts, part),
+        residuals=untested.residuals,
+        trajectory_residuals=untested.trajectory_residuals,
+        worst=untested.worst,
     )
-    new = judged(tests, old.level)
-    rest = [one for one in known.findings if one not in old.findings()]
-    told = replace(known, findings=(*new.findings(), *rest))
-    return replace(recovery, goodness=new, identification=told)
+    goodness = judged(tests, untested.level)
+    rest = [one for one in known.findings if one not in untested.findings()]
+    identification = replace(known, findings=(*goodness.findings(), *rest))
+    return replace(recovery, goodness=goodness, identification=identification)

@@ -269,14 +269,14 @@ def _errors_findings(evidence: OptimalEvidence) -> list[Finding]:
         return []
     counts = evidence.every_count
     loose = (counts > 0) & (evidence.counts == 0)
-    said = (
+    sentence = (
         f"Each step is taken to be wrong with a chance of at most {evidence.errors:.1%}, "
         f"independently: {int(counts[loose].sum())} of {int(counts.sum())} steps, "
         f"{int(loose.sum())} of {int((counts > 0).sum())} actions seen, could be such errors and "
         f"are not held against an explanation. The set holds the truth with {CONFIDENCE:.0%} "
         "confidence."
     )
-    return [Finding(said, Kind.ASSUMED, number=float(counts[loose].sum() / counts.sum()))]
+    return [Finding(sentence, Kind.ASSUMED, number=float(counts[loose].sum() / counts.sum()))]
 
 
 def _goodness(counts: np.ndarray, slack: np.ndarray, share: float, weight: float) -> Goodness:
@@ -321,12 +321,12 @@ def _estimate(
     objective = features.objective(*weights, budgets)
     solution = ColumnGeneration().solve(mdp, objective, throw=False)
     if endless := solution.status is Status.UNBOUNDED:
-        said = (
+        sentence = (
             "No finite value at these weights: they are at the border where walking in circles "
             "begins to pay, and no policy is the best. A step cost among the features, or a "
             "discount below 1, would mend it."
         )
-        moved.append(Finding(said, Kind.NOT_CONVERGED))
+        moved.append(Finding(sentence, Kind.NOT_CONVERGED))
     return Estimate(
         objective=objective,
         solution=solution,
@@ -398,29 +398,31 @@ def map_findings(columns: CanonicalColumns, features: Features) -> list[Finding]
         for j in np.flatnonzero(silent)
     ]
     if labels:
-        said = (
+        sentence = (
             f"No policy can influence {listed(labels)}: any weight explains as much, and the "
             "intervals of the others and of prices allow for it. Leave it out to narrow them."
         )
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED, feature=_only(labels)))
+        findings.append(Finding(sentence, Kind.NOT_IDENTIFIED, feature=_only(labels)))
     equal = _equal_maps(features)
     for j, k in equal:
-        said = (
+        sentence = (
             f"Constraints {j} and {k} have the same features: only the sum of multiplier * weights "
             "is identified by one task."
         )
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
+        findings.append(Finding(sentence, Kind.NOT_IDENTIFIED))
     pairs, nullity = _trading(columns)
     for a, b in pairs:
-        said = (
+        sentence = (
             f"Reward feature {a!r} and cost feature {b!r} trade off freely: in this world no "
             "demonstrations can tell wanting the one from refusing the other."
         )
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED, feature=a))
+        findings.append(Finding(sentence, Kind.NOT_IDENTIFIED, feature=a))
     if nullity > len(pairs) + len(equal):
-        said = f"{nullity} combinations of features influence no policy: their weights trade off "
-        said += "freely."
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED, number=nullity))
+        sentence = (
+            f"{nullity} combinations of features influence no policy: their weights trade off "
+        )
+        sentence += "freely."
+        findings.append(Finding(sentence, Kind.NOT_IDENTIFIED, number=nullity))
     return findings
 
 

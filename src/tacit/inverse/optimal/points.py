@@ -252,14 +252,14 @@ def point_findings(point: ClearestPoint, visited: int) -> list[Finding]:
         one = "1 action that was not demonstrated ties"
         tie = one if count == 1 else f"{count} actions that were not demonstrated tie"
         where = "the 1 visited state" if visited == 1 else f"the {visited} visited states"
-        said = f"{tie} with a demonstrated one in every explanation, in {where}."
-        findings.append(Finding(said, number=count))
+        sentence = f"{tie} with a demonstrated one in every explanation, in {where}."
+        findings.append(Finding(sentence, number=count))
     if point.departure > CLOSE:
-        said = (
+        sentence = (
             "Demonstrated actions can lead to states whose actions were not shown; the recovered "
             "objective departs from the demonstrations there."
         )
-        findings.append(Finding(said, Kind.ASSUMED))
+        findings.append(Finding(sentence, Kind.ASSUMED))
     return findings
 
 
@@ -297,11 +297,11 @@ def set_findings(
     """What all explanations have in common."""
     findings = []
     if trivial:
-        said = (
+        sentence = (
             "Only trivial explanations: every one of them makes all actions equally good, so the "
             "demonstrations tell nothing about the weights."
         )
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
+        findings.append(Finding(sentence, Kind.NOT_IDENTIFIED))
     least = -1.0 if columns.free_reward else 0.0
     lost = [
         columns.names[0][j]
@@ -309,26 +309,26 @@ def set_findings(
         if low <= least + CLOSE and high >= 1.0 - CLOSE and not columns.inert[0][j]
     ]
     if lost and len(columns.names[0]) > 1:
-        said = (
+        sentence = (
             f"Nothing is known about the reward weight of {listed(lost)}: it can be anything "
             f"between {least:g} and 1."
         )
         findings.append(
-            Finding(said, Kind.NOT_IDENTIFIED, feature=lost[0] if len(lost) == 1 else None)
+            Finding(sentence, Kind.NOT_IDENTIFIED, feature=lost[0] if len(lost) == 1 else None)
         )
     if np.isnan(reward_intervals).all():
-        said = (
+        sentence = (
             "No explanation wants anything: the costs alone explain the demonstrations, as when a "
             "budget is the least achievable cost. Reward weights are not identified."
         )
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
+        findings.append(Finding(sentence, Kind.NOT_IDENTIFIED))
     findings += _price_findings(multiplier_intervals)
     if np.isinf(multiplier_intervals).any() and not np.isnan(reward_intervals).all():
-        said = (
+        sentence = (
             "The costs alone could explain the demonstrations: infinite ends of multipliers mean "
             "that a budget may be the least achievable cost, whatever is wanted."
         )
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
+        findings.append(Finding(sentence, Kind.NOT_IDENTIFIED))
     return findings
 
 
@@ -338,17 +338,17 @@ def _price_findings(multiplier_intervals: np.ndarray) -> list[Finding]:
     for k, (low, high) in enumerate(multiplier_intervals.tolist()):
         name = "The constraint" if len(multiplier_intervals) == 1 else f"Constraint {k}"
         if high == 0.0:
-            said = f"{name} is inactive: no explanation has a price for it."
-            findings.append(Finding(said, Kind.INACTIVE, constraint=k))
+            sentence = f"{name} is inactive: no explanation has a price for it."
+            findings.append(Finding(sentence, Kind.INACTIVE, constraint=k))
         elif low <= CLOSE * min(high, 1.0):
             most = "at any price" if np.isinf(high) else f"at up to {high:.4g}"
-            said = (
+            sentence = (
                 f"{name} may be inactive: some explanations do without it, others have it {most}."
             )
-            findings.append(Finding(said, Kind.NOT_IDENTIFIED, constraint=k, number=high))
+            findings.append(Finding(sentence, Kind.NOT_IDENTIFIED, constraint=k, number=high))
         elif np.isfinite(low):
-            said = f"{name} is active: every explanation prices it at {low:.4g} or more."
-            findings.append(Finding(said, Kind.ACTIVE, constraint=k, number=low))
+            sentence = f"{name} is active: every explanation prices it at {low:.4g} or more."
+            findings.append(Finding(sentence, Kind.ACTIVE, constraint=k, number=low))
     return findings
 
 
