@@ -279,35 +279,51 @@ def _doubt(
     recovery: Recovery, spending: Spending, k: int, confidence: float
 ) -> tuple[Doubt, list[Finding]]:
     """What is known about constraint k, and what that rests on."""
-    from scipy.stats import chi2, norm
-
-    weights, ends = recovery.cost_weights[k], recovery.identification.cost_intervals[k]
-    means, errors, size = spending.means[k], spending.errors[k], len(spending.means[k])
     risk = (1.0 - confidence) / len(spending.maps)
-    known = np.isfinite(weights).all()
-    # What a bound holds or nothing was seen of has no error, and may yet be elsewhere.
-    has_errors = np.isfinite(recovery.identification.cost_standard_errors[k]).all() or size == 1
+    ellipsoid = _ellipsoid(recovery, spending, k, risk)
+    return _polytope(recovery, spending, k, risk) if ellipsoid is None else (ellipsoid, [])
+
+
+def _ellipsoid(recovery: Recovery, spending: Spending, k: int, risk: float) -> Ellipsoid | None:
+    """The rows of constraint k by the errors of its prices; None where these are not all known."""
+    from scipy.stats import chi2
+
+    known, size = recovery.identification, len(spending.means[k])
     point, spread = spending.prices[k], spending.covariances[k]
-    if known and has_errors and np.isfinite(spread).all() and np.isfinite(ends).all():
-        values, vectors = np.linalg.eigh(spread)
-        identified = values > 1e-12 * max(float(values.max()), 1e-300)
-        axes = (
-            vectors[:, identified] * np.sqrt(values[identified]) * _widening(recovery, spending, k)
-        )
-        # Of a row only its direction matters: one degree of freedom less than it has numbers.
-        radius = float(np.sqrt(chi2.isf(risk, size)))
-        place, *_ = np.linalg.lstsq(axes, point, rcond=None)
-        if np.linalg.norm(place) > radius or not np.allclose(
-            axes @ place, point, rtol=1e-6, atol=0
-        ):
-            return Ellipsoid(point, axes, radius), []
-    findings = []
-    answer, answers = recovery.identification.answer, None
+    finite = [recovery.cost_weights[k], spread, known.cost_intervals[k]]
+    if not _has_errors(recovery, k) or not all(np.isfinite(part).all() for part in finite):
+        return None
+    values, vectors = np.linalg.eigh(spread)
+    large = values > 1e-12 * max(float(values.max()), 1e-300)
+    axes = vectors[:, large] * np.sqrt(values[large]) * _widening(recovery, spending, k)
+    # Of a row only its direction matters: one degree of freedom less than it has numbers.
+    radius = float(np.sqrt(chi2.isf(risk, size)))
+    place, *_ = np.linalg.lstsq(axes, point, rcond=None)
+    inside = np.allclose(axes @ place, point, rtol=1e-6, atol=0)
+    apart = np.linalg.norm(place) > radius or not inside  # from the row of no constraint at all
+    return Ellipsoid(point, axes, radius) if apart else None
+
+
+def _has_errors(recovery: Recovery, k: int) -> bool:
+    """Whether all weights of constraint k have errors: not those at a bound, or never seen."""
+    errors = recovery.identification.cost_standard_errors[k]
+    return bool(np.isfinite(errors).all()) or len(errors) == 1
+
+
+def _polytope(
+    recovery: Recovery, spending: Spending, k: int, risk: float
+) -> tuple[Polytope, list[Finding]]:
+    """The rows of constraint k by the ranges of its weights and of what is spent."""
+    from scipy.stats import norm
+
+    identification, size = recovery.identification, len(spending.means[k])
+    weights, ends = recovery.cost_weights[k], identification.cost_intervals[k]
+    known, findings = np.isfinite(weights).all(), []
     # An explanation without the constraint says nothing about its weights.
-    if isinstance(answer, Answers) and recovery.identification.multiplier_intervals[k, 0] > 0:
-        answers = answer
-    within = np.isfinite(ends).all() and recovery.identification.multiplier_intervals[k, 0] > 0
-    if known and (answers is not None or (within and not has_errors)):
+    priced = identification.multiplier_intervals[k, 0] > 0
+    answers = identification.answer if isinstance(identification.answer, Answers) else None
+    within = np.isfinite(ends).all() and not _has_errors(recovery, k)
+    if known and priced and (answers is not None or within):
         corners = box_corners(ends.clip(0.0, 1.0)) if size > 1 else np.eye(1)
     else:
         answers, corners = None, np.eye(size)
@@ -318,25 +334,23 @@ def _doubt(
         )
         findings.append(Finding(sentence, kind, constraint=k))
         weights = np.full(size, np.nan)
+    errors = spending.errors[k]
     if not np.isfinite(errors).all():
         sentence = (
             f"How far the spending on constraint {k} is off by chance is not known: it is taken as "
             "it was seen."
         )
         findings.append(Finding(sentence, Kind.ERRORS, constraint=k))
-    margins = float(norm.isf(risk / size)) * np.nan_to_num(errors)
-    estimate = np.append(weights, recovery.budgets[k])
-    units = np.abs(spending.maps[k]).reshape(-1, size).max(axis=0)
-    found = Polytope(
-        point=estimate,
+    polytope = Polytope(
+        point=np.append(weights, recovery.budgets[k]),
         vertices=corners,
-        means=means,
-        margins=margins,
-        units=units,
+        means=spending.means[k],
+        margins=float(norm.isf(risk / size)) * np.nan_to_num(errors),
+        units=np.abs(spending.maps[k]).reshape(-1, size).max(axis=0),
         answers=answers,
         block=k + 1,
     )
-    return found, findings
+    return polytope, findings
 
 
 def _widening(recovery: Recovery, spending: Spending, k: int) -> float:
