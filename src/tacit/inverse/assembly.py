@@ -140,9 +140,8 @@ def recovery(
     assert found.temperature is not None
     cost_names = features.cost_names if found.cost_names is None else found.cost_names
     weights, costs, parameters = _weights(features, found, cost_names)
-    standard = found.standard
-    if standard is None and found.cost_names is None:
-        standard = standard_of(mdp, features)
+    own = found.cost_names is None  # units are of the features that were offered
+    standard = found.standard or (standard_of(mdp, features) if own else None)
     known = found.known or unidentified(weights, costs, active=found.multipliers > 0)
     likely, null, steps = _likelihoods(mdp, demonstrations, found, found.temperature)
     return result(
