@@ -166,7 +166,7 @@ def fresh(number: int, draws: int) -> dict[str, Any]:
 
 def large(args: Args) -> dict[str, Any]:
     """One fit of one feature a cell."""
-    world = tacit.worlds.objectworld(0, size=args.side, objects=args.side * 5)
+    world = worlds.objectworld(0, size=args.side, objects=args.side * 5)
     noisy = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(temperature=0.5))
     seen = tacit.simulate(world.mdp, noisy.policy, trajectories=args.trajectories, steps=8, seed=0)
     rows = {}

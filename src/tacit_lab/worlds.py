@@ -30,6 +30,7 @@ HERE = "tacit_lab.worlds"
 # (row, column) steps of four moves, and their names.
 MOVES = ((0, 1), (1, 0), (0, -1), (-1, 0))
 MOVE_NAMES = ("right", "down", "left", "up")
+STAYING = (*MOVES, (0, 0))
 
 # --- known constraints: 6 x 6 ---------------------------------------------------------------------
 
@@ -67,7 +68,7 @@ def six_by_six(
             (y == rows[1]) & ((x == begin) | (x == begin + 1)),
         ]
     costs = np.array(strips, float)
-    moves = MDP(worlds.windy_moves(6, MOVES, noise), np.eye(36)[0], 0.9).dense()
+    moves = MDP(windy_moves(6, MOVES, noise), np.eye(36)[0], 0.9).dense()
     moves[goals] = 0.0
     moves[goals, :, goals] = 1.0
     free = (costs.sum(axis=0) == 0).astype(float)
@@ -85,6 +86,136 @@ def six_by_six(
         [budget, budget],
         layout=worlds.Layout(6, 6, directions=MOVES, action_names=MOVE_NAMES),
         recipe=worlds.recipe("six_by_six", asked, six_by_six.__kwdefaults__, module=HERE),
+    )
+
+
+# --- rewards by the distance to objects: Objectworld --------------------------------------------
+
+
+def objectworld(
+    seed: int = 0, *, size: int = 32, objects: int = 50, wind: float = 0.3, discount: float = 0.9
+) -> worlds.World:
+    """A fresh Objectworld (Levine et al. 2011, as of Kalweit et al. 2020); state = x + size * y.
+
+    Objects lie in cells of their own, each with an inner and an outer one of two colours. A cell
+    within 3 steps of outer colour 0 is worth -1, and 1 if it is also within 2 steps of outer colour
+    1; all others 0. The source pays on arrival: the same as the reward of the state over the
+    discount, up to what the start pays. So the features are one a cell, and the weights are the
+    worth of the cells over the discount.
+
+    Args:
+        seed: names the draw.
+        size: rows and columns.
+        objects: how many there are.
+        wind: chance of a random move; what it would blow off the grid stays.
+        discount: of the model.
+    """
+    from scipy.sparse import eye_array
+
+    asked = {"seed": seed, "size": size, "objects": objects, "wind": wind, "discount": discount}
+    size, objects = worlds.integer(size, "size", 2), worlds.integer(objects, "objects", 1)
+    if objects > size * size:
+        raise InvalidModel(f"objects must fit into {size * size} cells; got {objects}")
+    draw = np.random.default_rng(worlds.integer(seed, "seed", 0))
+    cells = draw.choice(size * size, objects, replace=False)
+    colours = draw.integers(0, 2, size=(objects, 2))
+    worth = object_worth(size, cells, colours[:, 1])
+    mdp = MDP(windy_moves(size, STAYING, wind), np.full(size * size, 1.0 / size**2), discount)
+    if not mdp.discount > 0:
+        raise InvalidModel(f"discount must be above 0; got {discount}")
+    return worlds.World.of(
+        mdp,
+        Features(eye_array(size * size)),
+        worth / mdp.discount,
+        layout=worlds.Layout(size, size, directions=STAYING, action_names=(*MOVE_NAMES, "stay")),
+        recipe=worlds.recipe("objectworld", asked, objectworld.__kwdefaults__, module=HERE),
+    )
+
+
+def object_worth(size: int, cells: np.ndarray, outer: np.ndarray) -> np.ndarray:
+    """[S] worth of each cell, for objects in these cells with these outer colours."""
+    every = np.arange(size * size)[:, None]
+    far = np.abs(every % size - cells % size) + np.abs(every // size - cells // size)
+    near = [(far[:, outer == colour] <= reach).any(axis=1) for colour, reach in ((0, 3), (1, 2))]
+    return np.where(near[0], np.where(near[1], 1.0, -1.0), 0.0)
+
+
+def windy_moves(size: int, moves: Sequence[tuple[int, int]], wind: float) -> Successors:
+    """Transitions [S, A, 5] of a grid with state = x + size * y, as the sources of two worlds have.
+
+    A move succeeds with 1 - wind + wind / A, every other neighbour has wind / A; what would leave
+    the grid stays. Rows that do not add up to 1 are scaled, as where staying is an action.
+    """
+    wind = worlds.number(wind, "wind", "a probability", lambda p: 0.0 <= p <= 1.0)
+    reached, inside = worlds.neighbours(size, STAYING)
+    inside = inside[:, :4]
+    many, share = len(moves), wind / len(moves)
+    chances = np.zeros((size * size, many, 5))
+    for a, move in enumerate(moves):
+        chances[:, a, :4] = share * np.ones_like(inside)
+        if move == (0, 0):  # blown against a wall is no way of staying, if one stays on purpose
+            chances[:, a, :4] *= inside
+            chances[:, a, 4] = 1.0 - wind + share
+        else:
+            chances[:, a, MOVES.index(move)] += 1.0 - wind
+    chances /= chances.sum(axis=2, keepdims=True)
+    return Successors(np.repeat(reached[:, None], many, axis=1), chances)
+
+
+# --- Rust's buses ---------------------------------------------------------------------------------
+
+BINS, MILES = 90, 450_000  # which the bins divide
+# Replacement cost and maintenance (thousandths a bin) as published, by groups of buses.
+ENGINE_COSTS = {
+    (4,): (10.0750, 2.2930),
+    (1, 2, 3): (11.7270, 4.8259),
+    (1, 2, 3, 4): (9.7558, 2.6275),
+}
+
+
+def buses(
+    usage: Sequence[float] = (0.3919, 0.5953, 0.0128),
+    *,
+    weights: Sequence[float] = ENGINE_COSTS[4,],
+    discount: float = 0.9999,
+    bins: int = BINS,
+) -> worlds.World:
+    """Rust's (1987) bus engines: keep (0) or replace (1), at so many bins of 5 000 miles.
+
+    Mileage grows by the usage of the month, from where it is or, after a replacement, from 0.
+    Replacing costs the first weight, keeping .001 times the second for every bin. Temperature 1.
+
+    Args:
+        usage: chances to drive on by 0, 1, 2, ... bins in a month.
+        weights: replacement cost and maintenance.
+        discount: of a month.
+        bins: how many there are; the last one keeps.
+    """
+    asked = {"usage": list(map(float, usage)), "weights": list(map(float, weights))}
+    asked |= {"discount": discount, "bins": worlds.integer(bins, "bins", 2)}
+    shares = worlds.distributions(usage, (len(usage),), "usage", "bin")
+    after = np.minimum(np.arange(bins)[:, None] + np.arange(len(shares)), bins - 1)
+    renewed = np.minimum(np.broadcast_to(np.arange(len(shares)), after.shape), bins - 1)
+    states = np.stack([after, renewed], axis=1)
+    mdp = MDP(
+        Successors(states, np.broadcast_to(shares / shares.sum(), states.shape)),
+        np.eye(bins)[0],
+        discount,
+    )
+    table = np.zeros((bins, 2, 2))
+    table[:, 1, 0] = -1.0
+    table[:, 0, 1] = -0.001 * np.arange(bins)
+    features = Features(table, reward_names=["replacement", "maintenance"])
+    spare = {"weights": list(ENGINE_COSTS[4,]), "discount": 0.9999, "bins": BINS}
+    return worlds.World.of(
+        mdp,
+        features,
+        np.asarray(weights, float),
+        layout=worlds.Layout(
+            state_names=tuple(f"{b * MILES / bins:,.0f} miles" for b in range(bins)),
+            action_names=("keep", "replace"),
+        ),
+        recipe=worlds.recipe("buses", asked, spare, module=HERE),
     )
 
 
@@ -336,7 +467,7 @@ def recorded_objectworld(trajectories: int = 512, *, folder: str | Path | None =
         "start": start,
         "cloned_policy": arrays[f"cloned_policy_{trajectories}"],
     }
-    fresh = worlds.objectworld()  # the same but for where its objects lie, and its start
+    fresh = objectworld()  # the same but for where its objects lie, and its start
     mdp = replace(fresh.mdp, initial=start / start.sum())
     world = worlds.World.of(mdp, fresh.features, worth / mdp.discount, layout=fresh.layout)
     called = f"tacit_lab.worlds.recorded_objectworld({trajectories})"
@@ -357,20 +488,11 @@ def recorded_nine_by_nine(*, folder: str | Path | None = None) -> Recorded:
     return recorded(nine_by_nine(), seen, {}, "tacit_lab.worlds.recorded_nine_by_nine()")
 
 
-# Replacement cost and maintenance (thousandths a bin) as published, by groups of buses.
-ENGINE_COSTS = {
-    (4,): (10.0750, 2.2930),
-    (1, 2, 3): (11.7270, 4.8259),
-    (1, 2, 3, 4): (9.7558, 2.6275),
-}
-MILES = 450_000  # what the bins divide
-
-
 def recorded_buses(
     groups: Sequence[int] = (4,),
     *,
     discount: float = 0.9999,
-    bins: int = 90,
+    bins: int = BINS,
     folder: str | Path | None = None,
 ) -> Recorded:
     """Rust's buses of these groups, 1 to 8: usage by counts, one history a bus, truth as published.
@@ -402,7 +524,7 @@ def recorded_buses(
     months = np.concatenate(usage)
     shares = np.bincount(months) / len(months)
     truth = ENGINE_COSTS.get(wanted, ENGINE_COSTS[(1, 2, 3, 4)])
-    world = worlds.buses(shares.tolist(), weights=truth, discount=discount, bins=bins)
+    world = buses(shares.tolist(), weights=truth, discount=discount, bins=bins)
     seen = Demonstrations.from_trajectories(walks, groups=names)
     called = f"tacit_lab.worlds.recorded_buses({wanted})"
     return recorded(world, (seen,), {"usage": months}, called)

@@ -24,7 +24,7 @@ from tacit.inverse.findings import Kind
 from tacit.inverse.paper.alternating import Alternating, estimate_of_round
 from tacit.inverse.paper.projection import first_weights, gradients, stride
 from tacit.inverse.paper.rounds import begin, history_of, next_round, run_start, solve_round
-from tacit.inverse.paper.setting import Setting
+from tacit.inverse.paper.setting import LoopSetting
 from tacit.inverse.recovery import Recovery, RecoveryStatus
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
@@ -296,7 +296,7 @@ def test_rounds_are_ranked_feasible_then_resting_then_matched_then_near():
     world = hill_grid(3, tightness=0.5)
     seen = expectations(world.mdp, world.features, demonstrated(world)[1])
     rules = Alternating(starts=1, max_steps=1)
-    setting = Setting(world.mdp, world.features, seen, rules)
+    setting = LoopSetting(world.mdp, world.features, seen, rules)
     any_round, _ = next_round(setting, begin(setting, 0))
 
     def rank(infeasible, change, gap, distance):
@@ -385,7 +385,7 @@ def test_a_constraint_that_binds_by_chance_is_set_aside():
     expert, walks = demonstrated(world)
     seen = expectations(mdp, features, walks)
     rules = Alternating()
-    setting = Setting(mdp, features, seen, rules)
+    setting = LoopSetting(mdp, features, seen, rules)
     for start in range(12):
         last = run_start(setting, start, free=False).kept
         if last.converged(rules.tolerance) and last.multipliers[0] > 0:
@@ -561,7 +561,7 @@ def test_exact_expectations_are_matched_exactly(seed):
     expert = solve(world.mdp, world.truth)
     seen = exact(world.mdp, world.features, expert.visitation)
     rules = Alternating(band=0.0, starts=6, max_steps=300)
-    best, _ = rules._best(Setting(world.mdp, world.features, seen, rules))
+    best, _ = rules._best(LoopSetting(world.mdp, world.features, seen, rules))
     assert best.converged(rules.tolerance)
     assert (
         best.feature_gap <= 1e-4
@@ -641,7 +641,7 @@ def test_ties_go_to_what_was_demonstrated():
         seen = expectations(mdp, world.features, walks)
         rules = Alternating(band=0.0, max_steps=30)
         other = sum(twins) - kept
-        setting = Setting(mdp, world.features, seen, rules)
+        setting = LoopSetting(mdp, world.features, seen, rules)
         at = begin(setting, 0)
         while not at.over:
             made, at = next_round(setting, at)
@@ -694,7 +694,7 @@ def test_both_updates_reach_the_optimum_where_it_is_unique():
         rules = Alternating(
             solver=solver, update=update, step_size=step_size, band=0.0, starts=1, max_steps=300
         )
-        best, _ = rules._best(Setting(world.mdp, world.features, seen, rules))
+        best, _ = rules._best(LoopSetting(world.mdp, world.features, seen, rules))
         assert best.converged(rules.tolerance)
         # Full steps that move a weight by less than 1e-4: the weights are that near, ten times.
         assert best.weights[0] == pytest.approx(world.reward_weights, abs=1e-3)
@@ -712,7 +712,7 @@ def test_one_plus_nu_is_the_larger_of_one_and_the_optimal_multiplier(temperature
         mdp, features, truth = world.mdp, world.features, world.truth
         weights = (world.reward_weights, *world.cost_weights)
         guess = solve(mdp, truth, solver=solver)
-        plain = Setting(mdp, features, None, usual)  # what was seen does not matter here
+        plain = LoopSetting(mdp, features, None, usual)  # what was seen does not matter here
         one, budgets, _ = solve_round(plain, weights, truth.budgets, np.zeros(1), guess=guess)
         assert budgets == pytest.approx(truth.budgets)
         raised = replace(plain, rules=text)
@@ -745,7 +745,7 @@ def test_with_one_plus_nu_the_weights_of_a_slack_budget_move():
     moved = {}
     for multiplier in ("optimal", "at-least-one"):
         rules = Alternating.published(multiplier=multiplier)
-        setting = Setting(world.mdp, world.features, seen, rules)
+        setting = LoopSetting(world.mdp, world.features, seen, rules)
         made, ahead = next_round(setting, begin(setting, 0))
         before = first_weights(seen, seed=0, start=0)
         steps = gradients(seen, made.reached, np.full(1, made.solution.multipliers[0]))

@@ -13,8 +13,9 @@ from tacit.errors import InvalidModel
 from tacit.forward.simulation import Avoiding, Seen, fewest
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.forbidden.candidates import candidates_of
-from tacit.inverse.forbidden.posterior import Belief, Chain, Posterior, within_level
-from tacit.inverse.forbidden.selection import World
+from tacit.inverse.forbidden.chains import StepsPosterior, WalksPosterior
+from tacit.inverse.forbidden.posterior import Belief, SetChain, within_level
+from tacit.inverse.forbidden.selection import ReducedWorld
 from tacit.inverse.forbidden.steps import Steps
 from tacit.inverse.forbidden.walks import SMALL, Walks
 from tacit.model.closure import close
@@ -583,7 +584,7 @@ def test_the_p_values_of_all_that_is_tested_add_up_to_the_level():
     mdp = grid(2, 3)
     closure = close(mdp, [[]])
     logs = np.log([0.01, 0.03, 0.02, 1.0])
-    world = World(
+    world = ReducedWorld(
         mdp=mdp,
         own=closure,
         closure=closure,
@@ -610,7 +611,8 @@ def small(kind):
     if kind == "walks":
         possible = possible[:9]
         likelihood = Walks(mdp, search.site((), nothing.own)[1], search.candidates, search.seen)
-    posterior = Posterior(
+    posterior_of = WalksPosterior if kind == "walks" else StepsPosterior
+    posterior = posterior_of(
         likelihood=likelihood,
         possible=possible,
         count=len(search.candidates),
@@ -689,8 +691,8 @@ def test_a_wide_candidate_is_drawn_with_what_is_within_it():
 
 def test_chains_are_made_longer_where_their_own_error_decides(monkeypatch):
     _, _, posterior = small("walks")
-    runs, run = [], Posterior.run
-    monkeypatch.setattr(Posterior, "run", lambda *given: runs.append(1) or run(*given))
+    runs, run = [], WalksPosterior.run
+    monkeypatch.setattr(WalksPosterior, "run", lambda *given: runs.append(1) or run(*given))
     allowed = np.sort(posterior.belief([]).allowed)
     assert len(runs) == 2  # chances far from the level
     runs.clear()
@@ -723,7 +725,7 @@ def test_pairs_share_no_candidate_and_add_up_to_the_level():
     for j, gone in enumerate([[0, 1], [0, 2], [1, 2]]):  # always two of the first three
         sets[j::3, possible[gone]] = True
     out = ~sets[:, possible]
-    chain = Chain(np.ones(len(sets)), sets, out, out.astype(float))
+    chain = SetChain(np.ones(len(sets)), sets, out, out.astype(float))
     told = posterior.pairs([chain, chain], [], 0.0)
     assert len(told) == 1
     assert len({*told[0][:2], *possible[:3].tolist()}) == 3

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tacit
+import travellers
 import walks
 from refusals import refusal
 from tacit.data.demonstrations import Demonstrations
@@ -371,6 +372,35 @@ def test_recover_checks_the_border_before_it_fits():
         recover(world.mdp, world.features, Demonstrations([0], [9], [0, 1]), estimator=Never())
     with pytest.raises(InvalidModel, match="reward features"):
         recover(world.mdp, Features(np.ones((3, 1))), walks, estimator=Never())
+
+
+def test_a_problem_is_recovered_as_what_it_holds_in_memory_or_from_its_folder(tmp_path):
+    world = hill_grid(4, tightness=0.5)
+    policy = SoftDual(temperature=0.0025).solve(world.mdp, world.truth).policy
+    seen = simulate(world.mdp, policy, trajectories=30, steps=100, seed=0)
+    known = {"start": {"row": 1.0}}
+    problem = tacit.runs.Problem(world.mdp, world.features, seen, coefficients=known)
+    problem.save(tmp_path / "p")
+    plain = recover(world.mdp, world.features, seen, estimator=tacit.Likelihood(start={"row": 1.0}))
+    for given in (problem, tmp_path / "p", str(tmp_path / "p")):
+        found = recover(given)
+        np.testing.assert_array_equal(found.reward_weights, plain.reward_weights)
+        assert found.estimator == plain.estimator  # with what the folder knows of coefficients
+    with pytest.raises(InvalidModel, match="their own features"):
+        recover(problem, world.features)
+    with pytest.raises(InvalidModel, match="is for --estimator likelihood"):
+        recover(problem, estimator=tacit.Convex())
+    with pytest.raises(InvalidModel, match="mdp must be a MDP"):
+        recover(7)
+
+
+def test_a_problem_of_trips_is_recovered_as_trips():
+    mdp = travellers.streets()
+    features = travellers.lengths(mdp)
+    seen = travellers.travelled(mdp, features.reward @ travellers.TRUTH, 60, travellers.GOALS)
+    problem = tacit.runs.Problem(mdp, features, seen, goal="last", discount=1.0)
+    found, plain = recover(problem), recover(tacit.Trips(mdp, features, seen, discount=1.0))
+    np.testing.assert_array_equal(found.parameters.estimates, plain.parameters.estimates)
 
 
 def test_recover_asks_the_estimator_and_raises_what_it_amounts_to():

@@ -9,12 +9,10 @@ import tacit
 import tacit_lab
 from refusals import refusal
 from tacit.inverse.findings import check_possible
-from tacit.worlds import objects
 from tacit_lab import worlds as lab
 
-worlds = tacit.worlds
 FRESH = [
-    lambda seed: worlds.objectworld(seed, size=6, objects=5),
+    lambda seed: lab.objectworld(seed, size=6, objects=5),
     lambda seed: lab.walls(seed=seed),
     lab.nine_by_nine,
     lab.six_by_six,
@@ -65,12 +63,12 @@ def by_hand(size, x, y, move, wind=0.3):
 
 
 def test_moves_and_worth_of_objectworld_are_those_of_its_source():
-    world = worlds.objectworld(3, size=5, objects=4)
+    world = lab.objectworld(3, size=5, objects=4)
     for s in range(25):
         for a, move in enumerate((*MOVES, (0, 0))):
             np.testing.assert_allclose(world.mdp.dense()[s, a], by_hand(5, s % 5, s // 5, move))
     # One object of each outer colour in a row: 1 near both, -1 near the first alone.
-    worth = objects.object_worth(9, np.array([0, 4]), np.array([0, 1]))
+    worth = lab.object_worth(9, np.array([0, 4]), np.array([0, 1]))
     assert worth[:9].tolist() == [-1.0, -1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
     # Paid on arrival over a discount: the same advantages as the worth of the cell.
     cells = world.reward_weights * 0.9
@@ -155,10 +153,10 @@ def test_bad_input_is_one_line(monkeypatch, tmp_path):
     monkeypatch.delenv("TACIT_DATA", raising=False)
     for call, words in [
         (lambda: lab.walls(5), "walls are numbered"),
-        (lambda: worlds.objectworld(0, size=2, objects=9), "objects must fit"),
+        (lambda: lab.objectworld(0, size=2, objects=9), "objects must fit"),
         (lambda: lab.six_by_six(noise=2), "wind must be a probability"),
         (lambda: lab.three_by_three(random_actions=-1), "random_actions"),
-        (lambda: worlds.buses([0.5, 0.6]), "usage must be a distribution"),
+        (lambda: lab.buses([0.5, 0.6]), "usage must be a distribution"),
         (lab.recorded_buses, "TACIT_DATA"),
         (lambda: lab.recorded_objectworld(folder=tmp_path), "must hold a folder objectworld"),
     ]:

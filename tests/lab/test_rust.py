@@ -80,7 +80,7 @@ def test_errors_that_differ_are_judged_by_drawn_data():
 
 
 def test_data_are_redrawn_with_as_many_buses_and_months():
-    world = tacit.worlds.buses(bins=30, weights=(4.0, 50.0), discount=0.9)
+    world = worlds.buses(bins=30, weights=(4.0, 50.0), discount=0.9)
     expert = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(temperature=1.0))
     seen = tacit.simulate(world.mdp, expert.policy, trajectories=40, steps=60, seed=3)
     own = {name: getattr(world, name) for name in type(world).__dataclass_fields__}

@@ -25,8 +25,9 @@ ROOMS = [
     *("likelihood", "inference", "inverse", "checks", "many", "worlds", "judge"),
     *("folders", "show", "export", "cli", "__main__"),
 ]
-# Methods that a person expects on a noun may import from above, inside themselves.
-DOORS = re.compile(r"\.(save|load|plot|summary|_repr_html_)$")
+# Methods that a person expects on a noun may import from above, inside themselves; so may what
+# reads the folder that `recover` is given.
+DOORS = re.compile(r"\.(save|load|plot|summary|_repr_html_|problem_at)$")
 # Slow to load, or not on every machine: imported inside what uses them.
 HEAVY = {"jax", "numba", "highspy", "polars", "matplotlib", "rich", "scipy", "joblib", "jinja2"}
 OPTIONAL = {"tyro", "gymnasium", "minari", "sklearn", "dask"}

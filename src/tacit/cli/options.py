@@ -7,7 +7,7 @@ say, such as a solver or bounds by name, is left to Python and to problem.toml.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass, replace
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass
 from functools import cache
 from itertools import accumulate, pairwise
 from types import NoneType, UnionType
@@ -168,7 +168,7 @@ class EstimatorOptions:
         None where it is picked by evidence.
         """
         if self.kind is None:
-            return _with_coefficients(None, problem, seed), []
+            return problem.with_coefficients(None, seed=seed), []
         given, taken = {}, []
         for option in options_of(self.kind):
             value = getattr(self, option.word)
@@ -183,26 +183,7 @@ class EstimatorOptions:
                 taken.append(option.name.replace("_", " "))
         if any(one.name == "seed" for one in fields(self.kind)):
             given["seed"] = seed
-        return _with_coefficients(self.kind(**given), problem, seed), taken
-
-
-def _with_coefficients(
-    estimator: Estimator | None, problem: Problem, seed: int
-) -> Estimator | None:
-    """The estimator with what problem.toml knows of coefficients."""
-    from tacit.inverse.noisy.likelihood import Likelihood
-    from tacit.inverse.noisy.mixture import Mixture
-
-    if not problem.coefficients:
-        return estimator
-    if estimator is None:  # nothing else knows bounds
-        estimator = Likelihood(free_reward=bool(problem.goal), seed=seed)
-    if not isinstance(estimator, Likelihood | Mixture):
-        raise InvalidModel(
-            "[coefficients] of problem.toml is for --estimator likelihood or mixture; the "
-            f"estimator is {estimator!r:.60}"
-        )
-    return replace(estimator, **problem.coefficients)
+        return problem.with_coefficients(self.kind(**given), seed=seed), taken
 
 
 @cache

@@ -34,6 +34,7 @@ from tacit.folders.text_problem import read_text
 from tacit.inverse.joint.goals import link_size
 from tacit.inverse.joint.trips import BadTrip, Trips
 from tacit.inverse.noisy.likelihood import Likelihood
+from tacit.inverse.noisy.mixture import Mixture
 from tacit.likelihood.start import Bounds
 from tacit.model.features.design import Design
 from tacit.model.layout import Layout, with_directions
@@ -124,6 +125,19 @@ class Problem:
             discount=self.discount,
             unended=self.unended,
         )
+
+    def with_coefficients(self, estimator: Any, *, seed: int = 0) -> Any:
+        """The estimator with what the folder knows of coefficients; None where nothing picks it."""
+        if not self.coefficients:
+            return estimator
+        if estimator is None:  # nothing else knows bounds
+            estimator = Likelihood(free_reward=bool(self.goal), seed=seed)
+        if not isinstance(estimator, Likelihood | Mixture):
+            raise InvalidModel(
+                "[coefficients] of problem.toml is for --estimator likelihood or mixture; the "
+                f"estimator is {estimator!r:.60}"
+            )
+        return replace(estimator, **self.coefficients)
 
     def true_weights(self) -> dict[int, np.ndarray]:
         """Cost -> [D_k] its true weights, and -1 -> those of the reward, as features make them."""

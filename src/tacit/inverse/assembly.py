@@ -7,7 +7,7 @@ units, and the findings on the fit and on the data.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -135,44 +135,23 @@ def recovery(
         found: in them.
         result: the type of the answer, where it holds more than a `Recovery`.
     """
-    solution, temperature = found.solution, found.temperature
+    found = _with_solution(found)
+    assert found.multipliers is not None
+    assert found.temperature is not None
     cost_names = features.cost_names if found.cost_names is None else found.cost_names
-    weights, costs, prices = found.reward_weights, found.cost_weights, found.multipliers
-    parameters, standard = found.parameters, found.standard
-    if weights is None:
-        weights = np.full(features.reward.shape[-1], np.nan)
-        labels = coefficient_names(features.reward_names, cost_names)
-        said = "there are no coefficients: the answer is a table, not weights of features"
-        parameters = unmeasured(labels, np.full(len(labels), np.nan), lower=-np.inf, absence=said)
-    if costs is None:
-        costs = [np.full(table.shape[-1], np.nan) for table in features.costs]
-    if solution is not None:
-        prices = solution.multipliers if prices is None else prices
-        temperature = solution.temperature if temperature is None else temperature
-    assert prices is not None
-    assert temperature is not None
-    if standard is None and found.cost_names is None:
-        standard = standard_of(mdp, features)
-    seen, reached = found.seen, found.reached
-    if seen is None and demonstrations is not None:
-        seen = expectations_from_start(mdp, features, demonstrations)
-    if reached is None and solution is not None:
-        reached = pull_back(features, solution.visitation)
-    known = found.known
-    if known is None:
-        known = unidentified(weights, costs, active=prices > 0)
-    likely, null, steps = _likelihoods(mdp, demonstrations, found, temperature)
-    findings = [*found.goodness.findings(), *found.findings]
-    findings += [] if demonstrations is None else data_findings(mdp, demonstrations)
-    findings += found.goodness.unseen_findings(findings)
+    weights, costs, parameters = _weights(features, found, cost_names)
+    own = found.cost_names is None  # units are of the features that were offered
+    standard = found.standard or (standard_of(mdp, features) if own else None)
+    known = found.known or unidentified(weights, costs, active=found.multipliers > 0)
+    likely, null, steps = _likelihoods(mdp, demonstrations, found, found.temperature)
     return result(
         reward_weights=weights,
         cost_weights=costs,
-        multipliers=prices,
+        multipliers=found.multipliers,
         budgets=found.objective.budgets,
-        temperature=temperature,
+        temperature=found.temperature,
         objective=found.objective,
-        solution=solution,
+        solution=found.solution,
         status=status_of(
             converged=found.converged,
             unattainable=found.unattainable,
@@ -180,13 +159,13 @@ def recovery(
             deterministic=found.deterministic,
             proven=found.proven,
         ),
-        certificate=RecoveryCertificate.of(seen, reached or (), **found.certificate),
+        certificate=_certificate(mdp, features, demonstrations, found),
         history=History(found.history or {"loss": [-likely]}),
-        identification=known.with_findings(findings),
+        identification=known.with_findings(_findings(mdp, demonstrations, found)),
         estimator=estimator,
         reward_names=features.reward_names,
         cost_names=cost_names,
-        parameters=NO_PARAMETERS if parameters is None else parameters,
+        parameters=parameters,
         log_likelihood=likely,
         null_log_likelihood=null,
         observed_steps=steps,
@@ -199,20 +178,68 @@ def recovery(
     )
 
 
+def _weights(
+    features: Features, found: Estimate, cost_names: Sequence[Sequence[str]]
+) -> tuple[np.ndarray, Sequence[np.ndarray], Parameters]:
+    """Reward weights, cost weights and coefficients; NaN where there are none."""
+    costs, parameters = found.cost_weights, found.parameters
+    if costs is None:
+        costs = [np.full(table.shape[-1], np.nan) for table in features.costs]
+    if found.reward_weights is not None:
+        return found.reward_weights, costs, NO_PARAMETERS if parameters is None else parameters
+    labels = coefficient_names(features.reward_names, cost_names)
+    nothing = np.full(len(labels), np.nan)
+    absence = "there are no coefficients: the answer is a table, not weights of features"
+    parameters = unmeasured(labels, nothing, lower=-np.inf, absence=absence)
+    return np.full(features.reward.shape[-1], np.nan), costs, parameters
+
+
+def _with_solution(found: Estimate) -> Estimate:
+    """The estimate with prices and noise of its solution, where it has none of its own."""
+    solution = found.solution
+    if solution is None:
+        return found
+    prices, noise = found.multipliers, found.temperature
+    return replace(
+        found,
+        multipliers=solution.multipliers if prices is None else prices,
+        temperature=solution.temperature if noise is None else noise,
+    )
+
+
+def _certificate(
+    mdp: MDP, features: Features, demonstrations: Observed | None, found: Estimate
+) -> RecoveryCertificate:
+    """How far what the policy collects is from what the demonstrations did."""
+    seen, reached = found.seen, found.reached
+    if seen is None and demonstrations is not None:
+        seen = expectations_from_start(mdp, features, demonstrations)
+    if reached is None and found.solution is not None:
+        reached = pull_back(features, found.solution.visitation)
+    return RecoveryCertificate.of(seen, reached or (), **found.certificate)
+
+
+def _findings(mdp: MDP, demonstrations: Observed | None, found: Estimate) -> list[Finding]:
+    """Those on the fit, of the method, and on the data."""
+    findings = [*found.goodness.findings(), *found.findings]
+    findings += [] if demonstrations is None else data_findings(mdp, demonstrations)
+    return [*findings, *found.goodness.unseen_findings(findings)]
+
+
 def _likelihoods(
-    mdp: MDP, demonstrations: Observed | None, found: Estimate, temperature: float
+    mdp: MDP, demonstrations: Observed | None, estimate: Estimate, temperature: float
 ) -> tuple[float, float, int]:
     """Log-likelihood of the observed actions, that of actions at random, and their number."""
-    counts = found.counts
+    counts = estimate.counts
     if counts is None:
         counts = np.zeros(0) if demonstrations is None else counts_of(mdp, demonstrations)
     steps = round(counts.sum())
     if not temperature > 0 or (demonstrations is not None and are_weighted(demonstrations)):
         return np.nan, np.nan, steps
-    likely, null = found.log_likelihood, found.null_log_likelihood
+    likely, null = estimate.log_likelihood, estimate.null_log_likelihood
     if likely is None or null is None:
-        assert found.solution is not None
-        own = action_log_likelihoods(counts, found.solution.policy, mdp.choices)
+        assert estimate.solution is not None
+        own = action_log_likelihoods(counts, estimate.solution.policy, mdp.choices)
         likely = own[0] if likely is None else likely
         null = own[1] if null is None else null
     return likely, null, steps

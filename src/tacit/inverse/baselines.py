@@ -55,14 +55,14 @@ class RewardOnly:
         alone = features.reward_alone
         method = Convex if self.matching else Likelihood
         estimator = method(self.free_reward, tolerance=self.tolerance, max_steps=self.max_steps)
-        found = estimator.fit(mdp, alone, demonstrations, throw=False)
+        fitted = estimator.fit(mdp, alone, demonstrations, throw=False)
         empty = [np.full(table.shape[-1], np.nan) for table in features.costs]
-        known, scaled = found.identification, found.standardised.identification
+        known, scaled = fitted.identification, fitted.standardised.identification
         blank = unidentified(np.empty(0), empty, active=np.zeros(len(empty), bool))
-        own, size = found.parameters, features.reward.shape[-1]
+        own, size = fitted.parameters, features.reward.shape[-1]
         extra = sum(len(weights) for weights in empty)
         recovery = replace(
-            _with_features(mdp, features, demonstrations, found, found.reward_weights, empty),
+            _with_features(mdp, features, demonstrations, fitted, fitted.reward_weights, empty),
             parameters=own.mapped(
                 np.eye(size + extra)[:, :size],
                 names=coefficient_names(features.reward_names, features.cost_names),
@@ -143,18 +143,18 @@ class ConstraintOnly:
         )
         options.check()
         scale = None if self.temperature is None else norm / self.temperature
-        found = maximise(options, mdp, one, demonstrations, first=scale)
-        told = [Finding("The reward weights were given.")]
-        if not found.parameters.estimates[0] > 0.0:
-            found, more = _kept_reward(options, mdp, one, demonstrations, found)
-            told += more
-        known = found.identification
-        own = found.parameters if self.temperature is None else found.parameters.given(0)
+        fitted = maximise(options, mdp, one, demonstrations, first=scale)
+        findings = [Finding("The reward weights were given.")]
+        if not fitted.parameters.estimates[0] > 0.0:
+            fitted, more = _kept_reward(options, mdp, one, demonstrations, fitted)
+            findings += more
+        known = fitted.identification
+        own = fitted.parameters if self.temperature is None else fitted.parameters.given(0)
         rows = np.eye(size - 1 + len(own))[:, size - 1 :]
         rows[:size] = 0.0
         rows[:size, 0] = weights
         recovery = replace(
-            _with_features(mdp, features, demonstrations, found, weights, found.cost_weights),
+            _with_features(mdp, features, demonstrations, fitted, weights, fitted.cost_weights),
             parameters=own.mapped(
                 rows,
                 names=coefficient_names(features.reward_names, features.cost_names),
@@ -165,11 +165,11 @@ class ConstraintOnly:
                 reward_intervals=np.stack([weights, weights], axis=1),
                 reward_standard_errors=np.zeros(size),
                 answer=None if known.answer is None else KnownReward(known.answer, weights),
-                findings=(*known.findings, *told),
+                findings=(*known.findings, *findings),
             ),
             estimator=repr(self),
         )
-        standard = _standard(mdp, features, recovery, found)
+        standard = _standard(mdp, features, recovery, fitted)
         return delivered(replace(recovery, standard=standard), throw)
 
 
@@ -231,19 +231,21 @@ def _kept_reward(
     plain = maximise(options, mdp, one.reward_alone, demonstrations)
     size = float(plain.parameters.estimates[0])
     if not size > 0.0:
-        said = (
+        sentence = (
             "The demonstrations do not pursue the reward that was given, with or without "
             "constraints: its noise is not identified. Give a temperature to hold it fixed."
         )
-        return without, [Finding(said, Kind.NOT_IDENTIFIED, feature=one.reward_names[0])]
-    kept = maximise(options, mdp, one, demonstrations, first=size)
-    lost = max(without.log_likelihood - kept.log_likelihood, 0.0)
-    said = (
+        return without, [Finding(sentence, Kind.NOT_IDENTIFIED, feature=one.reward_names[0])]
+    with_reward = maximise(options, mdp, one, demonstrations, first=size)
+    lost = max(without.log_likelihood - with_reward.log_likelihood, 0.0)
+    sentence = (
         "The costs alone explain the demonstrations, without the reward that was given. It is kept "
         f"with the noise that it has without any constraint, temperature {1.0 / size:.4g}, which "
         f"costs {lost:.4g} of log-likelihood: give the temperature where it is known."
     )
-    return kept, [Finding(said, Kind.NOT_IDENTIFIED, feature=one.reward_names[0], number=lost)]
+    return with_reward, [
+        Finding(sentence, Kind.NOT_IDENTIFIED, feature=one.reward_names[0], number=lost)
+    ]
 
 
 def _with_features(

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from tacit.data.observed import Observed
 from tacit.data.tally import counts_of, random_loss, tally_of
-from tacit.engine.backends import Array, Backend, backend_of
+from tacit.engine.backends import Backend, backend_of
 from tacit.engine.progress import Callback, Event
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.soft_dual import finite_start
 from tacit.inference.gauge import Gauge
 from tacit.inverse.expectations import check_task
-from tacit.inverse.lockstep import Found, Start, Told, search_many, some_of
+from tacit.inverse.lockstep import Duals, Minima, Progress, minima
 from tacit.inverse.noisy import check_plain
 from tacit.inverse.noisy.convex import VISIBLE, Convex
 from tacit.inverse.noisy.likelihood import Likelihood
@@ -77,29 +77,29 @@ class Batch:
 
 
 def batch_of(
-    spaces: Sequence[Design], problem: Dual, found: Found, boundless: np.ndarray, limit: float
+    spaces: Sequence[Design], dual: Dual, ends: Minima, deterministic: np.ndarray, limit: float
 ) -> Batch:
-    """The `Batch` of searches that ended at `found`; `spaces` is one for all, or one a problem."""
+    """The `Batch` of the ends of searches; `spaces` is one for all, or one a problem."""
     space, scales = spaces[0], np.stack([s.scales for s in spaces])  # [1 or N, D]
-    held = (found.x <= problem.lower) & (found.gradient > 0)
-    held |= (found.x >= problem.upper) & (found.gradient < 0)
-    gradient = np.abs(np.where(held, 0.0, found.gradient / problem.scale)).max(axis=1, initial=0.0)
+    held = (ends.x <= dual.lower) & (ends.gradient > 0)
+    held |= (ends.x >= dual.upper) & (ends.gradient < 0)
+    gradient = np.abs(np.where(held, 0.0, ends.gradient / dual.scale)).max(axis=1, initial=0.0)
     offsets = np.stack([s.offsets for s in spaces])
-    length = 1.0 / (1.0 - problem.discount) if offsets.any() else 0.0
-    gauge = Gauge(found.x, scales, space.blocks, spent=found.spent + offsets * length)
-    size = 1.0 + np.abs(found.values).max(axis=1)
+    length = 1.0 / (1.0 - dual.discount) if offsets.any() else 0.0
+    gauge = Gauge(ends.x, scales, space.blocks, spent=ends.spent + offsets * length)
+    size = 1.0 + np.abs(ends.values).max(axis=1)
     return Batch(
         reward_weights=gauge.reward_weights,
         cost_weights=gauge.cost_weights,
         multipliers=gauge.multipliers,
         budgets=gauge.budgets,
         temperatures=gauge.temperatures,
-        losses=np.asarray(found.loss),
+        losses=ends.loss,
         projected_gradients=gradient,
-        converged=(gradient <= limit) & (found.residual <= 1e-8 * size),
-        deterministic=boundless,
-        parameters=np.asarray(found.x),
-        steps=np.asarray(found.steps),
+        converged=(gradient <= limit) & (ends.residual <= 1e-8 * size),
+        deterministic=deterministic,
+        parameters=ends.x,
+        steps=ends.steps,
     )
 
 
@@ -147,25 +147,26 @@ def recover_many(
     if chunk is not None and chunk < 1:
         raise InvalidModel(f"chunk must be at least 1; got {chunk}")
     mdps, maps = _each(mdp, MDP, count, "mdp"), _each(features, Features, count, "features")
-    made = {id(f): Design.of(m, f) for m, f in zip(mdps, maps, strict=True)}
-    spaces = [*made.values()] if len(made) == 1 else [made[id(f)] for f in maps]
+    designs = {id(f): Design.of(m, f) for m, f in zip(mdps, maps, strict=True)}
+    spaces = [*designs.values()] if len(designs) == 1 else [designs[id(f)] for f in maps]
     tables = _tables(estimator, mdps, maps, demonstrations)
     alike = len({id(m) for m in mdps}) == 1
     backend = backend_of(mdps[0], whole=True) if alike else _stacked(mdps)
-    told = partial(tell, callbacks, "batch", count)
-    settings: dict[str, Array] = {"max_steps": estimator.max_steps, "chunk": chunk}
-    problem, start = posed(estimator, mdps, spaces, tables)
+    duals = posed(backend, estimator, mdps, spaces, tables)
     if mdps[0].discount == 1.0:
-        start = _finite(mdps[0], spaces, problem, start, estimator.tolerance)
+        duals = _finite(mdps[0], spaces, duals, estimator.tolerance)
+    rules: dict[str, Any] = {"max_steps": estimator.max_steps, "chunk": chunk}
     if isinstance(estimator, Likelihood) and not isinstance(demonstrations, np.ndarray):
-        rough = Convex(estimator.free_reward, over_an_episode(mdps[0], ROUGH))
-        seen = _tables(rough, mdps, maps, demonstrations)
-        began, begin = posed(rough, mdps, spaces, seen)
-        begin = begin._replace(x=start.x, values=start.values)
+        convex = Convex(estimator.free_reward, over_an_episode(mdps[0], ROUGH))
+        sums = _tables(convex, mdps, maps, demonstrations)
+        rough = posed(backend, convex, mdps, spaces, sums)._replace(x=duals.x, values=duals.values)
         random = np.array([random_loss(t, m.choices) for t, m in zip(tables, mdps, strict=True)])
-        start = _better(problem, start, backend, (began, begin), random, settings)
-    settings["tolerance"] = estimator.tolerance
-    return searched(backend, spaces, problem, start, estimator, settings, told)
+        duals = _better(duals, minima(rough, count, tolerance=1e-6, **rules), random)
+    rules |= {
+        "tolerance": estimator.tolerance,
+        "progress": partial(tell, callbacks, "batch", count),
+    }
+    return searched(duals, spaces, estimator, **rules)
 
 
 def tell(callbacks: Sequence[Callback], stage: str, count: int, done: int) -> None:
@@ -175,14 +176,16 @@ def tell(callbacks: Sequence[Callback], stage: str, count: int, done: int) -> No
 
 
 def posed(
+    backend: Backend,
     estimator: Estimator,
     mdps: Sequence[MDP],
     spaces: Sequence[Design],
     tables: Sequence[np.ndarray],
-) -> tuple[Dual, Start]:
-    """The problems of a batch, stacked where they differ, and where their searches begin.
+) -> Duals:
+    """The problems of a batch, stacked where they differ, their searches beginning at 0.
 
     Args:
+        backend: the dynamics.
         estimator: what is minimised.
         mdps: one a problem.
         spaces: one for all, or one a problem.
@@ -193,15 +196,15 @@ def posed(
     steps = isinstance(estimator, Likelihood)
     alike = len({id(m) for m in mdps}) == 1
     initial = first.initial if alike else np.stack([m.initial for m in mdps])
-    begin, visits, size = initial, np.zeros(first.states), ones
+    start, visits, size = initial, np.zeros(first.states), ones
     if steps:
         visits = np.stack([table.sum(axis=1) for table in tables])
         inflows = [m.discount * m.inflow(t) for m, t in zip(mdps, tables, strict=True)]
-        begin = visits - np.stack(inflows)
-        size = np.abs(begin).sum(axis=1, keepdims=True) * ones
+        start = visits - np.stack(inflows)
+        size = np.abs(start).sum(axis=1, keepdims=True) * ones
     one = len(spaces) == 1
-    problem = Dual(
-        start=begin,
+    dual = Dual(
+        start=start,
         discount=first.discount,
         temperature=1.0,
         base=np.zeros((first.states, first.actions)),
@@ -214,94 +217,85 @@ def posed(
         scale=over_an_episode(first, size),
         information=visits,
     )
-    return problem, Start(initial, np.zeros(space.size), np.zeros(first.states))
+    return Duals(backend, dual, initial, np.zeros(space.size), np.zeros(first.states))
 
 
 def searched(
-    backend: Backend,
+    duals: Duals,
     spaces: Sequence[Design],
-    problem: Dual,
-    start: Start,
     estimator: Estimator,
-    settings: dict[str, Array],
-    told: Told,
+    *,
+    progress: Progress,
+    **rules: Any,
 ) -> Batch:
-    """The `Batch` of these problems, with a ridge on those whose best parameters are infinite."""
-    steps = isinstance(estimator, Likelihood)
-    given = {"visible": SEEN if steps else VISIBLE, "told": told, **settings}
-    found = search_many(backend, problem, start, len(problem.target), **given)
-    boundless = found.boundless.copy()  # a ridge takes nothing back
-    if boundless.any() and not problem.ridge.any():
+    """The `Batch` of these problems, with a ridge on those whose best parameters are infinite.
+
+    The `rules` are those of `minima`.
+    """
+    dual, steps = duals.dual, isinstance(estimator, Likelihood)
+    visible = SEEN if steps else VISIBLE
+    ends = minima(duals, len(dual.target), visible=visible, progress=progress, **rules)
+    boundless = ends.boundless.copy()  # a ridge takes nothing back
+    if boundless.any() and not dual.ridge.any():
         rows = np.flatnonzero(boundless)
-        ridge = np.zeros((len(boundless), len(problem.ridge)))
-        ridge[rows] = RESCUE * (1.0 if steps else problem.scale)
-        problem = problem._replace(ridge=ridge)
-        begin = Start(start.initial, found.x, found.values)
-        left = some_of(backend, problem, begin, rows)
-        again = search_many(*left, len(rows), **settings)
-        for kept, fresh in zip(found, again, strict=True):
-            kept[rows] = fresh
-    return batch_of(spaces, problem, found, boundless, estimator.tolerance)
+        ridge = RESCUE * (1.0 if steps else dual.scale) * boundless[:, None]
+        dual = dual._replace(ridge=ridge + np.zeros_like(dual.ridge))
+        begin = duals._replace(dual=dual, x=ends.x, values=ends.values)
+        rescued = minima(begin.taken(rows), len(rows), **rules)
+        for every, fresh in zip(ends, rescued, strict=True):
+            every[rows] = fresh
+    return batch_of(spaces, dual, ends, boundless, estimator.tolerance)
 
 
-def _better(
-    problem: Dual,
-    start: Start,
-    backend: Backend,
-    rough: tuple[Dual, Start],
-    random: np.ndarray,
-    settings: dict[str, Array],
-) -> Start:
-    """Where the convex problems of the same data end, where that beats `random` [N] actions."""
-    found = search_many(backend, *rough, len(problem.target), tolerance=1e-6, **settings)
-    loss = (problem.start * found.values).sum(axis=1) - (found.x * problem.target).sum(axis=1)
-    good = (loss < random)[:, None]
-    return start._replace(
-        x=np.where(good, found.x, start.x), values=np.where(good, found.values, start.values)
+def _better(duals: Duals, rough: Minima, random: np.ndarray) -> Duals:
+    """The problems, begun where rough ones of the same data end, if that beats `random` actions."""
+    loss = (duals.dual.start * rough.values).sum(axis=1)
+    loss -= (rough.x * duals.dual.target).sum(axis=1)
+    better = (loss < random)[:, None]
+    return duals._replace(
+        x=np.where(better, rough.x, duals.x), values=np.where(better, rough.values, duals.values)
     )
 
 
-def _finite(
-    mdp: MDP, spaces: Sequence[Design], problem: Dual, start: Start, tolerance: float
-) -> Start:
-    """A start of finite values, which 0 has not where episodes are not discounted."""
+def _finite(mdp: MDP, spaces: Sequence[Design], duals: Duals, tolerance: float) -> Duals:
+    """The problems, begun at finite values, which 0 has not where episodes are not discounted."""
     if len(spaces) > 1:
         raise InvalidModel(
             "a batch at discount 1 needs one set of features for all problems; use recover_each"
         )
-    one = problem._replace(
-        start=mdp.initial, target=np.zeros(len(start.x)), information=np.zeros(mdp.states)
+    one = duals.dual._replace(
+        start=mdp.initial, target=np.zeros(len(duals.x)), information=np.zeros(mdp.states)
     )
-    begun = finite_start(mdp, one, start.x, tolerance)
-    if begun is None:
+    start = finite_start(mdp, one, duals.x, tolerance)
+    if start is None:
         raise InvalidModel(NOWHERE)
-    return start._replace(x=begun[0], values=begun[1])
+    return duals._replace(x=start[0], values=start[1])
 
 
 def _tables(
     estimator: Estimator,
     mdps: Sequence[MDP],
     maps: Sequence[Features],
-    given: Sequence[Observed] | np.ndarray,
+    seen: Sequence[Observed] | np.ndarray,
 ) -> Sequence[np.ndarray]:
     """One [S, A] a problem: counts of steps for `Likelihood`, else the discounted visitation."""
     shape = (mdps[0].states, mdps[0].actions)
-    if isinstance(given, np.ndarray):
-        if given.shape[1:] != shape or not (np.isfinite(given) & (given >= 0)).all():
+    if isinstance(seen, np.ndarray):
+        if seen.shape[1:] != shape or not (np.isfinite(seen) & (seen >= 0)).all():
             raise InvalidModel(
                 "tables must be finite and not negative, [N, S, A] = "
-                f"[N, {shape[0]}, {shape[1]}]; got {given.shape}"
+                f"[N, {shape[0]}, {shape[1]}]; got {seen.shape}"
             )
         there = mdps[0].choices | mdps[0].ends[:, None]  # several models have all actions
-        if not there.all() and (given * ~there > 0).any():
-            n, s, a = (int(i) for i in np.argwhere(given * ~there > 0)[0])
+        if not there.all() and (seen * ~there > 0).any():
+            n, s, a = (int(i) for i in np.argwhere(seen * ~there > 0)[0])
             raise InvalidDemonstrations(
                 f"tables must be 0 where an action is not there; problem {n} has "
-                f"{given[n, s, a]:g} in state {s}, action {a}"
+                f"{seen[n, s, a]:g} in state {s}, action {a}"
             )
-        return list(given)
+        return list(seen)
     tables = []
-    for m, f, d in zip(mdps, maps, given, strict=True):
+    for m, f, d in zip(mdps, maps, seen, strict=True):
         check_task(m, f, d)
         if isinstance(estimator, Likelihood):
             tables.append(counts_of(m, d))
@@ -313,8 +307,8 @@ def _tables(
     return tables
 
 
-def _each(given: Noun | Sequence[Noun], kind: type[Noun], count: int, name: str) -> list[Noun]:
-    every = [given] * count if isinstance(given, kind) else list(given)
+def _each(values: Noun | Sequence[Noun], kind: type[Noun], count: int, name: str) -> list[Noun]:
+    every = [values] * count if isinstance(values, kind) else list(values)
     if len(every) != count or not all(isinstance(one, kind) for one in every):
         raise InvalidModel(
             f"{name} must be one {kind.__name__}, or one a problem, {count}; got {len(every)}"

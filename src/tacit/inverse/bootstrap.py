@@ -82,18 +82,21 @@ def resampled(
             if isinstance(estimator, Likelihood)
             else tally_of(mdp, drawn).visitation(known)
         )
-    problem, start = posed(estimator, [mdp] * replicates, [space], tables)
+    duals = posed(backend_of(mdp, whole=True), estimator, [mdp] * replicates, [space], tables)
     kept = np.ones(space.size, bool)
     for block, weights in zip(space.blocks[1:], recovery.cost_weights, strict=True):
         kept[block] = np.isfinite(weights).all()
-    problem = problem._replace(
-        lower=np.where(kept, problem.lower, 0.0), upper=np.where(kept, problem.upper, 0.0)
+    lower, upper = duals.dual.lower, duals.dual.upper
+    dual = duals.dual._replace(lower=np.where(kept, lower, 0.0), upper=np.where(kept, upper, 0.0))
+    duals = duals._replace(dual=dual, x=coefficients(recovery) * space.scales * kept)
+    batch = searched(
+        duals,
+        [space],
+        estimator,
+        tolerance=estimator.tolerance,
+        max_steps=estimator.max_steps,
+        progress=partial(tell, callbacks, "bootstrap", replicates),
     )
-    start = start._replace(x=coefficients(recovery) * space.scales * kept)
-    backend = backend_of(mdp, whole=True)
-    settings = {"tolerance": estimator.tolerance, "max_steps": estimator.max_steps}
-    told = partial(tell, callbacks, "bootstrap", replicates)
-    batch = searched(backend, [space], problem, start, estimator, settings, told)
     return widened(recovery, batch, units)
 
 

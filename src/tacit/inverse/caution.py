@@ -115,17 +115,17 @@ def cautious(recovery: Recovery, mdp: MDP | None, *, confidence: float = CONFIDE
         )
     doubts, findings = [], []
     for k in range(len(spending.maps)):
-        doubt, told = _doubt(recovery, spending, k, confidence)
+        doubt, more = _doubt(recovery, spending, k, confidence)
         doubts.append(doubt)
-        findings += told
+        findings += more
     if mdp is not None:
         return _in_world(recovery, doubts, findings, mdp, confidence)
     rows = tuple(doubt.corners() for doubt in doubts)
-    said = (
+    sentence = (
         "Made for any world: whether some policy keeps within it depends on the world. "
         "cautious(mdp) asks no more than a policy there can keep, and says how much that is."
     )
-    findings.append(Finding(said, Kind.ASSUMED))
+    findings.append(Finding(sentence, Kind.ASSUMED))
     return _objective(recovery, rows, findings=findings, confidence=confidence)
 
 
@@ -184,31 +184,31 @@ def _in_world(
             best = rows, solution
         for _ in range(0 if excess else HALVINGS):
             middle = 0.5 * (share + high)
-            found = _cut(recovery, doubts, mdp, middle)
-            if found is None:
+            cut = _cut(recovery, doubts, mdp, middle)
+            if cut is None:
                 high = middle
             else:
-                share, best = middle, found
-        said = (
+                share, best = middle, cut
+        sentence = (
             f"Full caution cannot be kept in this world: {share:.0%} of the margin for uncertain "
             "weights and spending is kept, so the confidence is less than asked for."
         )
         if excess:
-            said = (
+            sentence = (
                 "No policy of this world keeps even the recovered budgets: they were raised as "
                 f"little as can be, by {excess:.1%} at most. No margin for uncertainty is kept, "
                 "and the true budgets are probably broken."
             )
-        findings = [Finding(said, Kind.UNATTAINABLE, number=excess or share), *findings]
+        findings = [Finding(sentence, Kind.UNATTAINABLE, number=excess or share), *findings]
     rows, solution = best
     lost = float(plain - solution.value)
     if np.isfinite(lost):
         size = f" ({lost / abs(plain):.1%} of it)" if plain != 0 else ""
-        said = (
+        sentence = (
             f"Caution costs {lost:.4g}{size} of the recovered reward that the best policy within "
             f"the recovered budgets has, {plain:.4g}."
         )
-        findings = [*findings, Finding(said, Kind.NOTE, number=lost)]
+        findings = [*findings, Finding(sentence, Kind.NOTE, number=lost)]
     return _objective(
         recovery,
         rows,
@@ -279,62 +279,78 @@ def _doubt(
     recovery: Recovery, spending: Spending, k: int, confidence: float
 ) -> tuple[Doubt, list[Finding]]:
     """What is known about constraint k, and what that rests on."""
-    from scipy.stats import chi2, norm
-
-    weights, ends = recovery.cost_weights[k], recovery.identification.cost_intervals[k]
-    means, errors, size = spending.means[k], spending.errors[k], len(spending.means[k])
     risk = (1.0 - confidence) / len(spending.maps)
-    known = np.isfinite(weights).all()
-    # What a bound holds or nothing was seen of has no error, and may yet be elsewhere.
-    told = np.isfinite(recovery.identification.cost_standard_errors[k]).all() or size == 1
+    ellipsoid = _ellipsoid(recovery, spending, k, risk)
+    return _polytope(recovery, spending, k, risk) if ellipsoid is None else (ellipsoid, [])
+
+
+def _ellipsoid(recovery: Recovery, spending: Spending, k: int, risk: float) -> Ellipsoid | None:
+    """The rows of constraint k by the errors of its prices; None where these are not all known."""
+    from scipy.stats import chi2
+
+    known, size = recovery.identification, len(spending.means[k])
     point, spread = spending.prices[k], spending.covariances[k]
-    if known and told and np.isfinite(spread).all() and np.isfinite(ends).all():
-        values, vectors = np.linalg.eigh(spread)
-        shown = values > 1e-12 * max(float(values.max()), 1e-300)
-        axes = vectors[:, shown] * np.sqrt(values[shown]) * _widening(recovery, spending, k)
-        # Of a row only its direction matters: one degree of freedom less than it has numbers.
-        radius = float(np.sqrt(chi2.isf(risk, size)))
-        place, *_ = np.linalg.lstsq(axes, point, rcond=None)
-        if np.linalg.norm(place) > radius or not np.allclose(
-            axes @ place, point, rtol=1e-6, atol=0
-        ):
-            return Ellipsoid(point, axes, radius), []
-    findings = []
-    answer, asked = recovery.identification.answer, None
+    finite = [recovery.cost_weights[k], spread, known.cost_intervals[k]]
+    if not _has_errors(recovery, k) or not all(np.isfinite(part).all() for part in finite):
+        return None
+    values, vectors = np.linalg.eigh(spread)
+    large = values > 1e-12 * max(float(values.max()), 1e-300)
+    axes = vectors[:, large] * np.sqrt(values[large]) * _widening(recovery, spending, k)
+    # Of a row only its direction matters: one degree of freedom less than it has numbers.
+    radius = float(np.sqrt(chi2.isf(risk, size)))
+    place, *_ = np.linalg.lstsq(axes, point, rcond=None)
+    inside = np.allclose(axes @ place, point, rtol=1e-6, atol=0)
+    apart = np.linalg.norm(place) > radius or not inside  # from the row of no constraint at all
+    return Ellipsoid(point, axes, radius) if apart else None
+
+
+def _has_errors(recovery: Recovery, k: int) -> bool:
+    """Whether all weights of constraint k have errors: not those at a bound, or never seen."""
+    errors = recovery.identification.cost_standard_errors[k]
+    return bool(np.isfinite(errors).all()) or len(errors) == 1
+
+
+def _polytope(
+    recovery: Recovery, spending: Spending, k: int, risk: float
+) -> tuple[Polytope, list[Finding]]:
+    """The rows of constraint k by the ranges of its weights and of what is spent."""
+    from scipy.stats import norm
+
+    identification, size = recovery.identification, len(spending.means[k])
+    weights, ends = recovery.cost_weights[k], identification.cost_intervals[k]
+    known, findings = np.isfinite(weights).all(), []
     # An explanation without the constraint says nothing about its weights.
-    if isinstance(answer, Answers) and recovery.identification.multiplier_intervals[k, 0] > 0:
-        asked = answer
-    within = np.isfinite(ends).all() and recovery.identification.multiplier_intervals[k, 0] > 0
-    if known and (asked is not None or (within and not told)):
+    priced = identification.multiplier_intervals[k, 0] > 0
+    answers = identification.answer if isinstance(identification.answer, Answers) else None
+    within = np.isfinite(ends).all() and not _has_errors(recovery, k)
+    if known and priced and (answers is not None or within):
         corners = box_corners(ends.clip(0.0, 1.0)) if size > 1 else np.eye(1)
     else:
-        asked, corners = None, np.eye(size)
+        answers, corners = None, np.eye(size)
         kind = Kind.NOT_IDENTIFIED if known else Kind.INACTIVE
-        said = (
+        sentence = (
             f"Constraint {k} may have any weights: of each of its features no more is allowed than "
             "the demonstrator spends."
         )
-        findings.append(Finding(said, kind, constraint=k))
+        findings.append(Finding(sentence, kind, constraint=k))
         weights = np.full(size, np.nan)
+    errors = spending.errors[k]
     if not np.isfinite(errors).all():
-        said = (
+        sentence = (
             f"How far the spending on constraint {k} is off by chance is not known: it is taken as "
             "it was seen."
         )
-        findings.append(Finding(said, Kind.ERRORS, constraint=k))
-    margins = float(norm.isf(risk / size)) * np.nan_to_num(errors)
-    near = np.append(weights, recovery.budgets[k])
-    units = np.abs(spending.maps[k]).reshape(-1, size).max(axis=0)
-    found = Polytope(
-        point=near,
+        findings.append(Finding(sentence, Kind.ERRORS, constraint=k))
+    polytope = Polytope(
+        point=np.append(weights, recovery.budgets[k]),
         vertices=corners,
-        means=means,
-        margins=margins,
-        units=units,
-        answers=asked,
+        means=spending.means[k],
+        margins=float(norm.isf(risk / size)) * np.nan_to_num(errors),
+        units=np.abs(spending.maps[k]).reshape(-1, size).max(axis=0),
+        answers=answers,
         block=k + 1,
     )
-    return found, findings
+    return polytope, findings
 
 
 def _widening(recovery: Recovery, spending: Spending, k: int) -> float:
@@ -345,5 +361,5 @@ def _widening(recovery: Recovery, spending: Spending, k: int) -> float:
     point, spread, budget = spending.prices[k], spending.covariances[k], recovery.budgets[k]
     slope = np.append(np.full(len(point) - 1, -budget), 1.0) / max(point[:-1].sum(), 1e-300)
     own = float(np.sqrt(max(slope @ spread @ slope, 0.0)))
-    told = float(recovery.identification.budget_standard_errors[k])
-    return max(1.0, told / own) if np.isfinite([told, own]).all() and own > 0.0 else 1.0
+    reported = float(recovery.identification.budget_standard_errors[k])
+    return max(1.0, reported / own) if np.isfinite([reported, own]).all() and own > 0.0 else 1.0

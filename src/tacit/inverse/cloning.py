@@ -59,11 +59,13 @@ class Cloning(PointEstimator):
             temperature=1.0,
             policy=policy,
         )
-        said = [
+        sentence = [
             Finding(
                 "The answer is a policy: the reward is its logarithm and says nothing more.",
                 Kind.NOT_IDENTIFIED,
             ),
             *left_out(features, "a clone has no constraints"),
         ]
-        return Estimate(objective=objective, solution=solution, reward_weights=None, findings=said)
+        return Estimate(
+            objective=objective, solution=solution, reward_weights=None, findings=sentence
+        )

@@ -160,9 +160,9 @@ class Goodness:
         object.__setattr__(self, "parts", tuple(self.parts))
 
     def __repr__(self) -> str:
-        told = "adequate" if self.adequate else "not adequate"
-        told = f"not tested: {self.absence}" if self.absence else told
-        return f"Goodness({told}, p_value={self.p_value:.3g})"
+        verdict = "adequate" if self.adequate else "not adequate"
+        verdict = f"not tested: {self.absence}" if self.absence else verdict
+        return f"Goodness({verdict}, p_value={self.p_value:.3g})"
 
     @property
     def verdict(self) -> str:
@@ -188,8 +188,8 @@ class Goodness:
         """What would have been noticed, for people; empty where it is not known."""
         if not self.power:
             return ""
-        told = "; ".join(one.sentence for one in self.power)
-        return f"Power of the test at this sample size: {told}."
+        chances = "; ".join(one.sentence for one in self.power)
+        return f"Power of the test at this sample size: {chances}."
 
     @property
     def hidden(self) -> bool:
@@ -227,7 +227,7 @@ class Goodness:
                 else "The model fits what was seen: some objective explains all but "
                 f"{percentage(self.share)} of the steps, which errors may have been."
             )
-        said = (
+        sentence = (
             f"The model does not fit what was seen ({chance(self.p_value)})"
             if noisy
             else f"The model does not fit: no explanation allows {percentage(self.share)} of the "
@@ -248,10 +248,10 @@ class Goodness:
             where.append("choices depend on the time within a trajectory")
         if TIME in failed:
             where.append("choices drift from the first to the last steps")
-        said += ": " + "; ".join(where) if where else ""
+        sentence += ": " + "; ".join(where) if where else ""
         mends = "; ".join(MENDS[name] for name in failed)
         about = " All numbers are about the best approximation within the model." if noisy else ""
-        return f"{said}. What could mend it: {mends}.{about}"
+        return f"{sentence}. What could mend it: {mends}.{about}"
 
     def findings(self) -> list[Finding]:
         """The finding of misfit, or that only the doubt about the dynamics hides it, if any."""
@@ -262,8 +262,8 @@ class Goodness:
         about = {} if (bad := self.worst) is None else {"state": bad.state, "action": bad.action}
         about |= {"trajectory": self._farthest} if TRAJECTORIES in self.failed else {}
         number = self.p_value if np.isnan(self.share) else self.share
-        said = replace(self, farthest="").sentence()  # a run that is shared names nobody
-        return [Finding(said, Kind.MISFIT, **about, number=number)]
+        sentence = replace(self, farthest="").sentence()  # a run that is shared names nobody
+        return [Finding(sentence, Kind.MISFIT, **about, number=number)]
 
     def unseen_findings(self, others: Iterable[Finding] = ()) -> list[Finding]:
         """One finding for each direction that next to no step tells of, and no other names."""
@@ -303,7 +303,7 @@ def judged(tests: FitTests, level: float) -> Goodness:
         reason = absences[0] if absences else "there is nothing to test"
         return replace(untested(reason), residuals=tests.residuals, parts=tests.parts)
     adjusted = holm([part.p_value for part in tested])
-    told = dict(zip([part.name for part in tested], adjusted.tolist(), strict=True))
+    by_name = dict(zip([part.name for part in tested], adjusted.tolist(), strict=True))
     least = min(tested, key=lambda part: part.p_value)
     p_value = float(adjusted.min())
     return Goodness(
@@ -313,7 +313,7 @@ def judged(tests: FitTests, level: float) -> Goodness:
         level=level,
         residuals=tests.residuals,
         trajectory_residuals=tests.trajectory_residuals,
-        parts=tuple(replace(part, adjusted=told.get(part.name, np.nan)) for part in tests.parts),
+        parts=tuple(replace(part, adjusted=by_name.get(part.name, np.nan)) for part in tests.parts),
         worst=tests.worst,
     )
 
@@ -403,15 +403,16 @@ class Identification:
     dynamics: CountedDynamics | None = None
 
     def __post_init__(self) -> None:
-        for name in ("reward_intervals", "multiplier_intervals", "budget_intervals"):
-            table = np.array(getattr(self, name), dtype=np.float64).reshape(-1, 2)
-            object.__setattr__(self, name, read_only(table))
-        for kind in ("reward", "multiplier", "budget"):
-            name = f"{kind}_standard_errors"
-            object.__setattr__(self, name, read_only(np.array(getattr(self, name), np.float64)))
-        for name, tail in (("cost_intervals", (-1, 2)), ("cost_standard_errors", (-1,))):
-            parts = (np.array(part, np.float64).reshape(tail) for part in getattr(self, name))
-            object.__setattr__(self, name, tuple(read_only(part) for part in parts))
+        def frozen(numbers: npt.ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
+            return read_only(np.array(numbers, dtype=np.float64).reshape(shape))
+
+        for what, shape in (("intervals", (-1, 2)), ("standard_errors", (-1,))):
+            for kind in ("reward", "multiplier", "budget"):
+                name = f"{kind}_{what}"
+                object.__setattr__(self, name, frozen(getattr(self, name), shape))
+            name = f"cost_{what}"
+            parts = tuple(frozen(part, shape) for part in getattr(self, name))
+            object.__setattr__(self, name, parts)
         object.__setattr__(self, "active", read_only(np.array(self.active, dtype=bool)))
         object.__setattr__(self, "findings", in_order(self.findings))
         for name in ("p_values", "unadjusted"):
@@ -426,6 +427,32 @@ class Identification:
     def with_findings(self, findings: Iterable[Finding]) -> Identification:
         """The same with further findings."""
         return replace(self, findings=(*self.findings, *findings))
+
+    def stacked(self, what: str) -> np.ndarray:
+        """[N, ...] the "intervals" or the "standard_errors" of all numbers, in one array.
+
+        Weights of the reward, of each cost, multipliers, budgets.
+        """
+        kinds = ("reward", "cost", "multiplier", "budget")
+        reward, costs, multipliers, budgets = (getattr(self, f"{kind}_{what}") for kind in kinds)
+        return np.concatenate([reward, *costs, multipliers, budgets])
+
+    def with_stacked(self, *, intervals: np.ndarray, standard_errors: np.ndarray) -> Identification:
+        """The same numbers with other intervals [N, 2] and errors [N], stacked likewise."""
+        sizes = [len(self.reward_intervals), *map(len, self.cost_intervals), len(self.active)]
+        reward, *costs, multipliers, budgets = np.split(intervals, np.cumsum(sizes))
+        errors = np.split(standard_errors, np.cumsum(sizes))
+        return replace(
+            self,
+            reward_intervals=reward,
+            cost_intervals=costs,
+            multiplier_intervals=multipliers,
+            budget_intervals=budgets,
+            reward_standard_errors=errors[0],
+            cost_standard_errors=errors[1:-2],
+            multiplier_standard_errors=errors[-2],
+            budget_standard_errors=errors[-1],
+        )
 
     def set_of(self, constraint: int) -> ConstraintSet | None:
         """The set of stand-ins that a constraint is in; None where it is in none."""

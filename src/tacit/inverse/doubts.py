@@ -107,13 +107,13 @@ class Polytope:
         """[C, D_k] weights of the explanations met, the one furthest along `direction` included."""
         assert self.answers is not None
         columns = self.answers.columns
-        asked = [np.zeros(size) for size in columns.sizes]
-        asked[self.block] = direction
-        self.answers.most(columns.asks(tuple(asked)), columns.norm(self.block))
-        found = [columns.weights(amounts)[self.block] for amounts in self.answers.corners]
-        kept = [weights / weights.sum() for weights in found if weights.sum() > 1e-7]
+        directions = [np.zeros(size) for size in columns.sizes]
+        directions[self.block] = direction
+        self.answers.most(columns.asks(tuple(directions)), columns.norm(self.block))
+        weights_met = [columns.weights(amounts)[self.block] for amounts in self.answers.corners]
+        normalised = [weights / weights.sum() for weights in weights_met if weights.sum() > 1e-7]
         silent = np.eye(len(direction))[columns.inert[self.block]]
-        return np.concatenate([np.reshape(kept, (-1, len(direction))), silent])
+        return np.concatenate([np.reshape(normalised, (-1, len(direction))), silent])
 
 
 Doubt = Ellipsoid | Polytope

@@ -108,8 +108,8 @@ class Expectations:
         |J(demonstrator) - J(recovered)| for the policy whose feature expectations are `reached`,
         with `sampling` either `hoeffding` or `bernstein` bounds; the features divided by `units`.
         """
-        given = [1.0] * len(self.means) if units is None else units
-        parts = zip(self.means, reached, sampling, self.truncation, given, strict=True)
+        scales = [1.0] * len(self.means) if units is None else units
+        parts = zip(self.means, reached, sampling, self.truncation, scales, strict=True)
         return np.array([((np.abs(m - r) + s + t) / unit).max() for m, r, s, t, unit in parts])
 
     def spending(self, features: Features) -> Spending | None:
@@ -263,9 +263,9 @@ def check_task(
     `in_memory` asks for `Demonstrations`, for those who must look at single episodes again;
     `weighted` lets sampling weights pass, for those who count them.
     """
-    for kind, given, expected in (("mdp", mdp, MDP), ("features", features, Features)):
-        if not isinstance(given, expected):
-            raise InvalidModel(f"{kind} must be a {expected.__name__}; got {type(given).__name__}")
+    for kind, value, expected in (("mdp", mdp, MDP), ("features", features, Features)):
+        if not isinstance(value, expected):
+            raise InvalidModel(f"{kind} must be a {expected.__name__}; got {type(value).__name__}")
     names = ["reward features", *(f"cost features {k}" for k in range(features.constraints))]
     for name, table in zip(names, features.maps, strict=True):
         if table.shape[:-1] not in ((mdp.states,), (mdp.states, mdp.actions)):

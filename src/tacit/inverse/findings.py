@@ -133,19 +133,19 @@ def data_findings(mdp: MDP, demonstrations: Observed) -> list[Finding]:
     unseen = int(((counts.sum(axis=1) == 0) & ~mdp.ends).sum())  # nothing is done at an end
     if unseen:
         but = " that do not end an episode" if mdp.ends.any() else ""
-        said = f"{unseen} of {mdp.states - int(mdp.ends.sum())} states{but} were never visited."
-        findings.append(Finding(said, Kind.ASSUMED, number=unseen))
+        sentence = f"{unseen} of {mdp.states - int(mdp.ends.sum())} states{but} were never visited."
+        findings.append(Finding(sentence, Kind.ASSUMED, number=unseen))
     options = mdp.choices.sum(axis=1)
     if (options == 1).all():
-        said = "There is only one action: nothing was chosen, so nothing can be learnt."
-        return [*findings, Finding(said, Kind.NOT_IDENTIFIED)]
+        sentence = "There is only one action: nothing was chosen, so nothing can be learnt."
+        return [*findings, Finding(sentence, Kind.NOT_IDENTIFIED)]
     share = single_minded(counts, options)
     if share > 0.95:
-        said = (
+        sentence = (
             f"The expert looks deterministic: {share:.0%} of the steps were taken in states where "
             "it always did the same."
         )
-        findings.append(Finding(said, Kind.DETERMINISTIC, number=share))
+        findings.append(Finding(sentence, Kind.DETERMINISTIC, number=share))
     return findings
 
 
@@ -156,25 +156,25 @@ def impossible_moves(mdp: MDP, demonstrations: Observed) -> list[Finding]:
     if found is not None and found.move is not None:
         episode, step, state, action, after = found.move
         have = "observed move has" if found.impossible == 1 else "observed moves have"
-        said = (
+        sentence = (
             f"{found.impossible} {have} probability 0 in this world, the first in episode "
             f"{_called(demonstrations, episode)}, step {step}: from state {state} by action "
             f"{action} to state {after}. Model or data are wrong."
         )
         where = {"trajectory": episode, "state": state, "action": action}
-        findings.append(Finding(said, Kind.MISFIT, **where, number=found.impossible))
+        findings.append(Finding(sentence, Kind.MISFIT, **where, number=found.impossible))
     if found is not None and found.start is not None:
         episode, state = found.start
         one = found.misplaced == 1
         begin, them = ("episode begins", "it") if one else ("episodes begin", "them")
         was = "it was" if one else "they were"
-        said = (
+        sentence = (
             f"{found.misplaced} {begin} where this world never starts, the first episode "
             f"{_called(demonstrations, episode)} in state {state}: mark {them} as partial if {was} "
             "joined later."
         )
         where = {"trajectory": episode, "state": state}
-        findings.append(Finding(said, Kind.MISFIT, **where, number=found.misplaced))
+        findings.append(Finding(sentence, Kind.MISFIT, **where, number=found.misplaced))
     return findings
 
 
@@ -230,15 +230,9 @@ def feature_findings(features: Features, mdp: MDP | None = None) -> list[Finding
     In a model where episodes end, what is the same everywhere counts the steps until then, and a
     shift does so, too. Pairs that are not there say nothing.
     """
-    maps = (features.reward, *features.costs)
-    names = (features.reward_names, *features.cost_names)
-    actions = max((table.shape[1] for table in maps if table.ndim == 3), default=1)
-    columns, labels = [], []
-    for table, group in zip(maps, names, strict=True):
-        full = table if table.ndim == 3 else np.repeat(table[:, None, :], actions, axis=1)
-        columns.append(full.reshape(-1, full.shape[-1]).T)
-        labels += group
-    stacked = np.concatenate(columns)
+    actions = max((table.shape[1] for table in features.maps if table.ndim == 3), default=1)
+    labels = [name for names in (features.reward_names, *features.cost_names) for name in names]
+    stacked = np.concatenate(features.by_action(actions), axis=2).reshape(-1, len(labels)).T
     if mdp is not None and mdp.restricted:
         there = mdp.choices if actions > 1 else mdp.choices.any(axis=1)
         stacked = stacked[:, there.ravel()]
@@ -259,12 +253,12 @@ def feature_findings(features: Features, mdp: MDP | None = None) -> list[Finding
     unit[flat] = 0.0
     similar = unit @ unit.T
     for i, j in zip(*np.nonzero(np.triu(np.abs(similar), 1) > SAME), strict=True):
-        said = (
+        sentence = (
             f"{labels[i]} and {labels[j]} are the same feature up to "
             f"{'scale' if shifts else 'scale and shift'}: no demonstration of this world can tell "
             "them apart."
         )
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED, feature=labels[i]))
+        findings.append(Finding(sentence, Kind.NOT_IDENTIFIED, feature=labels[i]))
     return findings
 
 
@@ -285,12 +279,12 @@ def guarantee_findings(
         return []
     parts = ["reward"] + [f"cost {k}" for k in range(len(bounds) - 1)]
     listed = "; ".join(f"{name} {bound:.3g}" for name, bound in zip(parts, bounds, strict=True))
-    said = (
+    sentence = (
         "Guarantee at 95 % confidence, for any weights of standardised features of L1 norm 1: the "
         "discounted sums of the recovered policy and of the demonstrator differ by at most "
         f"{listed} (the better of the Hoeffding and the empirical Bernstein bound)."
     )
-    return [Finding(said, number=max(bounds))]
+    return [Finding(sentence, number=max(bounds))]
 
 
 def more_data_findings(
@@ -306,34 +300,34 @@ def more_data_findings(
     """
     width = ends[:, 1] - ends[:, 0]
     # From 0 to 1 is all that a weight can be: nothing is told of it, and more of it tells no more.
-    told = np.isfinite(width) & ~((ends[:, 0] <= 0.0) & (ends[:, 1] >= 1.0))
-    width = np.where(told, width, -1.0)
+    informative = np.isfinite(width) & ~((ends[:, 0] <= 0.0) & (ends[:, 1] >= 1.0))
+    width = np.where(informative, width, -1.0)
     worst = first_largest(width)
     if width[worst] <= 0:
         return []
     # Intervals shrink with the square root of the data: half the width takes four times as much.
     unit = "trajectories" if clustered else "steps"
     more = 3 * (demonstrations.episodes if clustered else demonstrations.steps)
-    said = (
+    sentence = (
         f"The widest interval of a weight is that of {names[worst]}; {more} more {unit} like "
         "these would halve it."
     )
-    return [Finding(said, feature=names[worst], number=more)]
+    return [Finding(sentence, feature=names[worst], number=more)]
 
 
 def blind_findings(names_of: Sequence[str], blind: np.ndarray) -> list[Finding]:
     """One finding for each direction in which the parameters can move freely."""
     findings = []
     for names in named_directions(names_of, blind):
-        said = (
+        sentence = (
             f"{names[0]} cannot be told from these demonstrations: no weight on it changes what "
             "the demonstrator would do."
         )
         if len(names) > 1:
             shown = listed(names, len(names) if len(names) <= NAMED else NAMED - 1)
-            said = f"{shown} trade off freely: these demonstrations cannot tell them apart."
+            sentence = f"{shown} trade off freely: these demonstrations cannot tell them apart."
         feature = names[0] if len(names) == 1 else None
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED, feature=feature))
+        findings.append(Finding(sentence, Kind.NOT_IDENTIFIED, feature=feature))
     return findings
 
 
@@ -361,12 +355,12 @@ def found_findings(chosen: Chosen) -> list[Finding]:
     findings = []
     for k in np.flatnonzero([chosen.barely_found(k) for k in range(len(chosen.kept))]).tolist():
         p = float(chosen.p_values[k])
-        said = (
+        sentence = (
             f"Constraint {k} is barely significant ({chance(p)} at the level {chosen.level:g}). "
             "Selection effect: a constraint that is found by chance looks the same, its weights "
             "are arbitrary, its price is biased upwards and its interval covers less often."
         )
-        findings.append(Finding(said, Kind.NOTE, constraint=k, number=p))
+        findings.append(Finding(sentence, Kind.NOTE, constraint=k, number=p))
     return findings
 
 
@@ -384,10 +378,12 @@ def doubt_findings(chosen: Chosen, pooled: np.ndarray, settled: np.ndarray | Non
     for k in np.flatnonzero(~chosen.kept).tolist():
         if not settled[k] * len(settled) <= chosen.level < pooled[k]:
             continue
-        said = (
+        sentence = (
             f"Uncertainty of the dynamics decides about constraint {k}: {chance(settled[k])} with "
             f"the dynamics as estimated, {chance(pooled[k])} with their uncertainty. More steps to "
             "estimate the dynamics from would help most."
         )
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED, constraint=k, number=float(settled[k])))
+        findings.append(
+            Finding(sentence, Kind.NOT_IDENTIFIED, constraint=k, number=float(settled[k]))
+        )
     return findings

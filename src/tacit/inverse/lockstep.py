@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,11 +20,37 @@ from tacit.search.smooth_dual import Dual, loss_error
 # accelerator: few shapes are compiled.
 AT_ONCE = 256
 
-Told = Callable[[int], None]
+# Pieces of a batch for workers: several for each of a few dozen workers' cores.
+PIECES = 64
+
+Progress = Callable[[int], None]
 
 
-class Found(NamedTuple):
-    """Where the searches of a batch ended."""
+class Duals(NamedTuple):
+    """Smooth duals of one shape, and where their searches begin.
+
+    What all problems share has the axes of one; anything else has the batch in front.
+    """
+
+    backend: Backend  # the dynamics, or a stack of dense models
+    dual: Dual
+    initial: Array  # [S] or [N, S]
+    x: Array  # [D] or [N, D]
+    values: Array  # [S] or [N, S]
+
+    def taken(self, rows: Array) -> Duals:
+        """Those of these rows [n], or the one of this row."""
+        backend = self.backend
+        if _is_stack(backend):
+            import jax
+
+            backend = jax.tree.map(lambda part: part[rows], backend)
+        places = (minimise.of(part, rows) for part in (self.initial, self.x, self.values))
+        return Duals(backend, _rows_of(self.dual, _batched(self.dual), rows), *places)
+
+
+class Minima(NamedTuple):
+    """Where the searches of N problems ended."""
 
     x: Array  # [N, D]
     loss: Array  # [N]
@@ -35,70 +61,102 @@ class Found(NamedTuple):
     boundless: Array  # [N] bool, see `is_boundless`
     steps: Array  # [N] evaluations
 
-
-class Start(NamedTuple):
-    """What a search needs besides its problem."""
-
-    initial: Array  # [S] or [N, S]
-    x: Array  # [D] or [N, D]
-    values: Array  # [S] or [N, S]
+    @classmethod
+    def joined(cls, parts: Sequence[Minima]) -> Minima:
+        """All parts, one after the other."""
+        return cls(*(np.concatenate(field) for field in zip(*parts, strict=True)))
 
 
-Fields = TypeVar("Fields", Dual, Start)
+# Axes of one problem's fields.
+_AXES = Dual(
+    start=1,
+    discount=0,
+    temperature=0,
+    base=2,
+    tables=3,
+    target=1,
+    lower=1,
+    upper=1,
+    ridge=1,
+    unit=1,
+    scale=1,
+    information=1,
+)
 
-# Dimensions of one problem's fields: a field with one more has the batch in front.
-_DIMENSIONS = Dual(1, 0, 0, 2, 3, 1, 1, 1, 1, 1, 1, 1)
-_START = Start(1, 1, 1)
 
-
-def search_here(
-    backend: Backend,
-    problem: Dual,
-    start: Start,
+def minima(
+    duals: Duals,
     count: int,
     *,
     tolerance: float,
     max_steps: int,
     visible: float = 0.0,
     chunk: int | None = None,
-    told: Told = lambda done: None,
-) -> Found:
-    """The minima of `count` problems that share the shape, and the backend or a stack of models.
+    progress: Progress = lambda done: None,
+) -> Minima:
+    """The `Minima` of `count` problems, wherever they are sought.
 
     Args:
-        backend: the dynamics; of a stack, every array has the batch in front.
-        problem: fields of one problem, shared by all, or with the batch in front.
-        start: likewise.
+        duals: the problems.
         count: N.
         tolerance: of every search.
         max_steps: likewise.
         visible: loss that larger parameters must cost; 0 where that is not asked.
         chunk: problems at once; None takes as many as fit.
-        told: called with the number of problems done.
+        progress: called with the number of problems done.
     """
-    parts = []
-    settings = {"tolerance": tolerance, "max_steps": max_steps, "visible": visible}
-    if backend.arrays is np:  # a large model on a CPU: one problem fills the machine
+    search = partial(
+        _minima_here, tolerance=tolerance, max_steps=max_steps, visible=visible, chunk=chunk
+    )
+    if count < 2 or not told_of_workers():
+        return search(duals, count, progress=progress)
+    if duals.backend.arrays is not np:  # NumPy arrays keep their 64 bits on the way to a worker
+        import jax
+
+        duals = duals._replace(backend=jax.tree.map(np.asarray, duals.backend))
+    split = np.array_split(np.arange(count), min(PIECES, count))
+    parts, done = [], 0
+    for part in each(search, ((duals.taken(rows), len(rows)) for rows in split)):
+        parts.append(part)
+        done += len(part.steps)
+        progress(done)
+    return Minima.joined(parts)
+
+
+def _minima_here(
+    duals: Duals,
+    count: int,
+    *,
+    tolerance: float,
+    max_steps: int,
+    visible: float,
+    chunk: int | None,
+    progress: Progress = lambda done: None,
+) -> Minima:
+    """The same in this process."""
+    parts, rules = [], (tolerance, max_steps, visible)
+    if duals.backend.arrays is np:  # a large model on a CPU: one problem fills the machine
         for n in range(count):
-            one, dual, begin = some_of(backend, problem, start, n)
-            alone = smooth_dual.DualProblem(one, dual, begin.values)
-            parts.append(_found(alone, dual, begin, 1, **settings))
-            told(n + 1)
-        return _joined(parts, count)
+            one = duals.taken(n)
+            problem = smooth_dual.DualProblem(one.backend, one.dual, one.values)
+            parts.append(_minima(problem, one, 1, *rules))
+            progress(n + 1)
+        return Minima.joined(parts)
     together = this_device().accelerator
-    if together and hasattr(backend, "many"):
-        backend = dataclasses.replace(backend, many=True)  # type: ignore[type-var]
+    if together and hasattr(duals.backend, "many"):
+        backend = dataclasses.replace(duals.backend, many=True)  # type: ignore[type-var]
+        duals = duals._replace(backend=backend)
     if chunk is None:  # a power of two: batches of about the same number share compiled code
-        chunk = min(_fitting(problem), 1 << (count - 1).bit_length()) if together else AT_ONCE
+        most = 1 << (count - 1).bit_length()
+        chunk = min(_fitting(duals.dual), most) if together else AT_ONCE
     for first in range(0, count, chunk):
         used = min(chunk, count - first)
         # The last chunk repeats its end: another shape would compile.
-        rows = np.minimum(np.arange(first, first + chunk), count - 1)
-        some, dual, begin = some_of(backend, problem, start, rows)
-        many = DualProblems(some, dual, begin, chunk, together=together)
-        parts.append(_found(many, dual, begin, used, **settings))
-        told(first + used)
-    return _joined(parts, count)
+        some = duals.taken(np.minimum(np.arange(first, first + chunk), count - 1))
+        problem = DualProblems(some, chunk, together=together)
+        parts.append(_minima(problem, some, used, *rules))
+        progress(first + used)
+    return Minima.joined(parts)
 
 
 class Kept(NamedTuple):
@@ -111,18 +169,18 @@ class Kept(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Details:
+class DeviceParts:
     """What is kept of some problems, at these places [n] of longer arrays of one shape."""
 
     backend: Backend
     kept: Kept
     places: np.ndarray
 
-    def taken(self, mask: np.ndarray) -> Details:
+    def taken(self, mask: np.ndarray) -> DeviceParts:
         """That of the problems in a mask [n]."""
         return dataclasses.replace(self, places=self.places[mask])
 
-    def replaced(self, rows: np.ndarray, fresh: Details) -> Details:
+    def replaced(self, rows: np.ndarray, fresh: DeviceParts) -> DeviceParts:
         """The same with that of these problems new."""
         targets = np.full(len(fresh.kept.x), len(self.kept.x))  # beyond the end: left out
         targets[fresh.places] = rows
@@ -136,25 +194,23 @@ class DualProblems:
 
     ties = None
 
-    def __init__(
-        self, backend: Backend, dual: Dual, start: Start, count: int, *, together: bool
-    ) -> None:
+    def __init__(self, duals: Duals, count: int, *, together: bool) -> None:
+        dual, backend = duals.dual, duals.backend
         self.lower, self.upper, self.unit = dual.lower, dual.upper, dual.unit
         self.exact = backend.direct
-        self._starts = np.broadcast_to(np.abs(dual.start).sum(axis=-1), count)
-        shape = count, dual.target.shape[-1]
-        self._target = np.broadcast_to(np.abs(dual.target), shape)
-        self._scale = np.broadcast_to(dual.scale, shape)
-        self._axes, self._together = _axes(dual, _DIMENSIONS), together
         size, states = dual.target.shape[-1], dual.base.shape[-2]
+        self._starts = np.broadcast_to(np.abs(dual.start).sum(axis=-1), count)
+        self._target = np.broadcast_to(np.abs(dual.target), (count, size))
+        self._scale = np.broadcast_to(dual.scale, (count, size))
+        self._axes, self._together = _batched(dual), together
         self._dual = placed(backend, dual)
         begun = Kept(
-            x=np.broadcast_to(start.x, (count, size)),
-            values=np.broadcast_to(start.values, (count, states)),
+            x=np.broadcast_to(duals.x, (count, size)),
+            values=np.broadcast_to(duals.values, (count, states)),
             table_values=np.zeros((count, size, states)),
             residual=np.zeros(count),
         )
-        self._begun = Details(backend, placed(backend, begun), np.arange(count))
+        self._begun = DeviceParts(backend, placed(backend, begun), np.arange(count))
 
     def at(
         self,
@@ -191,38 +247,43 @@ class DualProblems:
             curvature=Matrices(np.asarray(curvature)[:used]),
             error=loss_error(loss, z, self._target[rows], rough),
             scale=self._scale[rows],
-            detail=Details(before.backend, kept, np.arange(used)),
+            detail=DeviceParts(before.backend, kept, np.arange(used)),
         )
 
 
-def _found(
-    problem: Any,
-    dual: Dual,
-    start: Start,
+def _minima(
+    problem: smooth_dual.DualProblem | DualProblems,
+    duals: Duals,
     count: int,
-    *,
     tolerance: float,
     max_steps: int,
     visible: float,
-) -> Found:
+) -> Minima:
     """Where the searches of the first `count` problems end."""
-    rows = np.arange(count)
-    begun = minimise.begin(np.zeros((count, np.shape(start.x)[-1])) + minimise.of(start.x, rows))
-    end = minimise.minimise(problem, begun, tolerance=tolerance, max_steps=max_steps)
-    assert end.point is not None
-    x, loss = end.z, end.point.loss
-    boundless = _boundless(problem, dual, end, rows, tolerance, visible)
-    detail = end.point.detail
-    kept = detail.kept if isinstance(detail, Details) else detail
+    rows, dual = np.arange(count), duals.dual
+    start = minimise.begin(np.zeros((count, np.shape(duals.x)[-1])) + minimise.of(duals.x, rows))
+    end = minimise.minimise(problem, start, tolerance=tolerance, max_steps=max_steps)
+    point = end.point
+    assert point is not None
+
+    def added(places: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """[n] what these places of some problems add to the loss, the ridge not counted."""
+        there = problem.at(places, rows, point, np.full(len(rows), tolerance)).loss
+        ridge = 0.5 * minimise.of(dual.ridge, rows) * (places**2 - end.z[rows] ** 2)
+        return (there - point.loss[rows]) - ridge.sum(axis=1)
+
+    assert isinstance(point.curvature, Matrices)
+    boundless = _are_boundless(added, end.z, point.curvature.values[:count], visible)
+    kept = point.detail.kept if isinstance(point.detail, DeviceParts) else point.detail
     values, slopes, residual = (
         np.asarray(part).reshape(-1, *np.shape(part)[-axes:] if axes else ())[:count]
         for part, axes in ((kept.values, 1), (kept.table_values, 2), (kept.residual, 0))
     )
-    initial = np.broadcast_to(minimise.of(start.initial, rows), values.shape)
-    return Found(
-        x=x,
-        loss=loss,
-        gradient=end.point.gradient,
+    initial = np.broadcast_to(minimise.of(duals.initial, rows), values.shape)
+    return Minima(
+        x=end.z,
+        loss=point.loss,
+        gradient=point.gradient,
         spent=(slopes @ initial[:, :, None])[:, :, 0],
         values=values,
         residual=residual,
@@ -231,29 +292,17 @@ def _found(
     )
 
 
-def _boundless(
-    problem: Any,
-    dual: Dual,
-    end: minimise.Search,
-    rows: np.ndarray,
-    tolerance: float,
+def _are_boundless(
+    added: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    x: np.ndarray,
+    curvature: np.ndarray,
     visible: float,
 ) -> np.ndarray:
-    """[N] bool, for which of these problems `is_boundless` would be true."""
-    x, near = end.z, end.point
-    assert near is not None
-    assert isinstance(near.curvature, Matrices)
-
-    def added(places: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """[n] what these places of some problems add to the loss, the ridge not counted."""
-        there = problem.at(places, rows, near, np.full(len(rows), tolerance)).loss
-        ridge = 0.5 * minimise.of(dual.ridge, rows) * (places**2 - x[rows] ** 2)
-        return (there - near.loss[rows]) - ridge.sum(axis=1)
-
-    boundless, curvature = np.zeros(len(rows), bool), near.curvature.values[: len(rows)]
-    step = outward_step(x[rows], Matrices(curvature))
+    """[N] bool, for which of these minima x [N, D] `is_boundless` would be true."""
+    boundless = np.zeros(len(x), bool)
+    step = outward_step(x, Matrices(curvature))
     rise = (step[:, None, :] @ curvature @ step[:, :, None])[:, 0, 0]
-    large = np.abs(x[rows]).max(axis=1, initial=0.0) > 1.0
+    large = np.abs(x).max(axis=1, initial=0.0) > 1.0
     some = np.flatnonzero(large & (rise <= DEAR * visible))
     if some.size:
         boundless[some] = added(2.0 * x[some], some) < visible
@@ -275,7 +324,7 @@ def _evaluate_each(
     precision: Array,
     used: Array,
     *,
-    axes: tuple,
+    axes: Dual,
     together: bool,
 ) -> tuple[Array, Array, Array, Kept]:
     """Losses, gradients, curvatures and `Kept` of problems, in lockstep or one after the other.
@@ -316,40 +365,20 @@ def _replaced(backend: Backend, kept: Kept, fresh: Kept, targets: Array) -> Kept
     return Kept(*(part.at[targets].set(new, mode="drop") for part, new in pairs))
 
 
-def some_of(
-    backend: Backend, problem: Dual, start: Start, rows: Array
-) -> tuple[Backend, Dual, Start]:
-    """Some rows [M] of a batch, or one."""
-    if _is_stack(backend):
-        import jax
-
-        backend = jax.tree.map(lambda part: part[rows], backend)
-    return (
-        backend,
-        _rows_of(problem, _axes(problem, _DIMENSIONS), rows),
-        _rows_of(start, _axes(start, _START), rows),
-    )
-
-
-def _joined(parts: list[Found], count: int) -> Found:
-    """The first `count` problems of the parts, as one."""
-    return Found(*(np.concatenate(field)[:count].copy() for field in zip(*parts, strict=True)))
-
-
 def _is_stack(backend: Backend) -> bool:
     """Whether this is a stack of models, one a problem."""
     return np.ndim(getattr(backend, "matrix", np.zeros(3))) == 4
 
 
-def _axes(fields: Fields, dimensions: Fields) -> Fields:
+def _batched(dual: Dual) -> Dual:
     """0 for every field that has the batch in front, None for the others."""
-    pairs = zip(fields, dimensions, strict=True)
-    return type(fields)(*(0 if np.ndim(part) > plain else None for part, plain in pairs))
+    return Dual(*(0 if np.ndim(p) > axes else None for p, axes in zip(dual, _AXES, strict=True)))
 
 
-def _rows_of(fields: Array, axes: tuple, rows: Array) -> Array:
-    pairs = zip(fields, axes, strict=True)
-    return type(fields)(*(part if axis is None else part[rows] for part, axis in pairs))
+def _rows_of(dual: Dual, batched: Dual, rows: Array) -> Dual:
+    """The dual with these rows of what has the batch in front."""
+    pairs = zip(dual, batched, strict=True)
+    return Dual(*(part if axis is None else part[rows] for part, axis in pairs))
 
 
 def _fitting(problem: Dual) -> int:
@@ -358,34 +387,3 @@ def _fitting(problem: Dual) -> int:
     # The elimination holds a few [S, S + D], the derivatives a few [D, S, A].
     bytes_each = 8 * states * (6 * (states + size) + 4 * actions * (size + 1))
     return max(1, int(this_device().memory // 8 // bytes_each))
-
-
-# Pieces of a batch for workers: several for each of a few dozen workers' cores.
-PIECES = 64
-
-
-def search_many(
-    backend: Backend,
-    problem: Dual,
-    start: Start,
-    count: int,
-    *,
-    told: Told = lambda done: None,
-    **settings: Array,
-) -> Found:
-    """What `search_here` finds with these settings, wherever that is done."""
-    search = partial(search_here, **settings)
-    if count < 2 or not told_of_workers():
-        return search(backend, problem, start, count, told=told)
-    if backend.arrays is not np:  # NumPy arrays keep their 64 bits on the way to a worker
-        import jax
-
-        backend = jax.tree.map(np.asarray, backend)
-    split = np.array_split(np.arange(count), min(PIECES, count))
-    pieces = ((*some_of(backend, problem, start, rows), len(rows)) for rows in split)
-    parts, done = [], 0
-    for found in each(search, pieces):
-        parts.append(found)
-        done += len(found.steps)
-        told(done)
-    return _joined(parts, count)

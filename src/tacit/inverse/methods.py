@@ -112,8 +112,8 @@ class PointEstimator:
         found = self.find(mdp, features, demonstrations)
         if not found.converged:
             stopped = "The method stopped before its tolerance was met: the last point is given."
-            said = Finding(stopped, Kind.NOT_CONVERGED)
-            found = replace(found, findings=(said, *found.findings))
+            sentence = Finding(stopped, Kind.NOT_CONVERGED)
+            found = replace(found, findings=(sentence, *found.findings))
         return delivered(recovery(repr(self), mdp, features, demonstrations, found), throw)
 
 
@@ -122,32 +122,32 @@ def check_options(method: object, limits: Mapping[str, Limit] | None = None) -> 
 
     They become plain numbers, so that it prints as the call that makes it.
     """
-    given = {one.name: (getattr(method, one.name), one.default) for one in fields(method)}  # type: ignore[arg-type]
+    options = {one.name: (getattr(method, one.name), one.default) for one in fields(method)}  # type: ignore[arg-type]
     for name, (must, holds) in (LIMITS | dict(limits or {})).items():
-        value, default = given.get(name, (None, None))
+        value, default = options.get(name, (None, None))
         if value is None and default is None:
             continue
         if not isinstance(value, int | float | np.number) or not holds(float(value)):
             raise InvalidModel(f"{name} must be {must}; got {value!r:.60}")
         if isinstance(value, np.number):
             object.__setattr__(method, name, value.item())
-    if "reward_weights" in given:
-        weights = np.atleast_1d(numbers(given["reward_weights"][0], "reward_weights"))
+    if "reward_weights" in options:
+        weights = np.atleast_1d(numbers(options["reward_weights"][0], "reward_weights"))
         if weights.ndim != 1 or not np.isfinite(weights).all() or not weights.any():
             raise InvalidModel(
                 "reward_weights must be a vector of finite numbers that are not all 0; "
-                f"got {given['reward_weights'][0]!r:.60}"
+                f"got {options['reward_weights'][0]!r:.60}"
             )
         object.__setattr__(method, "reward_weights", tuple(weights.tolist()))
 
 
 def known_weights(weights: Sequence[float], features: Features) -> tuple[np.ndarray, float]:
     """[D] known weights of the reward features in the gauge, and the L1 norm they were given in."""
-    given, size = np.array(weights), features.reward.shape[-1]
-    if len(given) != size:
-        raise InvalidModel(f"reward_weights must have shape ({size},); got ({len(given)},)")
-    norm = float(np.abs(given).sum())
-    return given / norm, norm
+    vector, size = np.array(weights), features.reward.shape[-1]
+    if len(vector) != size:
+        raise InvalidModel(f"reward_weights must have shape ({size},); got ({len(vector)},)")
+    norm = float(np.abs(vector).sum())
+    return vector / norm, norm
 
 
 def left_out(features: Features, why: str = ALONE) -> list[Finding]:

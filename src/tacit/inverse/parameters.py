@@ -108,9 +108,9 @@ class Parameters:
         if not 0.0 < self.confidence < 1.0:
             raise InvalidModel(f"confidence must be in (0, 1); got {self.confidence}")
         for field in fields(self):
-            given = getattr(self, field.name)
-            if isinstance(given, np.ndarray):
-                object.__setattr__(self, field.name, read_only(np.array(given)))
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                object.__setattr__(self, field.name, read_only(np.array(value)))
         object.__setattr__(self, "names", tuple(self.names))
 
     def __len__(self) -> int:
@@ -118,15 +118,15 @@ class Parameters:
 
     def __repr__(self) -> str:
         parts = list(zip(self.names, self.estimates, self.standard_errors, strict=True))[:6]
-        told = ", ".join(f"{name} {x:.4g} ({error:.2g})" for name, x, error in parts)
-        return f"Parameters({told}{', ...' * (len(self) > 6)}; {self.errors} standard errors)"
+        shown = ", ".join(f"{name} {x:.4g} ({error:.2g})" for name, x, error in parts)
+        return f"Parameters({shown}{', ...' * (len(self) > 6)}; {self.errors} standard errors)"
 
     @property
     def degrees(self) -> int:
         """How many directions of the fitted numbers move a coefficient off its bound, and show."""
         moving = np.asarray(self.jacobian[~self._bound].any(axis=0))
-        told = moving.size and not np.isnan(self.information).any()
-        blind = len(inverse_information(self.information, moving)[1]) if told else 0
+        has_information = moving.size and not np.isnan(self.information).any()
+        blind = len(inverse_information(self.information, moving)[1]) if has_information else 0
         return int(moving.sum() if moving.size else (~self._bound).sum()) - blind - self.conditions
 
     @property
@@ -218,8 +218,8 @@ class Parameters:
         found = 2.0 * normal_tail(np.abs(self.z))
         for j, side in self._sides:
             step, error = self._step_inside(j, hold=True)
-            told = np.isfinite(error) and self._centre[j] == 0.0
-            found[j] = normal_tail(side * step / error) if told else np.nan
+            is_tested = np.isfinite(error) and self._centre[j] == 0.0
+            found[j] = normal_tail(side * step / error) if is_tested else np.nan
         found[np.isin(self.standard_errors, (0.0, np.inf))] = np.nan  # given, or unknown
         return read_only(found)
 
@@ -274,17 +274,17 @@ class Parameters:
 
     def given(self, j: int) -> Parameters:
         """The same, the number j of those fitted known beforehand: it has no error at all."""
-        kept = np.arange(len(self.free)) != j
-        inner = np.ix_(kept, kept)
+        others = np.arange(len(self.free)) != j
+        inner = np.ix_(others, others)
         return replace(
             self,
-            jacobian=self.jacobian[:, kept],
+            jacobian=self.jacobian[:, others],
             information=self.information[inner],
             outer=self.outer[inner],
             scatter=self.scatter[inner],
             dynamics=None if self.dynamics is None else self.dynamics[inner],
-            gradient=self.gradient[kept],
-            free=self.free[kept],
+            gradient=self.gradient[others],
+            free=self.free[others],
         )
 
     def frame(self) -> polars.DataFrame:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload, runtime_checkable
 
 import numpy as np
 
@@ -21,6 +23,7 @@ from tacit.model.objective import Features
 from tacit.search.algebra import first_largest
 
 if TYPE_CHECKING:
+    from tacit.folders.problem import Problem
     from tacit.inverse.joint.recovery import JointRecovery
     from tacit.inverse.joint.tasks import SharedLikelihood, Task
     from tacit.inverse.joint.traveller import TripsRecovery
@@ -36,7 +39,9 @@ Result = TypeVar("Result", "TripsRecovery", "Recovery", "JointRecovery", "Mixtur
 DETERMINISTIC = 0.9
 
 
-def choose(mdp: MDP, features: Features, demonstrations: Observed) -> tuple[Estimator, Finding]:
+def choose(
+    mdp: MDP, features: Features, demonstrations: Observed, *, seed: int = 0
+) -> tuple[Estimator, Finding]:
     """The estimator picked by evidence, and the finding that says so.
 
     An expert who varies where it could do the same is noisy, and the likelihood of its steps uses
@@ -48,7 +53,7 @@ def choose(mdp: MDP, features: Features, demonstrations: Observed) -> tuple[Esti
 
     if are_weighted(demonstrations):
         said = "Likelihood was picked: it is the estimator that counts sampling weights."
-        return Likelihood(), Finding(said, Kind.CHOICE)
+        return Likelihood(seed=seed), Finding(said, Kind.CHOICE)
     tally = tally_of(mdp, demonstrations)
     counts = tally.counts
     options = mdp.choices.sum(axis=1)
@@ -62,7 +67,7 @@ def choose(mdp: MDP, features: Features, demonstrations: Observed) -> tuple[Esti
             "explains every step, as it would for an optimal expert. `Explanation(errors=0.02)` "
             "allows for a share of wrong steps instead."
         )
-        return Likelihood(), Finding(reason, Kind.CHOICE, number=share)
+        return Likelihood(seed=seed), Finding(reason, Kind.CHOICE, number=share)
     if share > DETERMINISTIC:
         reason = (
             f"Explanation was picked: {share:.0%} of the steps in the {known} states with at least "
@@ -82,9 +87,10 @@ def choose(mdp: MDP, features: Features, demonstrations: Observed) -> tuple[Esti
             f"Likelihood was picked for these {seen}: no state has {ENOUGH} visits, too few to "
             f"tell an optimal expert from a noisy one ({steps} in all)."
         )
-    return Likelihood(), Finding(reason, Kind.CHOICE, number=share)
+    return Likelihood(seed=seed), Finding(reason, Kind.CHOICE, number=share)
 
 
+@runtime_checkable
 class Estimator(Protocol):
     """Frozen hyperparameters and one verb."""
 
@@ -97,7 +103,7 @@ class Estimator(Protocol):
 
 @overload
 def recover(
-    mdp: MDP,
+    world: MDP,
     features: Features,
     demonstrations: Observed,
     *,
@@ -112,7 +118,7 @@ def recover(
 
 @overload
 def recover(
-    mdp: MDP,
+    world: MDP,
     features: Features,
     demonstrations: Observed,
     *,
@@ -124,7 +130,7 @@ def recover(
 
 @overload
 def recover(
-    mdp: ShardedMDP,
+    world: ShardedMDP,
     features: Rows[Features],
     demonstrations: Rows[np.ndarray],
     *,
@@ -135,7 +141,7 @@ def recover(
 
 @overload
 def recover(
-    mdp: Trips,
+    world: Trips,
     *,
     estimator: Likelihood | None = None,
     bootstrap: int = 0,
@@ -147,7 +153,7 @@ def recover(
 
 @overload
 def recover(
-    mdp: Iterable[Task],
+    world: Iterable[Task],
     *,
     estimator: Estimator | SharedLikelihood | None = None,
     share_reward: bool = False,
@@ -157,8 +163,21 @@ def recover(
 ) -> JointRecovery: ...
 
 
+@overload
 def recover(
-    mdp: Any,
+    world: Problem | Path | str,
+    *,
+    estimator: Estimator | None = None,
+    bootstrap: int = 0,
+    seed: int = 0,
+    callbacks: Sequence[Callback] = (),
+    allow_impossible: bool = False,
+    throw: bool = True,
+) -> Recovery | TripsRecovery: ...
+
+
+def recover(
+    world: Any,
     features: Any = None,
     demonstrations: Any = None,
     *,
@@ -173,11 +192,12 @@ def recover(
     """The `Recovery` of what the demonstrator wants and refuses; of a list of `Task`s, the joint.
 
     Args:
-        mdp: the known world; or a list of tasks that share cost weights, and nothing else then; or
-            `Trips`, each to a goal of its own, likewise; or a `tacit.scale.ShardedMDP`, of which
-            no process holds the whole. Features and demonstrations are then functions
-            (start, stop) of a range of states: its `Features`, and [stop - start, A] how often
-            each action was taken there (`Convex`: its mean discounted visits).
+        world: the known `MDP`; or what holds its features and demonstrations itself, and comes
+            alone: a problem or the path of its folder, `Trips`, each to a goal of its own, or a
+            list of tasks that share cost weights. Or a `tacit.scale.ShardedMDP`, of which no
+            process holds the whole: features and demonstrations are then functions (start, stop)
+            of a range of states: its `Features`, and [stop - start, A] how often each action was
+            taken there (`Convex`: its mean discounted visits).
         features: what reward and costs may be made of; one cost map per constraint.
         demonstrations: what was seen: in memory, as `PartitionedDemonstrations` in files, or as a
             `Tally` of their sums.
@@ -193,80 +213,155 @@ def recover(
             otherwise they are refused. Where the dynamics are estimated they always pass.
         throw: raise `NotConverged` instead of returning a recovery that says so.
     """
-    if hasattr(mdp, "backend"):  # JAX is loaded: a sharded model is made of its arrays
+    request = Request(
+        estimator=estimator,
+        share_reward=share_reward,
+        bootstrap=bootstrap,
+        seed=seed,
+        callbacks=callbacks,
+        allow_impossible=allow_impossible,
+        throw=throw,
+    )
+    return request.recovery(world, features, demonstrations)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Request:
+    """What is asked of a recovery, whatever is recovered; the arguments of `recover`."""
+
+    estimator: Any
+    share_reward: bool
+    bootstrap: int
+    seed: int
+    callbacks: Sequence[Callback]
+    allow_impossible: bool
+    throw: bool
+
+    def recovery(self, world: Any, features: Any, demonstrations: Any) -> Any:
+        """The recovery, by what the world is."""
+        if isinstance(world, _loaded("tacit.model.sharded", "ShardedMDP")):  # JAX is there, too
+            return self._of_sharded(world, features, demonstrations)
+        if self.bootstrap:
+            from tacit.inverse.bootstrap import check_replicates
+
+            check_replicates(self.bootstrap)  # now: the recovery itself may take an hour
+        with watching(self.callbacks) if self.callbacks else nullcontext():
+            if isinstance(world, MDP):
+                return self._of_steps(world, features, demonstrations)
+            if features is not None or demonstrations is not None:
+                raise InvalidModel(
+                    "trips, tasks and problems hold their own features and demonstrations"
+                )
+            return self._of_whole(world)
+
+    def _of_whole(self, world: Any) -> Any:
+        """That of something that holds its features and demonstrations itself."""
+        from tacit.inverse.joint.trips import Trips
+
+        if isinstance(world, str | Path):
+            world = problem_at(world)
+        if isinstance(world, _loaded("tacit.folders.problem", "Problem")):
+            estimator = world.with_coefficients(self.estimator, seed=self.seed)
+            request = replace(self, estimator=estimator)
+            if world.trips is None:
+                return request._of_steps(world.mdp, world.features, world.seen)
+            return request._of_trips(world.trips)
+        if isinstance(world, Trips):
+            return self._of_trips(world)
+        if isinstance(world, Iterable):
+            return self._of_tasks(tuple(world))
+        raise InvalidModel(
+            "mdp must be a MDP, or what holds features and demonstrations itself: trips, a list of "
+            f"tasks, a problem or its folder; got {type(world).__name__}"
+        )
+
+    def _of_sharded(self, world: ShardedMDP, features: Any, demonstrations: Any) -> ShardedRecovery:
         from tacit.inverse.noisy.sharded import recover_sharded
 
-        if share_reward or bootstrap or callbacks:
+        if self.share_reward or self.bootstrap or self.callbacks:
             raise InvalidModel(
                 "a sharded model is recovered without share_reward, bootstrap and callbacks"
             )
-        return recover_sharded(mdp, features, demonstrations, estimator=estimator, throw=throw)
-    drawn = {"replicates": bootstrap, "seed": seed, "callbacks": callbacks}
-    if bootstrap != 0:
-        from tacit.inverse.bootstrap import check_replicates
+        asked = {"estimator": self.estimator, "throw": self.throw}
+        return recover_sharded(world, features, demonstrations, **asked)
 
-        check_replicates(bootstrap)  # now: the recovery itself may take an hour
-    with watching(callbacks) if callbacks else nullcontext():
-        if hasattr(mdp, "unended"):
-            from tacit.inverse.joint.traveller import recover_trips
+    def _of_trips(self, trips: Trips) -> TripsRecovery:
+        from tacit.inverse.joint.traveller import recover_trips
+        from tacit.inverse.noisy.likelihood import Likelihood
 
-            if features is not None or demonstrations is not None:
-                raise InvalidModel("trips hold their own features and demonstrations")
-            if share_reward:
-                raise InvalidModel("trips are recovered without share_reward: they share it")
-            if bootstrap and estimator is not None:
-                if not hasattr(estimator, "check_no_lapses"):
-                    raise InvalidModel("bootstrap of trips works with Likelihood alone")
-                estimator.check_no_lapses("a bootstrap of trips", ("bounds", "fixed", "start"))
-            travelled = recover_trips(mdp, estimator=estimator, throw=False)
-            travelled = _with_name(travelled, mdp.demonstrations)
-            travelled = delivered(_say_if_stopped(travelled), throw)
-            if bootstrap == 0:
-                return travelled
-            from tacit.inverse.joint.resample import resampled_trips
-            from tacit.inverse.noisy.likelihood import Likelihood
+        options = Likelihood(free_reward=True) if self.estimator is None else self.estimator
+        if self.share_reward:
+            raise InvalidModel("trips are recovered without share_reward: they share it")
+        if self.bootstrap:
+            if not isinstance(options, Likelihood):
+                raise InvalidModel("bootstrap of trips works with Likelihood alone")
+            options.check_no_lapses("a bootstrap of trips", ("bounds", "fixed", "start"))
+        recovery = recover_trips(trips, estimator=self.estimator, throw=False)
+        recovery = self._ended(_with_name(recovery, trips.demonstrations))
+        if not self.bootstrap:
+            return recovery
+        from tacit.inverse.joint.resample import resampled_trips
 
-            options = Likelihood(free_reward=True) if estimator is None else estimator
-            return resampled_trips(mdp, travelled, options, **drawn)
-        if isinstance(mdp, Iterable) and not isinstance(mdp, MDP):
-            from tacit.inverse.joint.tasks import shared_likelihood
+        return resampled_trips(trips, recovery, options, **self._resampling)
 
-            if features is not None or demonstrations is not None:
-                raise InvalidModel("several tasks hold their own features and demonstrations")
-            if bootstrap:
-                raise InvalidModel("bootstrap works with Convex or Likelihood on one task")
-            mdp = tuple(mdp)
-            for number, task in enumerate(mdp):
-                if hasattr(task, "demonstrations") and not allow_impossible:
-                    check_possible(task.mdp, task.demonstrations, f"task {number}: ")
-            joint = shared_likelihood(estimator, share_reward).fit(mdp, throw=False)
-            return delivered(_say_if_stopped(joint), throw)
-        if share_reward:
+    def _of_tasks(self, tasks: tuple[Task, ...]) -> JointRecovery:
+        from tacit.inverse.joint.tasks import Task, shared_likelihood
+
+        if self.bootstrap:
+            raise InvalidModel("bootstrap works with Convex or Likelihood on one task")
+        for number, task in enumerate(tasks):
+            if isinstance(task, Task) and not self.allow_impossible:
+                check_possible(task.mdp, task.demonstrations, f"task {number}: ")
+        shared = shared_likelihood(self.estimator, self.share_reward)
+        return self._ended(shared.fit(tasks, throw=False))
+
+    def _of_steps(self, mdp: MDP, features: Features, demonstrations: Any) -> Recovery:
+        estimator, findings = self.estimator, []
+        if self.share_reward:
             raise InvalidModel("share_reward is about several tasks; got one")
-        check_task(mdp, features, demonstrations, weighted=bootstrap == 0)
-        if estimator is not None and (isinstance(estimator, type) or not hasattr(estimator, "fit")):
+        check_task(mdp, features, demonstrations, weighted=not self.bootstrap)
+        fits = isinstance(estimator, Estimator) and not isinstance(estimator, type)
+        if estimator is not None and not fits:
             raise InvalidModel(
                 f"estimator must be one like Likelihood() or Explanation(); got {estimator!r:.60}"
             )
-        if not allow_impossible:
+        if not self.allow_impossible:
             check_possible(mdp, demonstrations)
-        findings = []
         if estimator is None:
-            estimator, reason = choose(mdp, features, demonstrations)
-            estimator = replace(estimator, seed=seed) if hasattr(estimator, "seed") else estimator
+            estimator, reason = choose(mdp, features, demonstrations, seed=self.seed)
             findings.append(reason)
         # Asked not to throw: after an early stop there is more to be said first.
         recovery = estimator.fit(mdp, features, demonstrations, throw=False)
         recovery = _with_name(recovery, demonstrations)
         if mdp.evidence is not None:
             findings += _dynamics_findings(recovery)
-        recovery = delivered(_say_if_stopped(_saying(recovery, findings)), throw)
-        if bootstrap == 0:
+        recovery = self._ended(_saying(recovery, findings))
+        if not self.bootstrap:
             return recovery
         from tacit.inverse.bootstrap import resampled
 
-        task = mdp, features, demonstrations, recovery
-        return resampled(*task, estimator=estimator, **drawn)
+        how: Any = {"estimator": estimator, **self._resampling}
+        return resampled(mdp, features, demonstrations, recovery, **how)
+
+    @property
+    def _resampling(self) -> dict[str, Any]:
+        return {"replicates": self.bootstrap, "seed": self.seed, "callbacks": self.callbacks}
+
+    def _ended(self, recovery: Result) -> Result:
+        """The recovery, that says where it was stopped; or `NotConverged`."""
+        return delivered(_say_if_stopped(recovery), self.throw)
+
+
+def _loaded(module: str, name: str) -> Any:
+    """A class, for `isinstance`; () where its module was not loaded, so that nothing is one."""
+    return getattr(sys.modules.get(module), name, ())
+
+
+def problem_at(folder: str | Path) -> Problem:
+    """The problem in a folder."""
+    from tacit.folders.problem import Problem
+
+    return Problem.load(folder)
 
 
 def _with_name(recovery: Result, demonstrations: Observed) -> Result:

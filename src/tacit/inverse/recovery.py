@@ -353,8 +353,8 @@ class Recovery(Saved):
     def __repr__(self) -> str:
         weights = np.array2string(self.reward_weights, precision=4, threshold=6)
         prices = np.array2string(self.multipliers, precision=4, threshold=6)
-        told = f"{self.status.name}, reward_weights={weights}, multipliers={prices}"
-        return f"{type(self).__name__}({told})"
+        shown = f"{self.status.name}, reward_weights={weights}, multipliers={prices}"
+        return f"{type(self).__name__}({shown})"
 
 
 Delivered = TypeVar("Delivered", bound=Saved)
@@ -379,11 +379,11 @@ def warned(recovery: Recovery) -> Recovery:
     null = recovery.null_log_likelihood
     findings, short = _sign_findings(recovery), null - recovery.log_likelihood
     if 1e-9 * (1.0 + abs(null)) < short < np.inf:  # rounding is no difference
-        said = (
+        sentence = (
             "The model explains the demonstrations worse than chance does: its log-likelihood, "
             f"{recovery.log_likelihood:.6g}, is below that of actions at random, {null:.6g}."
         )
-        findings.append(Finding(said, Kind.MISFIT, number=short))
+        findings.append(Finding(sentence, Kind.MISFIT, number=short))
     return replace(recovery, identification=recovery.identification.with_findings(findings))
 
 
@@ -394,11 +394,11 @@ def _sign_findings(recovery: Recovery) -> list[Finding]:
     below = np.where((found.estimates == 0.0) & (found.lower == 0.0), 1.0 - found.p_values, np.nan)
     held, findings = np.flatnonzero(np.isfinite(below[: len(names)])), []
     for j, p in zip(held.tolist(), holm(below[held].tolist()).tolist(), strict=True):
-        said = (
+        sentence = (
             f"The demonstrations speak for a negative weight of {names[j]} ({chance(p)}), which is "
             "not allowed here: turn the sign of its column, or use free_reward=True (--estimator "
             "likelihood --free-reward)."
         )
         if p <= LEVEL:
-            findings.append(Finding(said, Kind.MISFIT, feature=names[j], number=p))
+            findings.append(Finding(sentence, Kind.MISFIT, feature=names[j], number=p))
     return findings

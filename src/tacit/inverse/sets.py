@@ -102,18 +102,13 @@ def unidentified(
         active: [K] bool.
         findings: what was and was not found.
     """
-    costs = [np.full(len(weights), np.nan) for weights in cost_weights]
+    reward, *costs = (np.full(len(w), np.nan) for w in (reward_weights, *cost_weights))
     constraints = np.full(len(costs), np.nan)
-    reward = np.full(len(reward_weights), np.nan)
-
-    def both_ends(column: np.ndarray) -> np.ndarray:
-        return np.stack([column, column], axis=-1)
-
     return Identification(
-        reward_intervals=both_ends(reward),
-        cost_intervals=[both_ends(column) for column in costs],
-        multiplier_intervals=both_ends(constraints),
-        budget_intervals=both_ends(constraints),
+        reward_intervals=np.tile(reward, 2),
+        cost_intervals=[np.tile(column, 2) for column in costs],
+        multiplier_intervals=np.tile(constraints, 2),
+        budget_intervals=np.tile(constraints, 2),
         reward_standard_errors=reward,
         cost_standard_errors=costs,
         multiplier_standard_errors=constraints,

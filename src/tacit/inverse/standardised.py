@@ -73,12 +73,8 @@ class Standard:
 
     def knowing(self, known: Identification) -> Standard:
         """The same with the intervals and errors of a recovery in these units."""
-        ends = [known.reward_intervals, *known.cost_intervals]
-        ends += [known.multiplier_intervals, known.budget_intervals]
-        errors = [known.reward_standard_errors, *known.cost_standard_errors]
-        errors += [known.multiplier_standard_errors, known.budget_standard_errors]
-        told = {"intervals": np.concatenate(ends), "standard_errors": np.concatenate(errors)}
-        return replace(self, **told, applied=False)
+        stacked = {what: known.stacked(what) for what in ("intervals", "standard_errors")}
+        return replace(self, **stacked, applied=False)
 
 
 def standard_of(mdp: MDP, features: Features) -> Standard:
@@ -133,29 +129,6 @@ def _blocks(table: FeatureTable, count: np.ndarray) -> Iterator[tuple[np.ndarray
         yield dense, count[first : first + size]
 
 
-@dataclass(frozen=True, eq=False)
-class Factors:
-    """What a number in raw units is multiplied by.
-
-    Attributes:
-        reward: of rewards, the temperature among them.
-        costs: [K] of the costs of each constraint, its budget among them.
-    """
-
-    reward: float
-    costs: np.ndarray
-
-    @classmethod
-    def of(cls, found: Recovery, units: Standard) -> Factors:
-        """Those of a recovery: its norms in the new units, inverted; 1 where there is no weight."""
-        reward, *costs = units.deviations
-        ends = found.identification.cost_intervals
-        pairs = zip(found.cost_weights, costs, ends, strict=True)
-        norms = [_norm(weights, unit, np.isposinf(own[:, 1])) for weights, unit, own in pairs]
-        none = np.zeros(len(reward), bool)
-        return cls(1.0 / _norm(found.reward_weights, reward, none), 1.0 / np.array(norms))
-
-
 def _norm(weights: np.ndarray, unit: np.ndarray, endless: np.ndarray) -> float:
     """The L1 norm in other units, without what has no finite weight; 1 where that is nothing."""
     sizes = np.abs(weights) * unit
@@ -169,38 +142,41 @@ def standardised(found: Recovery) -> Recovery:
     units = found.standard
     if units is None or units.applied:
         return found
-    reward, *costs = units.deviations
-    factors = Factors.of(found, units)
-    prices = factors.reward / factors.costs
-    pairs = zip(found.cost_weights, costs, factors.costs, strict=True)
-    objective = found.objective
+    reward_unit, *cost_units = units.deviations
+    none = np.zeros(len(reward_unit), bool)
+    rewards = 1.0 / _norm(found.reward_weights, reward_unit, none)
+    ends = found.identification.cost_intervals
+    pairs = list(zip(found.cost_weights, cost_units, strict=True))
+    norms = [_norm(*pair, np.isposinf(own[:, 1])) for pair, own in zip(pairs, ends, strict=True)]
+    costs = 1.0 / np.array(norms)
+    prices = rewards / costs
+    objective, solution = found.objective, found.solution
     along = (slice(None), *(None,) * (objective.costs.ndim - 1))
-    changed = {
-        "reward_weights": found.reward_weights * reward * factors.reward,
-        "cost_weights": tuple(weights * unit * factor for weights, unit, factor in pairs),
-        "multipliers": found.multipliers * prices,
-        "budgets": found.budgets * factors.costs,
-        "temperature": found.temperature * factors.reward,
-        "objective": replace(
+    return replace(
+        found,
+        reward_weights=found.reward_weights * reward_unit * rewards,
+        cost_weights=tuple(w * unit * cost for (w, unit), cost in zip(pairs, costs, strict=True)),
+        multipliers=found.multipliers * prices,
+        budgets=found.budgets * costs,
+        temperature=found.temperature * rewards,
+        objective=replace(
             objective,
-            reward=objective.reward * factors.reward,
-            costs=objective.costs * factors.costs[along],
-            budgets=objective.budgets * factors.costs,
+            reward=objective.reward * rewards,
+            costs=objective.costs * costs[along],
+            budgets=objective.budgets * costs,
         ),
-        "identification": _known(found.identification, units, factors),
-        "standard": replace(units, applied=True),
-    }
-    solution = found.solution
-    if solution is not None:
-        changed["solution"] = replace(
+        solution=solution
+        and replace(
             solution,
-            values=solution.values * factors.reward,
-            value=solution.value * factors.reward,
+            values=solution.values * rewards,
+            value=solution.value * rewards,
             multipliers=solution.multipliers * prices,
-            spent=solution.spent * factors.costs,
-            temperature=solution.temperature * factors.reward,
-        )
-    return replace(found, **changed)
+            spent=solution.spent * costs,
+            temperature=solution.temperature * rewards,
+        ),
+        identification=_known(found.identification, units, prices, costs),
+        standard=replace(units, applied=True),
+    )
 
 
 def shown(found: Shown, *, raw_units: bool = False) -> Shown:
@@ -236,45 +212,31 @@ def unit_findings(shown: Mapping[str, Recovery]) -> list[Finding]:
         if gaps[worst] <= SAME:
             continue
         names = [*shown[first].reward_names, *(n for part in shown[first].cost_names for n in part)]
-        said = (
+        sentence = (
             f"Features vary otherwise in {other} than in {first}: the standard deviation of "
             f"{names[worst]} is {its.stacked[worst]:.3g} there and {one.stacked[worst]:.3g} here. "
             "Each is compared in its own standard deviations; if the features have the same units "
             "in both, raw units (raw_units=True, --raw-units) compare them as they are."
         )
-        found.append(Finding(said, Kind.ASSUMED, feature=names[worst], number=float(gaps[worst])))
+        found.append(
+            Finding(sentence, Kind.ASSUMED, feature=names[worst], number=float(gaps[worst]))
+        )
     return found
 
 
-def _known(known: Identification, units: Standard, factors: Factors) -> Identification:
-    """What is known in the new units: exactly where these are uniform, else as it was kept."""
-    if units.uniform:
-        prices, costs = factors.reward / factors.costs, factors.costs
-        return replace(
-            known,
-            multiplier_intervals=known.multiplier_intervals * prices[:, None],
-            budget_intervals=known.budget_intervals * costs[:, None],
-            multiplier_standard_errors=known.multiplier_standard_errors * prices,
-            budget_standard_errors=known.budget_standard_errors * costs,
-            answer=None,
-        )
-    sizes = [len(part) for part in units.deviations]
-    many = len(sizes) - 1
-    cuts = np.cumsum([*sizes, many])
+def _known(
+    known: Identification, units: Standard, prices: np.ndarray, costs: np.ndarray
+) -> Identification:
+    """What is known in the new units: exactly where these are uniform, else as it was kept.
+
+    A multiplier is one of the old ones times its price [K], a budget one times its cost [K].
+    """
     ends, errors = units.intervals, units.standard_errors
-    if not len(ends):
-        ends, errors = np.full((cuts[-1] + many, 2), np.nan), np.full(cuts[-1] + many, np.nan)
-    reward, *costs, multipliers, budgets = np.split(ends, cuts)
-    reward_errors, *cost_errors, price_errors, budget_errors = np.split(errors, cuts)
-    return replace(
-        known,
-        reward_intervals=reward,
-        cost_intervals=costs,
-        multiplier_intervals=multipliers,
-        budget_intervals=budgets,
-        reward_standard_errors=reward_errors,
-        cost_standard_errors=cost_errors,
-        multiplier_standard_errors=price_errors,
-        budget_standard_errors=budget_errors,
-        answer=None,
-    )
+    if units.uniform:  # weights of norm 1 stay what they are
+        scale = np.concatenate([np.ones(len(units.stacked)), prices, costs])
+        ends = known.stacked("intervals") * scale[:, None]
+        errors = known.stacked("standard_errors") * scale
+    elif not len(ends):
+        count = len(units.stacked) + 2 * len(costs)
+        ends, errors = np.full((count, 2), np.nan), np.full(count, np.nan)
+    return replace(known.with_stacked(intervals=ends, standard_errors=errors), answer=None)

@@ -338,13 +338,7 @@ def feasible_agreement(
 
 def _standardised(mdp: MDP, features: Features) -> np.ndarray:
     """[S, A, D] all reward and cost features, each column of standard deviation 1 or all zeros."""
-    columns = np.concatenate(
-        [
-            np.repeat(table[:, None], mdp.actions, axis=1) if table.ndim == 2 else table
-            for table in (features.reward, *features.costs)
-        ],
-        axis=2,
-    )
+    columns = np.concatenate(features.by_action(mdp.actions), axis=2)
     spread = columns.std(axis=(0, 1))
     # A constant column moves no policy; its spread is rounding.
     varies = spread > 1e-12 * np.abs(columns).max(axis=(0, 1))

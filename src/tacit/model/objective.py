@@ -231,6 +231,13 @@ class Features:
         """The feature maps as they are stored, sparse or not: the reward's, then one a cost."""
         return self.__dict__["_maps"]
 
+    def by_action(self, actions: int) -> tuple[np.ndarray, ...]:
+        """[S, A, D] of the reward, then one [S, A, D_k] per constraint, whatever they depend on."""
+        return tuple(
+            table if table.ndim == 3 else np.repeat(table[:, None], actions, axis=1)
+            for table in (self.reward, *self.costs)
+        )
+
     @property
     def sizes(self) -> tuple[int, ...]:
         """How many features the reward has, then each constraint."""

@@ -88,8 +88,8 @@ def hill_grid(
         for name, draw in drawn.items()
     )
     features = hill_features(size, hill=kind, slopes=c, peak=h)
-    start = (np.arange(size * size) == 0).astype(float)
-    mdp = MDP(_moves(size, slip, slip_to_intended, slip_into_walls), start, discount)
+    moves = _moves(size, slip, slip_to_intended, slip_into_walls)
+    mdp = MDP(moves, np.eye(size * size)[0], discount)
     budgets = np.array([number(budget, "budget", "a number", lambda _: True)])
     if tightness is not None:
         truth = features.objective(w_r, [w_c], budgets)
@@ -97,8 +97,8 @@ def hill_grid(
     asked |= {"discount": mdp.discount, "hill": kind}
     asked |= {name: np.asarray(asked[name]) for name in drawn if asked[name] is not None}
     layout = Layout(size, size, directions=DIRECTIONS, action_names=ACTIONS)
-    called = recipe("hill_grid", asked, hill_grid.__kwdefaults__)
-    return World.of(mdp, features, w_r, [w_c], budgets, layout=layout, recipe=called)
+    call = recipe("hill_grid", asked, hill_grid.__kwdefaults__)
+    return World.of(mdp, features, w_r, [w_c], budgets, layout=layout, recipe=call)
 
 
 def hill_features(size: int, *, hill: Hill, slopes: np.ndarray, peak: np.ndarray) -> Features:

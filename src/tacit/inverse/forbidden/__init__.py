@@ -2,6 +2,6 @@
 
 `candidates.py` lists what may be forbidden, `selection.py` tests it given what was found before
 (the simplest explanation), `walks.py` and `steps.py` have the likelihood of sets of candidates,
-`posterior.py` believes in sets and names candidates at a level, `estimator.py` is `Forbidden`,
-`sentences.py` says what was found.
+`posterior.py` believes in sets, which `chains.py` draws, and names candidates at a level,
+`estimator.py` is `Forbidden`, `sentences.py` says what was found.
 """

@@ -124,8 +124,8 @@ def _features(mdp: MDP, features: Features) -> Iterator[Candidate]:
             for cut in np.unique(np.quantile(there, SHARES)).tolist():
                 sets += [(f"{name} <= {cut:.4g}", column <= cut)]
                 sets += [(f"{name} > {cut:.4g}", column > cut)]
-        for said, where in sets:
-            yield Candidate(kind="feature", index=j, name=said, **_members(mdp, where))
+        for label, where in sets:
+            yield Candidate(kind="feature", index=j, name=label, **_members(mdp, where))
 
 
 def _members(mdp: MDP, where: np.ndarray) -> dict[str, np.ndarray]:

@@ -21,8 +21,9 @@ from tacit.inverse.baselines import ConstraintOnly, RewardOnly
 from tacit.inverse.diagnostics import judged
 from tacit.inverse.expectations import check_task
 from tacit.inverse.forbidden.candidates import KINDS, candidates_of, check_left, members
-from tacit.inverse.forbidden.posterior import Belief, Posterior
-from tacit.inverse.forbidden.selection import Selection
+from tacit.inverse.forbidden.chains import StepsPosterior, WalksPosterior
+from tacit.inverse.forbidden.posterior import Belief, SetPosterior
+from tacit.inverse.forbidden.selection import ForwardSelection
 from tacit.inverse.forbidden.sentences import (
     apart_finding,
     misfit_finding,
@@ -112,10 +113,12 @@ class Forbidden:
         solver = SoftDual(self.temperature, self.tolerance, self.max_steps)
         return solver.solve(mdp, features.objective(self.reward)).policy
 
-    def selection(self, mdp: MDP, features: Features, demonstrations: Demonstrations) -> Selection:
+    def selection(
+        self, mdp: MDP, features: Features, demonstrations: Demonstrations
+    ) -> ForwardSelection:
         """The candidates in this world, to be tested on what was seen there."""
         alone, groups = features.reward_alone, list(self.groups.items())
-        return Selection(
+        return ForwardSelection(
             mdp=mdp,
             candidates=candidates_of(mdp, features, self.candidates, groups),  # type: ignore[arg-type]
             seen=Seen.of(mdp, demonstrations),
@@ -161,25 +164,22 @@ class Forbidden:
         return delivered(_reported(self, search, belief, (simplest, gone), recovery), throw)
 
 
-def _posterior(search: Selection, demonstrations: Demonstrations) -> Posterior:
+def _posterior(search: ForwardSelection, demonstrations: Demonstrations) -> SetPosterior:
     """The posterior over the sets of these candidates."""
     nothing, seen = search.world(()), search.seen
-    likelihood: Walks | Steps = Steps(search, demonstrations)
-    if search.exact:
-        policy = search.site((), nothing.own)[1]
-        likelihood = Walks(search.mdp, policy, search.candidates, seen)
-    return Posterior(
-        likelihood=likelihood,
-        possible=np.flatnonzero(~nothing.broken & nothing.closure.removed.any(axis=0)),
-        count=len(search.candidates),
-        level=search.level,
-        episodes=seen.episodes,
-    )
+    possible = np.flatnonzero(~nothing.broken & nothing.closure.removed.any(axis=0))
+    known = {"possible": possible, "count": len(search.candidates)}
+    known |= {"level": search.level, "episodes": seen.episodes}
+    if not search.exact:
+        return StepsPosterior(likelihood=Steps(search, demonstrations), **known)
+    policy = search.site((), nothing.own)[1]
+    walks = Walks(search.mdp, policy, search.candidates, seen)
+    return WalksPosterior(likelihood=walks, **known)
 
 
 def _reported(
     options: Forbidden,
-    search: Selection,
+    search: ForwardSelection,
     belief: Belief,
     numbers: tuple[list[int], list[int]],
     recovery: Recovery,
@@ -221,7 +221,7 @@ def _reported(
     undecided.sort(key=lambda one: (one.allowed, one.p_value))
     plain = tuple(record(k, more=np.nan) for k in simplest)
     guessed = options.reward is None or options.temperature is None
-    said = [
+    sentence = [
         *([] if fit.adequate or not seeming else [misfit_finding(seeming, fit.p_value)]),
         *([] if belief.agreed else [apart_finding()]),
         *record_findings(forbidden, undecided, plain),
@@ -229,7 +229,7 @@ def _reported(
     ]
     return replace(
         recovery,
-        identification=recovery.identification.with_findings(said),
+        identification=recovery.identification.with_findings(sentence),
         estimator=repr(options),
         forbidden=forbidden,
         undecided=tuple(undecided),
@@ -242,17 +242,17 @@ def _with_noise_tested(recovery: Recovery, free: Recovery) -> Recovery:
     """The recovery of a given noise, its goodness with a test against one of a free noise."""
     from scipy.special import chdtrc
 
-    old, known = recovery.goodness, recovery.identification
+    untested, known = recovery.goodness, recovery.identification
     gain = max(0.0, 2.0 * (free.log_likelihood - recovery.log_likelihood))
     p = float(chdtrc(1.0, gain))
     part = Part(name=NOISE, statistic=gain, p_value=p, method="chi-square", degrees=1.0)
     tests = FitTests(
-        parts=(*old.parts, part),
-        residuals=old.residuals,
-        trajectory_residuals=old.trajectory_residuals,
-        worst=old.worst,
+        parts=(*untested.parts, part),
+        residuals=untested.residuals,
+        trajectory_residuals=untested.trajectory_residuals,
+        worst=untested.worst,
     )
-    new = judged(tests, old.level)
-    rest = [one for one in known.findings if one not in old.findings()]
-    told = replace(known, findings=(*new.findings(), *rest))
-    return replace(recovery, goodness=new, identification=told)
+    goodness = judged(tests, untested.level)
+    rest = [one for one in known.findings if one not in untested.findings()]
+    identification = replace(known, findings=(*goodness.findings(), *rest))
+    return replace(recovery, goodness=goodness, identification=identification)

@@ -16,8 +16,7 @@ no guarantee: a name is `strict` where its p-value is small whatever else is for
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import product
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,26 +26,15 @@ from tacit.inverse.forbidden.walks import Walks
 
 # Beta(1, 9): before anything is seen one candidate in ten is forbidden.
 FORBIDDEN, ALLOWED = 1.0, 9.0
-# Jumps of a chain over complete walks, at least; moves a candidate of one over single solutions,
-# and at least and at most how many; the share that forgets the beginning.
-JUMPS, MOVES, RANGE, FORGOTTEN = 2000, 100, (2000, 8000), 0.15
 # How often both chains are made twice as long until they name the same, and until their Monte
 # Carlo errors change no name.
 LONGER = 3
-# Most candidates within a wide one that are drawn together with it.
-TOGETHER = 4
-# Nats of the posterior below which a chain is lost: a set that it may stay at for ever.
-HOPELESS = 10.0
-# Share of swaps among moves: they cross where two candidates stand in for each other.
-SWAPS = 0.25
 # Parts of a chain whose scatter is its Monte Carlo error, and errors that a chance is taken larger.
 PARTS, ERRORS = 20, 2.0
-# Sets at which is asked how many more demonstrations would tell.
-ASKED = {Walks: 30, Steps: 4}
 
 
 @dataclass(frozen=True, eq=False)
-class Chain:
+class SetChain:
     """Sets in the order of a chain.
 
     Attributes:
@@ -71,10 +59,10 @@ class Chain:
         spread = np.sqrt((away**2).sum(axis=0) * len(parts) / (len(parts) - 1)) / sizes.sum()
         return middle + errors * spread
 
-    def joined(self, later: Chain) -> Chain:
+    def joined(self, later: SetChain) -> SetChain:
         """Both, one after the other."""
         names = ("weights", "sets", "allowed", "chances")
-        return Chain(*(np.concatenate([getattr(self, n), getattr(later, n)]) for n in names))
+        return SetChain(*(np.concatenate([getattr(self, n), getattr(later, n)]) for n in names))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -111,7 +99,7 @@ class Belief:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Posterior:
+class SetPosterior:
     """The posterior over sets of candidates.
 
     Attributes:
@@ -122,6 +110,7 @@ class Posterior:
         episodes: how many demonstrations there are.
     """
 
+    sampled: ClassVar[int]  # sets at which is asked how many more demonstrations would tell
     likelihood: Walks | Steps
     possible: np.ndarray
     count: int
@@ -130,13 +119,10 @@ class Posterior:
 
     def belief(self, simplest: list[int]) -> Belief:
         """What is believed, by one chain from the simplest explanation and one from far away."""
-        rng, chains, longer = np.random.default_rng(0), [], 0
+        rng, longer = np.random.default_rng(0), 0
         begin = np.zeros(self.count, bool)
         begin[simplest] = True
-        for start in self.beginnings(begin):
-            chains.append(self.run(start, rng))
-        if isinstance(self.likelihood, Steps):
-            chains = self.not_lost(chains, rng)
+        chains = self.begun(begin, rng)
         while True:
             every = [chain.upper(chain.chances) for chain in chains]
             named = [set(within_level(one, self.level)) for one in every]
@@ -144,7 +130,8 @@ class Posterior:
             exact = [set(within_level(one, self.level)) for one in means]
             if longer == LONGER or named[0] == named[1] == exact[0] == exact[1]:
                 break
-            chains = [one.joined(self.run(one.sets[-1], rng, len(one.sets))) for one in chains]
+            later = [self.run(one.sets[-1], rng, len(one.sets)) for one in chains]
+            chains = [one.joined(more) for one, more in zip(chains, later, strict=True)]
             longer += 1
         allowed = np.ones(self.count)
         allowed[self.possible] = np.minimum(np.max(every, axis=0), 1.0)
@@ -163,7 +150,13 @@ class Posterior:
             agreed=not apart,
         )
 
-    # --- chains -----------------------------------------------------------------------------------
+    def begun(self, simplest: np.ndarray, rng: np.random.Generator) -> list[SetChain]:
+        """Two chains, one from the simplest explanation [K] or near it and one from far away."""
+        raise NotImplementedError
+
+    def run(self, start: np.ndarray, rng: np.random.Generator, longer: int = 0) -> SetChain:
+        """A chain from this set [K] bool; a `longer` one has that many sets."""
+        raise NotImplementedError
 
     def outside(self, chosen: np.ndarray, asked: np.ndarray, changes: np.ndarray) -> np.ndarray:
         """[asked] the chance that each of these is allowed, given the rest of the set.
@@ -179,149 +172,6 @@ class Posterior:
         odds = prior + np.where(inside, -changes, changes)
         return 1.0 / (1.0 + np.exp(np.clip(odds, -700.0, 700.0)))
 
-    def run(self, start: np.ndarray, rng: np.random.Generator, longer: int = 0) -> Chain:
-        """A chain from this set [K] bool; a `longer` one has that many sets."""
-        if isinstance(self.likelihood, Walks):
-            return self.jumps(start, rng, longer or max(JUMPS, 3 * len(self.possible)))
-        count = int(np.clip(MOVES * len(self.possible), *RANGE))
-        return self.moves(start, rng, longer or count)
-
-    def jumps(self, start: np.ndarray, rng: np.random.Generator, count: int) -> Chain:
-        """Heat bath without rejection: each jump flips a candidate, after the time it takes.
-
-        Wide candidates take long to ask: each is drawn afresh once in a unit of time, and asked
-        only then, together with candidates within it.
-        """
-        assert isinstance(self.likelihood, Walks)
-        chosen, draws = start.copy(), rng.random(count)
-        wide = self.likelihood.wide[self.possible]
-        narrow, broad = self.possible[~wide], self.possible[wide]
-        weights, size = np.empty(count), (count, len(self.possible))
-        sets = np.empty((count, self.count), bool)
-        allowed, chances = np.empty(size, bool), np.empty(size)
-        for j in range(count):
-            changes = self.likelihood.changes(chosen, narrow)
-            out = self.outside(chosen, narrow, changes)
-            idle = self.likelihood.idle(chosen)[self.possible]
-            flips = np.where(chosen[narrow], out, 1.0 - out)
-            rates = np.cumsum(np.concatenate([flips, np.ones(len(broad))]))
-            sets[j], weights[j] = chosen, 1.0 / rates[-1]
-            allowed[j] = ~chosen[self.possible] & ~idle
-            chances[j] = allowed[j]
-            chances[j, ~wide] = np.where(idle[~wide], 0.0, out)
-            place = min(int(np.searchsorted(rates, draws[j] * rates[-1])), len(rates) - 1)
-            if place < len(narrow):
-                chosen[narrow[place]] ^= True
-            else:
-                chosen = self.drawn_afresh(chosen, int(broad[place - len(narrow)]), rng)
-        kept = slice(int(FORGOTTEN * count), None)
-        return Chain(weights[kept], sets[kept], allowed[kept], chances[kept])
-
-    def drawn_afresh(self, chosen: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-        """[K] the set, a wide candidate drawn together with some of those within it.
-
-        One at a time would take long: all that stand in for it must be forbidden before it is
-        allowed.
-        """
-        from scipy.special import betaln, softmax
-
-        assert isinstance(self.likelihood, Walks)
-        drawn = [k, *rng.permutation(self.within[k])[:TOGETHER]]
-        sets = np.tile(chosen, (2 ** len(drawn), 1))
-        sets[:, drawn] = list(product((True, False), repeat=len(drawn)))
-        sizes = sets.sum(axis=1)
-        prior = betaln(FORBIDDEN + sizes, ALLOWED + self.count - sizes)
-        odds = softmax(prior + self.likelihood.changes_to(chosen, sets))
-        return sets[rng.choice(len(sets), p=odds)]
-
-    @cached_property
-    def within(self) -> dict[int, np.ndarray]:
-        """The possible candidates within each wide one."""
-        assert isinstance(self.likelihood, Walks)
-        parts = [set(part.tolist()) for part in self.likelihood.parts]
-        return {
-            k: np.array([o for o in self.possible.tolist() if o != k and parts[o] <= parts[k]], int)
-            for k in self.possible[self.likelihood.wide[self.possible]].tolist()
-        }
-
-    def moves(self, start: np.ndarray, rng: np.random.Generator, count: int) -> Chain:
-        """Metropolis by flips and swaps: a set is solved once, its neighbours only if proposed."""
-        chosen, size = start.copy(), (count, len(self.possible))
-        now, idle = self.height(chosen), self.likelihood.idle(chosen)[self.possible]
-        sets, allowed = np.empty((count, self.count), bool), np.empty(size, bool)
-        for j in range(count):
-            trial, inside = chosen.copy(), chosen[self.possible]
-            if rng.random() < SWAPS and inside.any() and not inside.all():
-                trial[rng.choice(self.possible[inside])] = False
-                trial[rng.choice(self.possible[~inside])] = True
-            else:
-                trial[rng.choice(self.possible)] ^= True
-            height = self.height(trial)
-            if np.log(rng.random()) < height - now:
-                chosen, now = trial, height
-                idle = self.likelihood.idle(chosen)[self.possible]
-            sets[j], allowed[j] = chosen, ~chosen[self.possible] & ~idle
-        kept = slice(int(FORGOTTEN * count), None)
-        held = allowed[kept]
-        return Chain(np.ones(len(held)), sets[kept], held, held.astype(float))
-
-    def not_lost(self, chains: list[Chain], rng: np.random.Generator) -> list[Chain]:
-        """Two chains, one that ended where next to nothing is believed begun where the other did.
-
-        Barriers of likelihood may hold a chain; what is far less likely has no part in the law.
-        """
-        heights = [self.height(chain.sets[-1]) for chain in chains]
-        worse = int(np.argmin(heights))
-        if heights[1 - worse] - heights[worse] > HOPELESS:
-            chains[worse] = self.run(chains[1 - worse].sets[-1], rng)
-        return chains
-
-    def height(self, chosen: np.ndarray) -> float:
-        """The log of the posterior of a set [K] bool, but for a constant."""
-        from scipy.special import betaln
-
-        assert isinstance(self.likelihood, Steps)
-        size = int(chosen.sum())
-        prior = betaln(FORBIDDEN + size, ALLOWED + self.count - size)
-        return self.likelihood(chosen) + float(prior)
-
-    def beginnings(self, simplest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where two chains begin: at the simplest explanation [K], and where all is forbidden.
-
-        Single solutions tell stand-ins apart, and chains rarely cross: they begin at the best that
-        flips find from nothing, and from all that can be forbidden together.
-        """
-        every = np.zeros(self.count, bool)
-        every[self.possible] = True
-        if isinstance(self.likelihood, Walks):
-            return simplest, every
-        nothing, widest = np.zeros(self.count, bool), np.zeros(self.count, bool)
-        for k in self.possible.tolist():
-            if np.isfinite(self.likelihood(wider := flipped(widest, k))):
-                widest = wider
-        return self.steepest(nothing), self.swept(widest)
-
-    def steepest(self, chosen: np.ndarray) -> np.ndarray:
-        """[K] the set after the best flips, one after the other, while the posterior rises."""
-        while True:
-            others = [flipped(chosen, k) for k in self.possible.tolist()]
-            heights = [self.height(other) for other in others]
-            if max(heights) <= self.height(chosen):
-                return chosen
-            chosen = others[int(np.argmax(heights))]
-
-    def swept(self, chosen: np.ndarray) -> np.ndarray:
-        """[K] the set after flips of each in turn, while one of them raises the posterior."""
-        while True:
-            before = self.height(chosen)
-            for k in self.possible.tolist():
-                other = flipped(chosen, k)
-                chosen = other if self.height(other) > self.height(chosen) else chosen
-            if self.height(chosen) <= before:
-                return chosen
-
-    # --- what follows -----------------------------------------------------------------------------
-
     def widest(self, names: list[int]) -> list[int]:
         """The names but for those that another one takes away with it."""
         kept: list[int] = []
@@ -332,7 +182,7 @@ class Posterior:
         return [k for k in names if k in kept]
 
     def pairs(
-        self, chains: list[Chain], named: list[int], spent: float
+        self, chains: list[SetChain], named: list[int], spent: float
     ) -> list[tuple[int, int, float]]:
         """Disjoint pairs of which one is forbidden, while the sum of all stays within the level.
 
@@ -376,7 +226,10 @@ class Posterior:
         By a local search for the worst world from three: without anything else, without the
         simplest explanation [K], and without all else that is possible.
         """
-        cut, others = np.log(self.level / self.count), self.possible[self.possible != k]
+        cut, others = (
+            np.log(self.level / self.count),
+            self.possible[self.possible != k],
+        )
         every, nothing = np.zeros(self.count, bool), np.zeros(self.count, bool)
         every[others] = True
         for start in (every, nothing, simplest):
@@ -396,7 +249,7 @@ class Posterior:
                 world = flipped(world, int(others[np.argmax(gains)]))
         return True
 
-    def more(self, chains: list[Chain]) -> np.ndarray:
+    def more(self, chains: list[SetChain]) -> np.ndarray:
         """[K] about how many more demonstrations like those seen would name a candidate.
 
         If it is forbidden: the odds that it is allowed shrink with each by the chance to avoid it,
@@ -404,7 +257,7 @@ class Posterior:
         """
         from scipy.special import logsumexp
 
-        found, often = np.full(self.count, np.inf), ASKED[type(self.likelihood)]
+        found, often = np.full(self.count, np.inf), self.sampled
         worlds = np.concatenate([thinned(chain, often // 2) for chain in chains])
         logs, out = [], []
         for world in worlds:
@@ -432,7 +285,7 @@ def within_level(chances: np.ndarray, level: float) -> list[int]:
     return order[np.cumsum(chances[order]) <= level].tolist()
 
 
-def thinned(chain: Chain, count: int) -> np.ndarray:
+def thinned(chain: SetChain, count: int) -> np.ndarray:
     """[count, K] sets of a chain at equal distances of its time."""
     ends = np.cumsum(chain.weights)
     return chain.sets[np.searchsorted(ends, (np.arange(count) + 0.5) / count * ends[-1])]

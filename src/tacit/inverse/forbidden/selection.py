@@ -23,7 +23,7 @@ from tacit.model.mdp import MDP
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class World:
+class ReducedWorld:
     """One world without the chosen candidates, and what it says of all.
 
     Attributes:
@@ -51,7 +51,7 @@ class World:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Selection:
+class ForwardSelection:
     """Forward selection among candidates.
 
     Attributes:
@@ -69,7 +69,7 @@ class Selection:
     seen: Seen
     policy: Callable[[MDP], np.ndarray]
     level: float
-    worlds: dict[frozenset[int], World] = field(default_factory=dict)
+    worlds: dict[frozenset[int], ReducedWorld] = field(default_factory=dict)
     sites: dict[frozenset[int], tuple[MDP, np.ndarray]] = field(default_factory=dict)
 
     @property
@@ -98,7 +98,7 @@ class Selection:
         there = self.mdp.available & ~own.removed.reshape(self.mdp.available.shape)
         return replace(self.mdp, available=there) if own.removed.any() else self.mdp
 
-    def world(self, chosen: Sequence[int]) -> World:
+    def world(self, chosen: Sequence[int]) -> ReducedWorld:
         """The world without the chosen candidates."""
         key = frozenset(chosen)
         if key not in self.worlds:
@@ -106,7 +106,7 @@ class Selection:
             closure = close(self.mdp, [[*base, one] for one in self.candidates])
             mdp, policy = self.site(chosen, own)
             seen, avoiding = self.seen, Avoiding(mdp, policy, closure.removed, closure.dead)
-            self.worlds[key] = World(
+            self.worlds[key] = ReducedWorld(
                 mdp=mdp,
                 own=own,
                 closure=closure,

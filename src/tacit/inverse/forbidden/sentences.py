@@ -30,15 +30,17 @@ def record_findings(
     found = []
     for one in forbidden:
         surely = "whatever else is forbidden" if one.strict else "given all that may be forbidden"
-        said = f"{_capital(one.name)} is forbidden: {_believed(one.allowed)}, {surely}."
-        found.append(Finding(said, Kind.FORBIDDEN, **about(one), number=one.allowed))
+        sentence = f"{_capital(one.name)} is forbidden: {_believed(one.allowed)}, {surely}."
+        found.append(Finding(sentence, Kind.FORBIDDEN, **about(one), number=one.allowed))
     paired: set[str] = set()
     for one in [one for one in undecided if one.rival]:
         if one.name not in paired:
             paired |= {one.name, one.rival}
-            said = f"{_capital(one.name)} or {one.rival} is forbidden, and which of them cannot be "
-            said += f"told: the posterior chance that neither is is {_few(one.neither)}."
-            found.append(Finding(said, Kind.NOT_IDENTIFIED, **about(one), number=one.neither))
+            sentence = (
+                f"{_capital(one.name)} or {one.rival} is forbidden, and which of them cannot be "
+            )
+            sentence += f"told: the posterior chance that neither is is {_few(one.neither)}."
+            found.append(Finding(sentence, Kind.NOT_IDENTIFIED, **about(one), number=one.neither))
     plain = [one for one in undecided if not one.rival]
     if plain:
         named = [
@@ -46,16 +48,16 @@ def record_findings(
         ]
         named += [f"{len(plain) - SAID} more"] if len(plain) > SAID else []
         verb = "is" if len(plain) == 1 else "are"
-        said = f"Whether {listed(named)} {verb} forbidden cannot be told."
-        found.append(Finding(said, Kind.NOT_IDENTIFIED, number=len(plain)))
+        sentence = f"Whether {listed(named)} {verb} forbidden cannot be told."
+        found.append(Finding(sentence, Kind.NOT_IDENTIFIED, number=len(plain)))
     named = {one.name for one in forbidden}
     if others := [one.name for one in simplest if one.name not in named]:
-        said = (
+        sentence = (
             f"The simplest explanation also forbids {listed(others, SAID)}: it assumes that "
             "nothing is forbidden but what it needs, which the demonstrations do not show. It has "
             "no error rate."
         )
-        found.append(Finding(said, Kind.ASSUMED, number=len(others)))
+        found.append(Finding(sentence, Kind.ASSUMED, number=len(others)))
     return found
 
 
@@ -68,33 +70,33 @@ def rule_findings(count: int, level: float, spent: float, guessed: bool) -> list
         spent: what they add up to.
         guessed: whether reward or noise were estimated.
     """
-    said = (
+    sentence = (
         f"{count} candidates were judged together, each forbidden with the same unknown chance, "
         "1 in 10 beforehand: the chances that a name or a pair is false add up to "
         f"{_few(spent)}, and to {level:g} at most"
     )
     if guessed:
-        said += "; they take the recovered reward and noise for the true ones"
-    return [Finding(f"{said}.", Kind.ERRORS, number=count)]
+        sentence += "; they take the recovered reward and noise for the true ones"
+    return [Finding(f"{sentence}.", Kind.ERRORS, number=count)]
 
 
 def misfit_finding(names: Sequence[str], p_value: float) -> Finding:
     """That nothing is named, since the model does not fit, and what would have been."""
-    said = (
+    sentence = (
         "Nothing is named as forbidden: reward, noise and candidates together do not fit what was "
         "seen, and a wrong reward makes names false far more often than the level says. Without "
         f"that {listed(names, SAID)} would be named. Mend the fit first."
     )
-    return Finding(said, Kind.MISFIT, number=p_value)
+    return Finding(sentence, Kind.MISFIT, number=p_value)
 
 
 def apart_finding() -> Finding:
     """Two searches that found different sets."""
-    said = (
+    sentence = (
         "Two chains over what may be forbidden, begun far from each other, do not agree: nothing "
         "is named. Fewer candidates, or more demonstrations, would help."
     )
-    return Finding(said, Kind.NOT_CONVERGED)
+    return Finding(sentence, Kind.NOT_CONVERGED)
 
 
 def _capital(name: str) -> str:

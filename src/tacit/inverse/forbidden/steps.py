@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.inverse.forbidden.selection import Selection
+from tacit.inverse.forbidden.selection import ForwardSelection
 from tacit.inverse.forbidden.walks import taken_away
 
 
@@ -20,7 +20,7 @@ class Steps:
         found: those met so far, by the bytes of the set.
     """
 
-    def __init__(self, search: Selection, demonstrations: Demonstrations) -> None:
+    def __init__(self, search: ForwardSelection, demonstrations: Demonstrations) -> None:
         self._search = search
         self._counts = demonstrations.counts(search.mdp)
         self.parts = [taken_away(search.mdp, one) for one in search.candidates]

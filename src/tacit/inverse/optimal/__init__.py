@@ -44,7 +44,7 @@ INERT = 1e-10
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Columns:
+class CanonicalColumns:
     """Columns whose non-negative combinations are all Lagrangian rewards that can be told apart.
 
     A reward feature of free sign has two columns, itself and its negative; a cost feature has its
@@ -84,7 +84,7 @@ class Columns:
             np.add.at(part, self.feature[mine], (amounts * self.units)[mine])
         return found
 
-    def in_units(self, deviations: tuple[np.ndarray, ...]) -> Columns:
+    def in_units(self, deviations: tuple[np.ndarray, ...]) -> CanonicalColumns:
         """The same of features that are divided by their deviations, ([D], [D_1], ...)."""
         sizes = [deviations[b][j] for b, j in zip(self.block, self.feature, strict=True)]
         return replace(self, units=self.units * sizes)
@@ -114,12 +114,11 @@ class Columns:
         return np.tensordot(amounts, self.tables, 1)
 
 
-def columns_of(mdp: MDP, features: Features, *, free_reward: bool = False) -> Columns:
-    """The `Columns` of these features on this model."""
+def columns_of(mdp: MDP, features: Features, *, free_reward: bool = False) -> CanonicalColumns:
+    """The `CanonicalColumns` of these features on this model."""
     uniform = uniform_policy(mdp)
     tables, units, block, feature, inert = [], [], [], [], []
-    for b, given in enumerate((features.reward, *features.costs)):
-        full = given if given.ndim == 3 else np.repeat(given[:, None, :], mdp.actions, axis=1)
+    for b, full in enumerate(features.by_action(mdp.actions)):
         silent = np.zeros(full.shape[-1], bool)
         for j in range(full.shape[-1]):
             column, size = canonical(mdp, np.ascontiguousarray(full[..., j]), uniform)
@@ -132,7 +131,7 @@ def columns_of(mdp: MDP, features: Features, *, free_reward: bool = False) -> Co
                     block.append(b)
                     feature.append(j)
         inert.append(silent)
-    return Columns(
+    return CanonicalColumns(
         tables=np.array(tables).reshape(-1, mdp.states, mdp.actions),
         units=np.array(units),
         block=np.array(block, dtype=int),
@@ -165,7 +164,7 @@ def canonical(mdp: MDP, table: np.ndarray, uniform: np.ndarray) -> tuple[np.ndar
 
 
 @dataclass(frozen=True, eq=False)
-class Cone:
+class ExplanationCone:
     """All explanations, as linear forms of n = C + V variables: amounts, then values of states.
 
     Attributes:
@@ -222,8 +221,8 @@ class Cone:
         return len(self.free) == self.mdp.states
 
 
-def cone(mdp: MDP, tables: np.ndarray, observed: np.ndarray) -> Cone:
-    """The `Cone` of these columns [C, S, A], for demonstrations of the pairs `observed` [S, A]."""
+def cone(mdp: MDP, tables: np.ndarray, observed: np.ndarray) -> ExplanationCone:
+    """The cone of these columns [C, S, A], for demonstrations of the pairs `observed` [S, A]."""
     observed = shown_counts(mdp, observed) > 0
     visited = np.asarray(observed.any(axis=1))
     moves = mdp.sparse()
@@ -238,7 +237,7 @@ def cone(mdp: MDP, tables: np.ndarray, observed: np.ndarray) -> Cone:
         free, second = frontier, observed.copy()
         second[np.arange(mdp.states), chosen] = False
         forms = _forms(mdp, tables, moves, chosen, np.flatnonzero(visited), frontier)
-    found = Cone(
+    found = ExplanationCone(
         mdp,
         tables,
         observed,
@@ -347,7 +346,9 @@ def _stopped(mdp: MDP, rest: np.ndarray) -> MDP:
     return MDP(Successors(states, chances), mdp.initial, mdp.discount)
 
 
-def values(cone: Cone, x: np.ndarray, start: Column | None) -> tuple[np.ndarray, Column | None]:
+def values(
+    cone: ExplanationCone, x: np.ndarray, start: Column | None
+) -> tuple[np.ndarray, Column | None]:
     """[S] the values of an explanation x [n], and the optimal policy in the rest.
 
     The search starts from the policy that this returned for a similar x.
@@ -365,7 +366,7 @@ def values(cone: Cone, x: np.ndarray, start: Column | None) -> tuple[np.ndarray,
     return found, best
 
 
-def slack(cone: Cone, x: np.ndarray, values: np.ndarray) -> np.ndarray:
+def slack(cone: ExplanationCone, x: np.ndarray, values: np.ndarray) -> np.ndarray:
     """[S, A] by how much each action falls short of the value, at x [n] and `values` [S]."""
     table = np.tensordot(x[: cone.width], cone.tables, 1)
     return shortfall(cone.mdp, table, values)
@@ -377,7 +378,7 @@ def shortfall(mdp: MDP, table: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.where(mdp.choices, short, 0.0) if mdp.restricted else short
 
 
-def full_forms(cone: Cone, policy: np.ndarray | None) -> Matrix:
+def full_forms(cone: ExplanationCone, policy: np.ndarray | None) -> Matrix:
     """[S, n] values of all states as linear forms, for the actions `policy` [S] in the rest.
 
     Exact for visited and frontier states, from below for the rest.
@@ -392,7 +393,7 @@ def full_forms(cone: Cone, policy: np.ndarray | None) -> Matrix:
     return forms
 
 
-def rows(cone: Cone, forms: Matrix, states: np.ndarray, actions: np.ndarray) -> Matrix:
+def rows(cone: ExplanationCone, forms: Matrix, states: np.ndarray, actions: np.ndarray) -> Matrix:
     """[p, n] backup minus value of these pairs, as linear forms; sparse if these are."""
     ahead = cone.mdp.discount * (cone.moves[states * cone.mdp.actions + actions] @ forms)
     return _with_gains(ahead - forms[states], cone.tables[:, states, actions].T)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tacit.engine.progress import pursue
 from tacit.errors import InvalidModel
-from tacit.inverse.optimal import Columns, Cone, cone
+from tacit.inverse.optimal import CanonicalColumns, ExplanationCone, cone
 from tacit.inverse.optimal.program import Program
 from tacit.inverse.sets import Ends
 from tacit.model.arguments import numbers
@@ -58,12 +58,12 @@ class Answers:
     """
 
     mdp: MDP
-    columns: Columns
+    columns: CanonicalColumns
     observed: np.ndarray
     tolerance: float
 
     @cached_property
-    def cone(self) -> Cone:
+    def cone(self) -> ExplanationCone:
         """The set of explanations."""
         return cone(self.mdp, self.columns.tables, self.observed)
 
@@ -77,7 +77,7 @@ class Answers:
         """[C] amounts of every corner met so far: where the next question may start."""
         return []
 
-    def afresh(self, columns: Columns | None = None) -> Answers:
+    def afresh(self, columns: CanonicalColumns | None = None) -> Answers:
         """The same with nothing asked yet: an answer must not depend on what was asked before.
 
         Or about the same columns in other units.
@@ -264,7 +264,7 @@ class Asked(NamedTuple):
     programs: int
 
 
-class Number(NamedTuple):
+class AskedNumber(NamedTuple):
     """A number: between the least of `low` [C] and the largest of `high` [C], over `norm` [C]."""
 
     low: np.ndarray
@@ -304,7 +304,7 @@ def intervals(answers: Answers, ranges: list[np.ndarray]) -> tuple[Ends, int]:
     return Ends(maps[0], maps[1:], multipliers, budgets), found.programs
 
 
-def _answered(answers: Answers, listed: list[Number]) -> Asked:
+def _answered(answers: Answers, listed: list[AskedNumber]) -> Asked:
     """The ends of all numbers, a group at a time."""
 
     def further(asked: Asked, until: int | None) -> Asked:
@@ -345,22 +345,22 @@ def _most(answers: Answers, asks: np.ndarray, norm: np.ndarray) -> float:
     return answers.most(asks, norm)
 
 
-def _weights(answers: Answers) -> list[Number]:
+def _weights(answers: Answers) -> list[AskedNumber]:
     """Every weight of every map that is not inert."""
     columns, listed = answers.columns, []
     for block, silent in enumerate(columns.inert):
         norm = columns.norm(block)
         for j in np.flatnonzero(~silent):
             asks = _asks(answers, block, np.eye(len(silent))[j])
-            listed.append(Number(asks, asks, norm))
+            listed.append(AskedNumber(asks, asks, norm))
     return listed
 
 
-def _of_constraint(answers: Answers, k: int, ranges: list[np.ndarray]) -> list[Number]:
+def _of_constraint(answers: Answers, k: int, ranges: list[np.ndarray]) -> list[AskedNumber]:
     """The budget and the multiplier of a constraint."""
     own = answers.columns.norm(k + 1)
     low, high = (_asks(answers, k + 1, ranges[k][:, end]) for end in (0, 1))
-    return [Number(low, high, own), Number(own, own, answers.columns.norm(0))]
+    return [AskedNumber(low, high, own), AskedNumber(own, own, answers.columns.norm(0))]
 
 
 def _asks(answers: Answers, block: int, direction: np.ndarray) -> np.ndarray:

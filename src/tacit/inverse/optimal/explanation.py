@@ -8,10 +8,10 @@ parts of its behaviour only enlarge the set: the truth is in it for certain.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -33,12 +33,12 @@ from tacit.inverse.expectations import (
     expectations_from_start,
 )
 from tacit.inverse.findings import Finding, Kind, feature_findings, listed
-from tacit.inverse.optimal import Columns, columns_of, shortfall
+from tacit.inverse.optimal import CanonicalColumns, columns_of, shortfall
 from tacit.inverse.optimal.answers import NOTHING, TRIVIAL, Answers, intervals
 from tacit.inverse.optimal.gauge import calibrate, expectation_ranges
 from tacit.inverse.optimal.points import (
+    ClearestPoint,
     Nearest,
-    Point,
     best_point,
     misfit_findings,
     nearest,
@@ -57,7 +57,7 @@ from tacit.model.objective import Features
 BROKEN = 1e-6
 # A step that falls short by more than this, amounts summing to one, was an error of the expert.
 WRONG = 1e-6
-# Columns this close to parallel are the same.
+# CanonicalColumns this close to parallel are the same.
 SAME = 1.0 - 1e-9
 # Singular values below this, relative to the largest, are 0.
 RANK = 1e-9
@@ -99,7 +99,7 @@ class Explanation:
         check_task(mdp, features, demonstrations)
         columns = columns_of(mdp, features, free_reward=self.free_reward)
         counts = trusted_counts(counts_of(mdp, demonstrations), self.errors)
-        evidence = Evidence(
+        evidence = OptimalEvidence(
             features=features,
             demonstrations=demonstrations,
             answers=Answers(mdp, columns, counts > 0, self.tolerance),
@@ -113,7 +113,7 @@ class Explanation:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Evidence:
+class OptimalEvidence:
     """What a recovery is made from.
 
     Attributes:
@@ -138,7 +138,7 @@ class Evidence:
         return self.answers.mdp
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> CanonicalColumns:
         """The columns of the features."""
         return self.answers.columns
 
@@ -148,7 +148,7 @@ class Evidence:
         return counts_of(self.mdp, self.demonstrations)
 
 
-def _sought(evidence: Evidence) -> Estimate:
+def _sought(evidence: OptimalEvidence) -> Estimate:
     """The clearest explanation if there is any, else the nearest objective."""
     mdp, answers, counts = evidence.mdp, evidence.answers, evidence.counts
     inputs = (mdp.transitions, mdp.discount, evidence.columns.tables, counts)
@@ -162,13 +162,13 @@ def _sought(evidence: Evidence) -> Estimate:
     )
 
 
-def _clearest(answers: Answers) -> tuple[Point | None, int]:
+def _clearest(answers: Answers) -> tuple[ClearestPoint | None, int]:
     """The clearest explanation if there is any, and the programs solved to find it."""
     point = best_point(answers) if answers.exists() else None
     return point, answers.program.solved
 
 
-def explained(evidence: Evidence, point: Point, programs: int = 0) -> Estimate:
+def explained(evidence: OptimalEvidence, point: ClearestPoint, programs: int = 0) -> Estimate:
     """The `Estimate` at a point of the set, found by so many programs, and the set's intervals."""
     # Asked afresh, so that the answer does not depend on what was asked before.
     mdp, columns, answers = evidence.mdp, evidence.columns, evidence.answers.afresh()
@@ -193,9 +193,9 @@ def explained(evidence: Evidence, point: Point, programs: int = 0) -> Estimate:
         pairs = zip(ranges, standard.deviations[1:], strict=True)
         rows = [part / unit[:, None] for part, unit in pairs]
         ends, _ = intervals(answers.afresh(scaled), rows)
-        standard = standard.knowing(_known(estimate.known, _widened(scaled, ends, rows)))
+        standard = standard.knowing(_known(estimate.known, ends, scaled, rows))
     known = replace(
-        _known(estimate.known, _widened(columns, found, ranges)),
+        _known(estimate.known, found, columns, ranges),
         answer=answers,
         confidence=CONFIDENCE if evidence.errors else 1.0,
     )
@@ -209,17 +209,15 @@ def explained(evidence: Evidence, point: Point, programs: int = 0) -> Estimate:
     return replace(estimate, known=known, goodness=goodness, standard=standard)
 
 
-def _widened(columns: Columns, found: Ends, ranges: list[np.ndarray]) -> Ends:
-    """The ends where silent features may have any weight, and idle constraints any budget."""
+def _known(
+    known: Identification, ends: Ends, columns: CanonicalColumns, ranges: list[np.ndarray]
+) -> Identification:
+    """What is known, with these ends; inert features may have any weight."""
     # Where some explanation does without a constraint, its budget may be as large as one likes.
-    budgets = found.budgets.copy()
-    budgets[found.multipliers[:, 0] <= 0.0, 1] = np.inf
-    wide = replace(found, budgets=budgets)
-    return wide.beside(columns.inert, ranges, free_reward=columns.free_reward)
-
-
-def _known(known: Identification, ends: Ends) -> Identification:
-    """What is known, with these ends."""
+    idle = ends.multipliers[:, 0] <= 0.0
+    budgets = np.where(np.outer(idle, [False, True]), np.inf, ends.budgets)
+    ends = replace(ends, budgets=budgets)
+    ends = ends.beside(columns.inert, ranges, free_reward=columns.free_reward)
     return replace(
         known,
         reward_intervals=ends.reward,
@@ -229,7 +227,7 @@ def _known(known: Identification, ends: Ends) -> Identification:
     )
 
 
-def unexplained(evidence: Evidence, found: Nearest) -> Estimate:
+def unexplained(evidence: OptimalEvidence, found: Nearest) -> Estimate:
     """The `Estimate` of an expert that errs: the nearest objective, no intervals."""
     counts = evidence.every_count
     visits, lost = counts.sum(axis=1), counts * found.slack
@@ -265,20 +263,20 @@ def explainable(mdp: MDP, features: Features, demonstrations: Observed) -> bool:
     return Answers(mdp, columns, observed, Explanation.tolerance).exists()
 
 
-def _errors_findings(evidence: Evidence) -> list[Finding]:
+def _errors_findings(evidence: OptimalEvidence) -> list[Finding]:
     """What was not held against an explanation, where errors are allowed for."""
     if not evidence.errors:
         return []
     counts = evidence.every_count
     loose = (counts > 0) & (evidence.counts == 0)
-    said = (
+    sentence = (
         f"Each step is taken to be wrong with a chance of at most {evidence.errors:.1%}, "
         f"independently: {int(counts[loose].sum())} of {int(counts.sum())} steps, "
         f"{int(loose.sum())} of {int((counts > 0).sum())} actions seen, could be such errors and "
         f"are not held against an explanation. The set holds the truth with {CONFIDENCE:.0%} "
         "confidence."
     )
-    return [Finding(said, Kind.ASSUMED, number=float(counts[loose].sum() / counts.sum()))]
+    return [Finding(sentence, Kind.ASSUMED, number=float(counts[loose].sum() / counts.sum()))]
 
 
 def _goodness(counts: np.ndarray, slack: np.ndarray, share: float, weight: float) -> Goodness:
@@ -294,7 +292,7 @@ def _goodness(counts: np.ndarray, slack: np.ndarray, share: float, weight: float
     )
 
 
-def silent(evidence: Evidence) -> Estimate:
+def silent(evidence: OptimalEvidence) -> Estimate:
     """The `Estimate` where no policy influences any feature: nothing is known."""
     nothing = np.zeros(evidence.counts.shape)
     least = Nearest(np.zeros(0), nothing[:, 0], nothing, 0.0)
@@ -302,8 +300,8 @@ def silent(evidence: Evidence) -> Estimate:
 
 
 def _estimate(
-    evidence: Evidence,
-    found: Point | Nearest,
+    evidence: OptimalEvidence,
+    found: ClearestPoint | Nearest,
     findings: Iterable[Finding],
     history: dict[str, npt.ArrayLike],
 ) -> Estimate:
@@ -318,36 +316,17 @@ def _estimate(
     active, costs = gauge.multipliers > 0, list(gauge.cost_weights)
     needed = np.isfinite(gauge.reward_weights).all()
     weights = np.nan_to_num(gauge.reward_weights), [np.nan_to_num(w) for w in costs]
-    budgets, more = np.full(len(active), np.inf), []
-    if active.any():
-        tables = features.objective(*weights, budgets).tables(mdp)[1][active]
-        wanted = np.full(len(tables), np.nan)
-        if evidence.seen is not None and not evidence.errors:
-            wanted = np.array([costs[k] @ evidence.seen.costs[k] for k in np.flatnonzero(active)])
-        gains = columns.table(found.amounts) + mdp.discount * mdp.expected_next(found.values)
-        greedy = np.where(mdp.choices, gains, -np.inf).argmax(axis=1)
-        budgets[active], moved = calibrate(mdp, tables, wanted, evidence.counts, greedy)
-        more += [
-            Finding(
-                f"The budget {f'of constraint {k} ' if len(active) > 1 else ''}was moved from "
-                f"{old:.6g} to {budgets[k]:.6g}: policies that use only demonstrated actions "
-                "cannot spend the former.",
-                Kind.UNATTAINABLE,
-                constraint=k,
-                number=old,
-            )
-            for k, old in zip(np.flatnonzero(active)[moved].tolist(), wanted[moved], strict=True)
-        ]
+    free = features.objective(*weights, np.full(len(active), np.inf))
+    budgets, moved = _budgets(evidence, found, free.tables(mdp)[1], costs, active)
     objective = features.objective(*weights, budgets)
     solution = ColumnGeneration().solve(mdp, objective, throw=False)
-    endless = solution.status is Status.UNBOUNDED
-    if endless:
-        said = (
+    if endless := solution.status is Status.UNBOUNDED:
+        sentence = (
             "No finite value at these weights: they are at the border where walking in circles "
             "begins to pay, and no policy is the best. A step cost among the features, or a "
             "discount below 1, would mend it."
         )
-        more.append(Finding(said, Kind.NOT_CONVERGED))
+        moved.append(Finding(sentence, Kind.NOT_CONVERGED))
     return Estimate(
         objective=objective,
         solution=solution,
@@ -359,7 +338,7 @@ def _estimate(
             *feature_findings(features, mdp),
             *map_findings(columns, features),
             *findings,
-            *more,
+            *moved,
         ],
         history=history,
         certificate={"objective_gap": found.violation},
@@ -369,7 +348,48 @@ def _estimate(
     )
 
 
-def map_findings(columns: Columns, features: Features) -> list[Finding]:
+def _budgets(
+    evidence: OptimalEvidence,
+    found: ClearestPoint | Nearest,
+    tables: np.ndarray,
+    weights: Sequence[np.ndarray],
+    active: np.ndarray,
+) -> tuple[np.ndarray, list[Finding]]:
+    """[K] what demonstrated actions spend, infinite where nothing is priced; and what was moved.
+
+    Args:
+        evidence: what was seen.
+        found: the objective, as amounts of columns.
+        tables: [K, S, A] its costs.
+        weights: one [D_k] per constraint.
+        active: [K] bool, the constraints with a price.
+    """
+    mdp, budgets = evidence.mdp, np.full(len(active), np.inf)
+    if not active.any():
+        return budgets, []
+    chosen = np.flatnonzero(active).tolist()
+    seen = np.full(len(chosen), np.nan)
+    if evidence.seen is not None and not evidence.errors:
+        seen = np.array([weights[k] @ evidence.seen.costs[k] for k in chosen])
+    gains = evidence.columns.table(found.amounts) + mdp.discount * mdp.expected_next(found.values)
+    greedy = np.where(mdp.choices, gains, -np.inf).argmax(axis=1)
+    budgets[active], moved = calibrate(mdp, tables[active], seen, evidence.counts, greedy)
+    findings = [
+        Finding(
+            f"The budget {f'of constraint {k} ' if len(active) > 1 else ''}was moved from "
+            f"{old:.6g} to {budgets[k]:.6g}: policies that use only demonstrated actions "
+            "cannot spend the former.",
+            Kind.UNATTAINABLE,
+            constraint=k,
+            number=old,
+        )
+        for k, old, is_moved in zip(chosen, seen.tolist(), moved, strict=True)
+        if is_moved
+    ]
+    return budgets, findings
+
+
+def map_findings(columns: CanonicalColumns, features: Features) -> list[Finding]:
     """What the features cannot tell apart, whatever is demonstrated."""
     findings = []
     labels = [
@@ -378,43 +398,41 @@ def map_findings(columns: Columns, features: Features) -> list[Finding]:
         for j in np.flatnonzero(silent)
     ]
     if labels:
-        said = (
+        sentence = (
             f"No policy can influence {listed(labels)}: any weight explains as much, and the "
             "intervals of the others and of prices allow for it. Leave it out to narrow them."
         )
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED, feature=_only(labels)))
+        findings.append(Finding(sentence, Kind.NOT_IDENTIFIED, feature=_only(labels)))
     equal = _equal_maps(features)
     for j, k in equal:
-        said = (
+        sentence = (
             f"Constraints {j} and {k} have the same features: only the sum of multiplier * weights "
             "is identified by one task."
         )
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
+        findings.append(Finding(sentence, Kind.NOT_IDENTIFIED))
     pairs, nullity = _trading(columns)
     for a, b in pairs:
-        said = (
+        sentence = (
             f"Reward feature {a!r} and cost feature {b!r} trade off freely: in this world no "
             "demonstrations can tell wanting the one from refusing the other."
         )
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED, feature=a))
+        findings.append(Finding(sentence, Kind.NOT_IDENTIFIED, feature=a))
     if nullity > len(pairs) + len(equal):
-        said = f"{nullity} combinations of features influence no policy: their weights trade off "
-        said += "freely."
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED, number=nullity))
+        sentence = (
+            f"{nullity} combinations of features influence no policy: their weights trade off "
+        )
+        sentence += "freely."
+        findings.append(Finding(sentence, Kind.NOT_IDENTIFIED, number=nullity))
     return findings
 
 
 def _equal_maps(features: Features) -> list[tuple[int, int]]:
-    maps = features.costs
-    return [
-        (j, k)
-        for j in range(len(maps))
-        for k in range(j + 1, len(maps))
-        if maps[j].shape == maps[k].shape and np.array_equal(maps[j], maps[k])
-    ]
+    """The constraints that have the same features, in pairs."""
+    pairs = combinations(enumerate(features.costs), 2)
+    return [(j, k) for (j, one), (k, other) in pairs if np.array_equal(one, other)]
 
 
-def _trading(columns: Columns) -> tuple[list[tuple[str, str]], int]:
+def _trading(columns: CanonicalColumns) -> tuple[list[tuple[str, str]], int]:
     """Reward and cost features with parallel columns, and the nullity of all columns."""
     own = columns.units > 0  # not the negatives that free signs bring
     flat = columns.tables[own].reshape(int(own.sum()), np.prod(columns.tables.shape[1:], dtype=int))

@@ -39,8 +39,7 @@ def expectation_ranges(
     narrow, chosen = _restrict(mdp, allowed)
     every = np.arange(mdp.states)[:, None]
     ranges = []
-    for k, given in enumerate(features.costs):
-        full = given if given.ndim == 3 else np.repeat(given[:, None, :], mdp.actions, axis=1)
+    for k, full in enumerate(features.by_action(mdp.actions)[1:]):
         ends = np.empty((full.shape[-1], 2))
         for j in range(full.shape[-1]):
             table = np.ascontiguousarray(full[every, chosen, j])[None]

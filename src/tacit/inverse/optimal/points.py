@@ -17,8 +17,8 @@ from tacit.forward.policies import Column, Unbounded, best_column
 from tacit.forward.solution import visitation
 from tacit.inverse.findings import Finding, Kind, listed
 from tacit.inverse.optimal import (
-    Columns,
-    Cone,
+    CanonicalColumns,
+    ExplanationCone,
     full_forms,
     most_worth,
     shortfall,
@@ -49,7 +49,7 @@ NAMED = 5
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Point:
+class ClearestPoint:
     """An explanation.
 
     Attributes:
@@ -70,8 +70,8 @@ class Point:
     departure: float
 
 
-def best_point(answers: Answers) -> Point:
-    """The `Point` of largest margin."""
+def best_point(answers: Answers) -> ClearestPoint:
+    """The `ClearestPoint` of largest margin."""
     cone = answers.cone
     ties, inner = forced_ties(answers)
     strict = cone.visited[:, None] & cone.mdp.available & ~cone.observed & ~ties
@@ -85,7 +85,7 @@ def best_point(answers: Answers) -> Point:
     x, share = _with_reward(answers, x)
     short, best = slack(cone, x, values(cone, x, None)[0]), _best(cone, x).values[0]
     seen = float(np.abs(short[cone.observed]).max(initial=0.0))
-    return Point(
+    return ClearestPoint(
         amounts=x[: cone.width],
         values=best,
         margin=margin * share,
@@ -143,7 +143,7 @@ def _settled(program: Program, corner: np.ndarray) -> tuple[np.ndarray, float]:
     return tried[int(np.argmin(departures))]
 
 
-def _best(cone: Cone, amounts: np.ndarray) -> Column:
+def _best(cone: ExplanationCone, amounts: np.ndarray) -> Column:
     """The optimal policy for amounts [C, ...] that a program allows, with its values.
 
     At discount 1 the program's rounding may let rounds gain that gain nothing: each step is charged
@@ -185,7 +185,7 @@ class Nearest:
     violation: float
 
 
-def nearest(cone: Cone, counts: np.ndarray) -> Nearest:
+def nearest(cone: ExplanationCone, counts: np.ndarray) -> Nearest:
     """The `Nearest` of demonstrations with these counts [S, A], which have no explanation."""
     mdp, width = cone.mdp, cone.width
     found = _least_slack(cone, counts / counts.sum(), _gains(cone, counts))
@@ -199,7 +199,7 @@ def nearest(cone: Cone, counts: np.ndarray) -> Nearest:
     return Nearest(amounts, best, np.maximum(left, 0.0), broken)
 
 
-def _least_slack(cone: Cone, weights: np.ndarray, unit: np.ndarray) -> np.ndarray:
+def _least_slack(cone: ExplanationCone, weights: np.ndarray, unit: np.ndarray) -> np.ndarray:
     """[C + S] amounts, unit . amounts = 1, and values of least slack, as `weights` [S, A] count."""
     from scipy.sparse import block_array, csc_array, eye_array, kron
 
@@ -230,7 +230,7 @@ def _least_slack(cone: Cone, weights: np.ndarray, unit: np.ndarray) -> np.ndarra
     )
 
 
-def _gains(cone: Cone, counts: np.ndarray) -> np.ndarray:
+def _gains(cone: ExplanationCone, counts: np.ndarray) -> np.ndarray:
     """[C] what the demonstrated frequencies gain over the uniform policy, a unit of each column.
 
     One for all if none gains anything.
@@ -244,7 +244,7 @@ def _gains(cone: Cone, counts: np.ndarray) -> np.ndarray:
     return gains if (gains > LEAST_GAIN).any() else np.ones(cone.width)
 
 
-def point_findings(point: Point, visited: int) -> list[Finding]:
+def point_findings(point: ClearestPoint, visited: int) -> list[Finding]:
     """What the chosen explanation does, beyond what was demonstrated."""
     findings = []
     count = int(point.ties.sum())
@@ -252,14 +252,14 @@ def point_findings(point: Point, visited: int) -> list[Finding]:
         one = "1 action that was not demonstrated ties"
         tie = one if count == 1 else f"{count} actions that were not demonstrated tie"
         where = "the 1 visited state" if visited == 1 else f"the {visited} visited states"
-        said = f"{tie} with a demonstrated one in every explanation, in {where}."
-        findings.append(Finding(said, number=count))
+        sentence = f"{tie} with a demonstrated one in every explanation, in {where}."
+        findings.append(Finding(sentence, number=count))
     if point.departure > CLOSE:
-        said = (
+        sentence = (
             "Demonstrated actions can lead to states whose actions were not shown; the recovered "
             "objective departs from the demonstrations there."
         )
-        findings.append(Finding(said, Kind.ASSUMED))
+        findings.append(Finding(sentence, Kind.ASSUMED))
     return findings
 
 
@@ -288,7 +288,7 @@ def misfit_findings(by_state: np.ndarray, wrong: float, forgone: float) -> list[
 
 
 def set_findings(
-    columns: Columns,
+    columns: CanonicalColumns,
     reward_intervals: np.ndarray,
     multiplier_intervals: np.ndarray,
     *,
@@ -297,11 +297,11 @@ def set_findings(
     """What all explanations have in common."""
     findings = []
     if trivial:
-        said = (
+        sentence = (
             "Only trivial explanations: every one of them makes all actions equally good, so the "
             "demonstrations tell nothing about the weights."
         )
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
+        findings.append(Finding(sentence, Kind.NOT_IDENTIFIED))
     least = -1.0 if columns.free_reward else 0.0
     lost = [
         columns.names[0][j]
@@ -309,26 +309,26 @@ def set_findings(
         if low <= least + CLOSE and high >= 1.0 - CLOSE and not columns.inert[0][j]
     ]
     if lost and len(columns.names[0]) > 1:
-        said = (
+        sentence = (
             f"Nothing is known about the reward weight of {listed(lost)}: it can be anything "
             f"between {least:g} and 1."
         )
         findings.append(
-            Finding(said, Kind.NOT_IDENTIFIED, feature=lost[0] if len(lost) == 1 else None)
+            Finding(sentence, Kind.NOT_IDENTIFIED, feature=lost[0] if len(lost) == 1 else None)
         )
     if np.isnan(reward_intervals).all():
-        said = (
+        sentence = (
             "No explanation wants anything: the costs alone explain the demonstrations, as when a "
             "budget is the least achievable cost. Reward weights are not identified."
         )
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
+        findings.append(Finding(sentence, Kind.NOT_IDENTIFIED))
     findings += _price_findings(multiplier_intervals)
     if np.isinf(multiplier_intervals).any() and not np.isnan(reward_intervals).all():
-        said = (
+        sentence = (
             "The costs alone could explain the demonstrations: infinite ends of multipliers mean "
             "that a budget may be the least achievable cost, whatever is wanted."
         )
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
+        findings.append(Finding(sentence, Kind.NOT_IDENTIFIED))
     return findings
 
 
@@ -338,17 +338,17 @@ def _price_findings(multiplier_intervals: np.ndarray) -> list[Finding]:
     for k, (low, high) in enumerate(multiplier_intervals.tolist()):
         name = "The constraint" if len(multiplier_intervals) == 1 else f"Constraint {k}"
         if high == 0.0:
-            said = f"{name} is inactive: no explanation has a price for it."
-            findings.append(Finding(said, Kind.INACTIVE, constraint=k))
+            sentence = f"{name} is inactive: no explanation has a price for it."
+            findings.append(Finding(sentence, Kind.INACTIVE, constraint=k))
         elif low <= CLOSE * min(high, 1.0):
             most = "at any price" if np.isinf(high) else f"at up to {high:.4g}"
-            said = (
+            sentence = (
                 f"{name} may be inactive: some explanations do without it, others have it {most}."
             )
-            findings.append(Finding(said, Kind.NOT_IDENTIFIED, constraint=k, number=high))
+            findings.append(Finding(sentence, Kind.NOT_IDENTIFIED, constraint=k, number=high))
         elif np.isfinite(low):
-            said = f"{name} is active: every explanation prices it at {low:.4g} or more."
-            findings.append(Finding(said, Kind.ACTIVE, constraint=k, number=low))
+            sentence = f"{name} is active: every explanation prices it at {low:.4g} or more."
+            findings.append(Finding(sentence, Kind.ACTIVE, constraint=k, number=low))
     return findings
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tacit.forward.occupancy_lp import Matrix, new_highs, optimum
 from tacit.forward.policies import Column
-from tacit.inverse.optimal import Cone, full_forms, rows, slack, values
+from tacit.inverse.optimal import ExplanationCone, full_forms, rows, slack, values
 
 # Rows added at once, the most violated first.
 BATCH = 400
@@ -45,7 +45,7 @@ class Program:
     """
 
     def __init__(
-        self, cone: Cone, *, strict: np.ndarray | None = None, tolerance: float = 1e-9
+        self, cone: ExplanationCone, *, strict: np.ndarray | None = None, tolerance: float = 1e-9
     ) -> None:
         self.cone = cone
         self.strict = np.zeros_like(cone.observed) if strict is None else strict
@@ -218,7 +218,7 @@ def least(cost: np.ndarray, matrix: Matrix, **limits: Any) -> np.ndarray:
     return np.array(found.col_value)
 
 
-def total(cone: Cone, forms: Matrix, weights: np.ndarray) -> np.ndarray:
+def total(cone: ExplanationCone, forms: Matrix, weights: np.ndarray) -> np.ndarray:
     """[n] the sum of backup minus value over all pairs, weighted by `weights` [S, A]."""
     flow = cone.mdp.discount * cone.mdp.inflow(weights) - weights.sum(axis=1)
     found = flow @ forms

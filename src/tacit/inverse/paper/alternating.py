@@ -21,7 +21,7 @@ from tacit.inverse.assembly import Estimate, recovery
 from tacit.inverse.expectations import Expectations, check_task, expectations_from_start
 from tacit.inverse.findings import Finding, Kind, feature_findings
 from tacit.inverse.paper.rounds import Round, better_round, history_of, run_start, solve_round
-from tacit.inverse.paper.setting import Setting, price_scale
+from tacit.inverse.paper.setting import LoopSetting, price_scale
 from tacit.inverse.recovery import History, Recovery, delivered
 from tacit.inverse.sets import unidentified
 from tacit.model.mdp import MDP
@@ -140,11 +140,11 @@ class Alternating:
                 "Alternating matches discounted sums from the start: it needs trajectories that "
                 "begin there; got partial ones only (use Likelihood)"
             )
-        setting = Setting(mdp, features, seen, self)
+        setting = LoopSetting(mdp, features, seen, self)
         found = estimate_of_round(setting, *self._best(setting))
         return delivered(recovery(repr(self), mdp, features, demonstrations, found), throw)
 
-    def _best(self, setting: Setting) -> tuple[Round, History]:
+    def _best(self, setting: LoopSetting) -> tuple[Round, History]:
         """The best round of all starts, and every round."""
         seen, best, rows = setting.seen, None, []
         decaying = self.step == "decaying" and self.band > 0
@@ -164,7 +164,7 @@ class Alternating:
         return best, history_of(rows)
 
 
-def estimate_of_round(setting: Setting, best: Round, history: History) -> Estimate:
+def estimate_of_round(setting: LoopSetting, best: Round, history: History) -> Estimate:
     """The estimate at the round `best`; a constraint it does not need is set aside."""
     features, seen, rules = setting.features, setting.seen, setting.rules
     needed = best.multipliers > NO_PRICE * price_scale(features, best.weights)
@@ -216,7 +216,7 @@ def _explicable(rules: Alternating, seen: Expectations) -> float:
     return np.inf if np.isnan(seen.noise) else max(NOISY * seen.noise, rules.tolerance)
 
 
-def _problem(setting: Setting, best: Round, needed: np.ndarray) -> tuple[Objective, Solution]:
+def _problem(setting: LoopSetting, best: Round, needed: np.ndarray) -> tuple[Objective, Solution]:
     """The recovered objective and its solution; a constraint that is not needed costs nothing."""
     features = setting.features
     weights = [part * keep for part, keep in zip(best.weights[1:], needed, strict=True)]
@@ -232,7 +232,7 @@ def _problem(setting: Setting, best: Round, needed: np.ndarray) -> tuple[Objecti
     return objective, with_favourites(solution, setting.favourites)
 
 
-def _explained(setting: Setting, best: Round, kept: np.ndarray) -> bool:
+def _explained(setting: LoopSetting, best: Round, kept: np.ndarray) -> bool:
     """Whether the constraints `kept` [K] alone make a policy that matches within the band."""
     rules = setting.rules
     if rules.step == "constant" or not rules.band > 0 or not np.isfinite(setting.seen.noise):
@@ -244,11 +244,11 @@ def _explained(setting: Setting, best: Round, kept: np.ndarray) -> bool:
 def _about_match(rules: Alternating, seen: Expectations, gap: float) -> list[Finding]:
     if not gap > _explicable(rules, seen):
         return []
-    said = (
+    sentence = (
         "The demonstrations are not explained: predicted behaviour differs from them by "
         f"{gap:.1%}; chance alone gives {seen.noise:.1%}."
     )
-    return [Finding(said, Kind.MISFIT, number=gap)]
+    return [Finding(sentence, Kind.MISFIT, number=gap)]
 
 
 def _about_constraints(best: Round, needed: np.ndarray) -> list[Finding]:
@@ -257,18 +257,20 @@ def _about_constraints(best: Round, needed: np.ndarray) -> list[Finding]:
         reason, kind = "the demonstrations are explained as well without it", Kind.INACTIVE
         if best.multipliers[k] == 0 and best.start >= 0:
             reason, kind = "under the weights found its budget does not bind", Kind.SLACK
-        said = f"Constraint {k} is not identified: {reason}."
-        findings.append(Finding(said, kind, constraint=k))
+        sentence = f"Constraint {k} is not identified: {reason}."
+        findings.append(Finding(sentence, kind, constraint=k))
     if best.raised:
-        said = (
+        sentence = (
             "A budget was raised to the least cost that any policy can have: by chance, or because "
             "they were cut off, the demonstrations spend less."
         )
-        findings.append(Finding(said, Kind.UNATTAINABLE))
+        findings.append(Finding(sentence, Kind.UNATTAINABLE))
     if best.infeasible:
-        said = "No round was feasible: under the weights given no policy meets the budgets, and "
-        said += "there are no multipliers."
-        findings.append(Finding(said, Kind.UNATTAINABLE))
+        sentence = (
+            "No round was feasible: under the weights given no policy meets the budgets, and "
+        )
+        sentence += "there are no multipliers."
+        findings.append(Finding(sentence, Kind.UNATTAINABLE))
     return findings
 
 
@@ -293,15 +295,19 @@ def _about_rounds(rules: Alternating, best: Round, history: History) -> list[Fin
         if idle[:, k].any():
             turned = "turned anyway" if rules.step == "decaying" else "did not move"
             count = int(idle[:, k].sum())
-            said = f"In {count} of {total} rounds the budget of constraint {k} did not bind"
-            findings.append(Finding(f"{said}; its weights {turned}.", constraint=k, number=count))
+            sentence = f"In {count} of {total} rounds the budget of constraint {k} did not bind"
+            findings.append(
+                Finding(f"{sentence}; its weights {turned}.", constraint=k, number=count)
+            )
     held = (history["multipliers"] <= 1.0 + 1e-12) & (history["iteration"] > 0)[:, None]
     for k in range(held.shape[1] if rules.least_multiplier else 0):
         if held[:, k].any():
             count = int(held[:, k].sum())
-            said = f"In {count} of {total} rounds the multiplier of constraint {k} was held at 1: "
-            said += "the policy spent less than its budget."
-            findings.append(Finding(said, constraint=k, number=count))
+            sentence = (
+                f"In {count} of {total} rounds the multiplier of constraint {k} was held at 1: "
+            )
+            sentence += "the policy spent less than its budget."
+            findings.append(Finding(sentence, constraint=k, number=count))
     converged = (history["weight_change"] <= rules.tolerance) & (
         history["projected_gradient"] <= rules.tolerance
     )
@@ -309,11 +315,11 @@ def _about_rounds(rules: Alternating, best: Round, history: History) -> list[Fin
     own = history["start"] == best.start
     late = history["reversed"][own & (history["iteration"] >= own.sum() // 2)]
     if not converged[own].any() and late.mean() > 0.5:
-        said = (
+        sentence = (
             f"The weights oscillate: {late.mean():.0%} of the later steps turned back on the one "
             "before. The best round was kept."
         )
-        findings.append(Finding(said, Kind.NOT_CONVERGED, number=float(late.mean())))
+        findings.append(Finding(sentence, Kind.NOT_CONVERGED, number=float(late.mean())))
     return findings
 
 
@@ -321,20 +327,20 @@ def _about_starts(rules: Alternating, history: History, converged: np.ndarray) -
     if rules.starts == 1:
         return []
     count = int(converged.sum())
-    said = f"{count} of {rules.starts} starts converged"
+    sentence = f"{count} of {rules.starts} starts converged"
     spread = float(np.ptp(history["reward_weights"][converged], axis=0).max()) if count > 1 else 0.0
     if spread <= 0.05:
-        return [Finding(f"{said}.", number=count)]
-    said += f", at reward weights that differ by up to {spread:.2f}: the demonstrations do not "
-    return [Finding(said + "determine them.", Kind.NOT_IDENTIFIED, number=spread)]
+        return [Finding(f"{sentence}.", number=count)]
+    sentence += f", at reward weights that differ by up to {spread:.2f}: the demonstrations do not "
+    return [Finding(sentence + "determine them.", Kind.NOT_IDENTIFIED, number=spread)]
 
 
 def _about_cuts(rules: Alternating, seen: Expectations) -> list[Finding]:
     if rules.steps is not None or not seen.relative_truncation > seen.noise:
         return []
-    said = (
+    sentence = (
         "Trajectories were cut off early: their feature sums may lack up to "
         f"{seen.relative_truncation:.1%}, more than their sampling error. Pass steps=T if all "
         "were cut after T steps."
     )
-    return [Finding(said, Kind.TRUNCATED, number=seen.relative_truncation)]
+    return [Finding(sentence, Kind.TRUNCATED, number=seen.relative_truncation)]

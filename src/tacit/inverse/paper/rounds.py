@@ -20,7 +20,7 @@ from tacit.forward.solution import (
 )
 from tacit.inverse.expectations import Blocks, Expectations, pull_back
 from tacit.inverse.paper.projection import first_weights, stride
-from tacit.inverse.paper.setting import Setting
+from tacit.inverse.paper.setting import LoopSetting
 from tacit.inverse.recovery import History
 from tacit.model.ends import uniform_policy
 from tacit.model.mdp import MDP, outside_policy
@@ -109,7 +109,7 @@ class Round:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Start:
+class StartProgress:
     """Where one start stands after some rounds.
 
     Attributes:
@@ -135,15 +135,15 @@ class Start:
     over: bool = False
 
 
-def begin(setting: Setting, number: int, *, free: bool = False) -> Start:
+def begin(setting: LoopSetting, number: int, *, free: bool = False) -> StartProgress:
     """The start before its first round."""
     logs = first_weights(setting.seen, seed=setting.rules.seed, start=number)  # line 1
     guess = _first_guess(setting.mdp, setting.seen)
     later = setting.later(guess)
-    return Start(number=number, free=free, log_weights=logs, later=later, guess=guess)
+    return StartProgress(number=number, free=free, log_weights=logs, later=later, guess=guess)
 
 
-def next_round(setting: Setting, at: Start) -> tuple[Round, Start]:
+def next_round(setting: LoopSetting, at: StartProgress) -> tuple[Round, StartProgress]:
     """The next round of a start, and where the start stands after it."""
     seen, rules = setting.seen, setting.rules
     weights = tuple(np.exp(part) for part in at.log_weights)
@@ -201,7 +201,12 @@ def next_round(setting: Setting, at: Start) -> tuple[Round, Start]:
 
 
 def solve_round(
-    setting: Setting, weights: Blocks, budgets: np.ndarray, floors: np.ndarray, *, guess: Solution
+    setting: LoopSetting,
+    weights: Blocks,
+    budgets: np.ndarray,
+    floors: np.ndarray,
+    *,
+    guess: Solution,
 ) -> tuple[Solution, np.ndarray, bool]:
     """The solution for these weights, its budgets [K], and whether they were raised (line 4).
 
@@ -272,11 +277,11 @@ def _first_guess(mdp: MDP, seen: Expectations) -> Solution:
     )
 
 
-def run_start(setting: Setting, number: int, *, free: bool) -> Start:
-    """The `Start` at its end, or where it was stopped."""
+def run_start(setting: LoopSetting, number: int, *, free: bool) -> StartProgress:
+    """The `StartProgress` at its end, or where it was stopped."""
     mdp, features, seen, rules = setting.mdp, setting.features, setting.seen, setting.rules
 
-    def further(here: Start, until: int | None) -> Start:
+    def further(here: StartProgress, until: int | None) -> StartProgress:
         while not here.over and (until is None or len(here.rows) < until):
             _, here = next_round(setting, here)
         return here

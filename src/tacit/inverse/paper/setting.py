@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class LoopSetting:
     """What Algorithm 1 is run on, and by which rules.
 
     Attributes:
