@@ -24,8 +24,8 @@ from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.likelihood.protocol import LARGEST
 from tacit.likelihood.rescue import RESCUE
 from tacit.likelihood.rescue import VISIBLE as SEEN
-from tacit.likelihood.start import NOWHERE, ROUGH
-from tacit.likelihood.steps import Coordinates, coordinates, over_an_episode
+from tacit.likelihood.start import NOWHERE
+from tacit.likelihood.steps import ROUGH, Coordinates, coordinates, over_an_episode
 from tacit.model.arguments import read_only
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, known_rest
