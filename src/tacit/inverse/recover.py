@@ -23,10 +23,9 @@ from tacit.model.objective import Features
 from tacit.search.algebra import first_largest
 
 if TYPE_CHECKING:
-    from tacit.inverse.task import Task
     from tacit.folders.problem import Problem
-    from tacit.inverse.joint.recovery import JointRecovery
     from tacit.inverse.bootstrap import Resampling
+    from tacit.inverse.joint.recovery import JointRecovery
     from tacit.inverse.joint.tasks import SharedLikelihood
     from tacit.inverse.joint.traveller import TripsRecovery
     from tacit.inverse.joint.trips import Trips
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from tacit.inverse.noisy.likelihood import Likelihood
     from tacit.inverse.noisy.mixture import Mixture, MixtureRecovery
     from tacit.inverse.noisy.sharded import ShardedRecovery
+    from tacit.inverse.task import Task
     from tacit.model.sharded import Rows, ShardedMDP
 
 Result = TypeVar("Result", "TripsRecovery", "Recovery", "JointRecovery", "MixtureRecovery")
@@ -208,11 +208,11 @@ def recover(
 
     Args:
         world: the known `MDP`; or what holds its features and demonstrations itself, and comes
-            alone: a problem or the path of its folder, a `Task`, `Trips`, each to a goal of its own,
-            or a list of tasks that share cost weights. Or a `tacit.scale.ShardedMDP`, of which no
-            process holds the whole: features and demonstrations are then functions (start, stop)
-            of a range of states: its `Features`, and [stop - start, A] how often each action was
-            taken there (`Convex`: its mean discounted visits).
+            alone: a problem or the path of its folder, a `Task`, `Trips`, each to a goal of its
+            own, or a list of tasks that share cost weights. Or a `tacit.scale.ShardedMDP`, of
+            which no process holds the whole: features and demonstrations are then functions
+            (start, stop) of a range of states: its `Features`, and [stop - start, A] how often each
+            action was taken there (`Convex`: its mean discounted visits).
         features: what reward and costs may be made of; one cost map per constraint.
         demonstrations: what was seen: in memory, as `PartitionedDemonstrations` in files, or as a
             `Tally` of their sums.
