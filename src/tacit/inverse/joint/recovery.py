@@ -453,8 +453,10 @@ def _activity_findings(found: TaskFits) -> list[Finding]:
 
 def together(parts: Sequence[Parameters]) -> Parameters:
     """The `Parameters` of several tasks that were fitted as one, task after task."""
+    most = [np.full(len(one), np.inf) if one.upper is None else one.upper for one in parts]
     return replace(
         parts[0],
+        upper=None if np.isinf(np.concatenate(most)).all() else np.concatenate(most),
         names=tuple(f"{name} (task {e})" for e, part in enumerate(parts) for name in part.names),
         **{
             name: np.concatenate([getattr(part, name) for part in parts])
