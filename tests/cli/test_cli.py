@@ -299,7 +299,7 @@ def test_progress_is_told_in_lines_where_it_takes_long(capsys, monkeypatch):
         tell(Event("fit 1", 3, {"loss": 0.5}))
     assert capsys.readouterr().err.splitlines() == [
         "units: 10 of 20",
-        "units: 12 of 20, mean loss 0.25, about 20 s left",  # two units took 5 s, eight are left
+        "units: 12 of 20, mean loss 0.25",
         "fit 1: step 3, loss 0.5",
     ]
     with Terminal(quiet=True).progress() as tell:
