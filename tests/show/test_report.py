@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import itertools
 import re
 
 import numpy as np
@@ -25,7 +26,7 @@ from tacit.show import (
     anchor,
 )
 from tacit.show.canvas import svg
-from tacit.show.html import blocks_html, inline, render
+from tacit.show.html import inline, render, template
 from tacit.show.intervals import draw_beside
 from tacit.show.tables import Bar, Best, Column, Estimate, Row, RowKind, Table, quartiles
 from tacit.worlds import hill_grid
@@ -48,7 +49,8 @@ def interval_figure(name: str, *numbers: float):
 
 
 def written(*blocks) -> str:
-    return blocks_html(blocks)
+    module = template("blocks.html").make_module({"number": itertools.count(1).__next__})
+    return str(module.blocks(blocks))
 
 
 def document(*blocks, **more) -> Document:

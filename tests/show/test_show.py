@@ -44,11 +44,10 @@ from tacit.show.canvas import (
     series_dash,
     series_mark,
     svg,
-    text_box,
 )
 from tacit.show.grid import MOST_NUMBERED, draw_values, limits_of
 from tacit.show.intervals import draw_beside
-from tacit.show.tables import Estimate, Scale, log_ticks, share, short
+from tacit.show.tables import Estimate, Scale, share, short
 from tacit.worlds import Layout, hill_grid, published_figure, published_values
 from tacit_lab.figures import (
     Convergence,
@@ -79,6 +78,14 @@ def layout(rows: int, columns: int) -> Layout:
 
 def one_hot(actions) -> np.ndarray:
     return np.eye(4)[np.asarray(actions)]
+
+
+def text_box(artist) -> tuple[float, float, float, float]:
+    """(left, bottom, right, top) of a text in points from the lower left corner of its figure."""
+    figure = artist.get_figure(root=True)
+    box = artist.get_window_extent(figure.canvas.get_renderer())
+    scale = 72.0 / figure.dpi
+    return box.x0 * scale, box.y0 * scale, box.x1 * scale, box.y1 * scale
 
 
 def shown_texts(figure) -> list:
@@ -184,14 +191,6 @@ def test_scale_is_shared_and_named_once():
     assert Scale.of([[0.337, 0.07]]).number(0.337) == "0.337"
     assert Scale.of([[12345.0]]).label("cost") == "cost (×10³)"
     assert Scale.of([[0.0, np.nan]]).number(0.0) == "0"
-
-
-@given(st.floats(1e-9, 1e9), st.floats(1.5, 1e12), st.integers(3, 8))
-def test_log_ticks_lie_inside_and_are_few(low, ratio, most):
-    ticks = log_ticks(low, low * ratio, most=most)
-    assert len(ticks) <= most
-    assert all(low <= tick <= low * ratio for tick in ticks)
-    assert ticks == sorted(ticks)
 
 
 @given(st.lists(st.floats(-50, 50), min_size=1, max_size=7), st.floats(0.1, 20))

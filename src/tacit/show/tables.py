@@ -145,22 +145,6 @@ class Scale:
         return f"×10{str(self.exponent).translate(_RAISED)}" if self.exponent else ""
 
 
-def log_ticks(low: float, high: float, *, most: int = 6) -> list[float]:
-    """Round numbers for a logarithmic axis: as many as allowed, evenly spread.
-
-    >>> log_ticks(0.02, 0.7), log_ticks(1e-6, 2.0, most=4)
-    ([0.02, 0.05, 0.1, 0.2, 0.5], [1e-06, 0.0001, 0.01, 1.0])
-    """
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    for steps in ((1, 2, 5), (1, 3), (1,)):
-        ticks = [float(f"{s}e{k}") for k in range(first, last + 1) for s in steps]
-        ticks = [tick for tick in ticks if low <= tick <= high]
-        if len(ticks) <= most:
-            return ticks
-    skip = -(-len(ticks) // most)
-    return ticks[::skip]
-
-
 def _exponent(value: float, digits: int) -> int:
     """The power of ten of the first digit after rounding: 9.999 to three digits is 10.0."""
     return int(f"{abs(value):.{digits - 1}e}".partition("e")[2])
