@@ -25,7 +25,7 @@ CLEAR = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Score:
+class PredictiveScore:
     """How well one model predicts the actions of the episodes held out.
 
     Attributes:
@@ -67,15 +67,15 @@ class Holdout:
     kept: np.ndarray
     held: np.ndarray
     steps: int
-    recovered: Score
-    reward_only: Score
-    uniform: Score
-    in_sample: Score
+    recovered: PredictiveScore
+    reward_only: PredictiveScore
+    uniform: PredictiveScore
+    in_sample: PredictiveScore
     recovery: Recovery
     individuals: int = 0
 
     @property
-    def scores(self) -> tuple[Score, ...]:
+    def scores(self) -> tuple[PredictiveScore, ...]:
         """All four, the recovery first."""
         return self.recovered, self.reward_only, self.uniform, self.in_sample
 
@@ -215,11 +215,11 @@ def _random(mdp: MDP, recovery: Recovery, demonstrations: Demonstrations) -> np.
     return sums[:, np.argsort(asked.episodes)]
 
 
-def _score(name: str, sums: np.ndarray, ours: np.ndarray, lengths: np.ndarray) -> Score:
+def _score(name: str, sums: np.ndarray, ours: np.ndarray, lengths: np.ndarray) -> PredictiveScore:
     row = 1 if np.isnan(ours[0]).any() or np.isnan(sums[0]).any() else 0
     likelihood, optimal = _ratio(sums[0], lengths), _ratio(sums[1], lengths)
     lead = _ratio(ours[row] - sums[row], lengths)
-    return Score(
+    return PredictiveScore(
         name=name,
         log_likelihood=likelihood[0],
         log_likelihood_error=likelihood[1],
@@ -239,7 +239,7 @@ def _ratio(sums: np.ndarray, lengths: np.ndarray) -> tuple[float, float]:
     return mean, float(np.sqrt(left) / lengths.sum())
 
 
-def _ahead(score: Score) -> bool:
+def _ahead(score: PredictiveScore) -> bool:
     return score.lead > max(CLEAR * score.lead_error, 1e-9)
 
 
@@ -341,6 +341,6 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _typical(score: Score) -> str:
+def _typical(score: PredictiveScore) -> str:
     """The geometric mean of the probabilities, in percent."""
     return f"{np.exp(score.log_likelihood):.1%}"

@@ -27,7 +27,7 @@ from tacit.show.canvas import (
 from tacit.show.curves import points_on
 from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, extent, limits_of, middles
 from tacit.show.quantities import NamedRecovery
-from tacit.show.tables import MISSING, Column, Scale, Table, cell, short
+from tacit.show.tables import MISSING, Head, Scale, Table, cell, short
 
 MOST_TOLD = 26_000  # values that can be pointed at, all maps together
 MOST_LISTED = 200  # hard constraints
@@ -78,21 +78,21 @@ def forbidden_blocks(named: NamedRecovery) -> list[Block]:
     simplest, listed = {one.name for one in recovery.simplest}, candidates[:MOST_LISTED]
     verdicts = ["forbidden"] * len(recovery.forbidden) + ["undecided"] * len(recovery.undecided)
     columns = {
-        Column("What"): [one.name for one in listed],
-        Column("Kind"): [one.kind for one in listed],
-        Column("Verdict"): verdicts[:MOST_LISTED],
-        Column("Allowed", "posterior chance"): [one.allowed for one in listed],
-        Column("Strict", "whatever else is forbidden"): [cell(one.strict) for one in listed],
-        Column("Simplest", "part of the simplest explanation, which has no error rate"): [
+        Head("What"): [one.name for one in listed],
+        Head("Kind"): [one.kind for one in listed],
+        Head("Verdict"): verdicts[:MOST_LISTED],
+        Head("Allowed", "posterior chance"): [one.allowed for one in listed],
+        Head("Strict", "whatever else is forbidden"): [cell(one.strict) for one in listed],
+        Head("Simplest", "part of the simplest explanation, which has no error rate"): [
             cell(one.name in simplest) for one in listed
         ],
-        Column("p-value", "if it is allowed, given what else was found"): [
+        Head("p-value", "if it is allowed, given what else was found"): [
             one.p_value for one in listed
         ],
-        Column("More", "demonstrations that would tell, about; ∞: none would"): [
+        Head("More", "demonstrations that would tell, about; ∞: none would"): [
             one.more for one in listed
         ],
-        Column("Or", "one of the two is forbidden"): [one.rival or MISSING for one in listed],
+        Head("Or", "one of the two is forbidden"): [one.rival or MISSING for one in listed],
     }
     note = f"The {MOST_LISTED} first of {len(candidates)}." if len(candidates) > MOST_LISTED else ""
     table = Table.of("Forbidden and undecided", columns.items(), note, listed=True)

@@ -141,11 +141,13 @@ class MixtureRecovery(Saved):
     def plot(self, *, raw_units: bool = False) -> Figure:
         """One figure of the shares, weights and prices of all types, beside each other."""
         from tacit.show.plot import overview
-        from tacit.show.tables import Estimate
+        from tacit.show.tables import IntervalEstimate
 
         names = [f"type {k} ({share:.0%})" for k, share in enumerate(self.shares)]
         ends = zip(self.shares.tolist(), *self.share_intervals.T.tolist(), strict=True)
-        shares = {name: Estimate(*numbers) for name, numbers in zip(names, ends, strict=True)}
+        shares = {
+            name: IntervalEstimate(*numbers) for name, numbers in zip(names, ends, strict=True)
+        }
         types = shown(self, raw_units=raw_units).types
         return overview(dict(zip(names, types, strict=True)), shares=shares)
 
