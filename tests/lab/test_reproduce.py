@@ -71,7 +71,7 @@ def run(done) -> Reproduction:
     return studies.load(done)
 
 
-# settings ------------------------------------------------------------------------------------------
+# settings --------------------------------------------------------------------------------
 
 
 def test_both_blocks_by_default_and_one_where_asked():

@@ -34,7 +34,7 @@ from tacit_lab.figures import (
     Convergence,
     Curve,
     Group,
-    View,
+    ObjectiveView,
     comparison_figure,
     convergence_figure,
     spread_figure,
@@ -60,7 +60,10 @@ def document(*blocks, **more) -> Document:
 def grid_picture(seed: int) -> Picture:
     world = hill_grid(seed)
     policy = np.eye(4)[np.random.default_rng(seed).integers(4, size=25)]
-    views = [View.of("True", world.truth, policy), View.of("Recovered", world.truth, policy)]
+    views = [
+        ObjectiveView.of("True", world.truth, policy),
+        ObjectiveView.of("Recovered", world.truth, policy),
+    ]
     figure = comparison_figure(world.layout, views)
     return Picture(svg(figure), alt=f"Six panels of seed {seed}", caption=f"Seed {seed}.")
 
