@@ -548,15 +548,12 @@ MUTANTS = (
     mutant(
         "individuals: their episodes are drawn apart",
         "individuals",
-        (
-            "demonstrations.select(units.drawn(random))",
-            "demonstrations.select(random.integers(len(units), size=len(units)))",
-        ),
+        ("yield units.drawn(random)", "yield random.integers(len(units), size=len(units))"),
     ),
     mutant(
         "individuals: their episodes are dealt apart",
         "individuals",
-        ("deck.units.dealt(deck.member, random)", "random.permutation(deck.member)"),
+        ("self.units.dealt(self.member, random)", "random.permutation(self.member)"),
     ),
     mutant(
         "individuals: episodes are held out apart",
@@ -599,15 +596,12 @@ MUTANTS = (
     mutant(
         "mixture: shares of the types stay as they began",
         "mixture",
-        ("shares = _shares(units.repeats @ chances, len(fits))", "shares = shares + 0.0"),
+        ("gradient[tail] = -ratios @ repeats", "gradient[tail] = 0.0"),
     ),
     mutant(
         "mixture: all types are as frequent",
         "mixture",
-        (
-            "units.sums(np.log(np.maximum(policies, tiny))) + np.log(np.maximum(shares, tiny))",
-            "units.sums(np.log(np.maximum(policies, tiny)))",
-        ),
+        ("membership = shares[:, None] * ratios", "membership = ratios / len(ratios)"),
     ),
     mutant(
         "ends: something is done there",
@@ -643,7 +637,7 @@ MUTANTS = (
     mutant(
         "caution: the least share instead of the most",
         "caution",
-        ("share, best = middle, found", "share, best = share, best"),
+        ("share, best = middle, cut", "share, best = share, best"),
     ),
     mutant(
         "prior: the strength that predicts worst",
@@ -681,7 +675,10 @@ MUTANTS = (
     mutant(
         "bootstrap: a sentence without a kind",
         "batches:resampling",
-        ("Finding(said, Kind.ERRORS, number=float(len(batch)))", "said"),
+        (
+            "with_findings([Finding(said, Kind.ERRORS, number=float(many))])",
+            "with_findings([said])",
+        ),
     ),
 )
 

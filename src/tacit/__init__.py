@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from tacit.inverse.findings import Finding, Kind
     from tacit.inverse.forbidden.estimator import Forbidden
     from tacit.inverse.joint.recovery import JointRecovery
-    from tacit.inverse.joint.tasks import Task
     from tacit.inverse.joint.trips import Trips
     from tacit.inverse.noisy.convex import Convex
     from tacit.inverse.noisy.likelihood import Likelihood
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from tacit.inverse.paper.alternating import Alternating
     from tacit.inverse.recover import Estimator, recover
     from tacit.inverse.recovery import Recovery, RecoveryStatus
+    from tacit.inverse.task import Task
     from tacit.judge.comparison import compare
     from tacit.model import features as features
     from tacit.model import sharded as scale

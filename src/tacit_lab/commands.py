@@ -14,7 +14,7 @@ import tyro
 
 import tacit
 from tacit import InvalidModel, terminal
-from tacit_lab.studies import Board, Settings
+from tacit_lab.studies import Board, StudySettings
 
 if TYPE_CHECKING:
     from tacit_lab.studies.reproduce import EngineFit
@@ -23,7 +23,7 @@ NUMBERS = ("replacement", "maintenance", "its error", "its error", "log-likeliho
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reproduce(Settings):
+class Reproduce(StudySettings):
     """Reproduce published results: the paper's experiment over many draws, or Rust's bus engines.
 
     paper: draws grids as section 5 of the paper does, simulates an optimal expert in each, recovers
@@ -59,7 +59,9 @@ class Reproduce(Settings):
         from tacit_lab.studies.conclusions import findings
         from tacit_lab.studies.reproduce import load, reproduce
 
-        settings = Settings(**{one.name: getattr(self, one.name) for one in fields(Settings)})
+        settings = StudySettings(
+            **{one.name: getattr(self, one.name) for one in fields(StudySettings)}
+        )
         with screen.progress() as tell:
             report = reproduce(settings, callbacks=[tell], break_lock=self.break_lock)
         found = findings(load(settings))

@@ -28,7 +28,7 @@ _NARROWEST = 1.8  # inches a panel: a figure of many constraints grows wider tha
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class ObjectiveView:
     """One row of the figure: an objective, true or recovered, and what it makes an expert do.
 
     Attributes:
@@ -49,7 +49,7 @@ class View:
     @classmethod
     def of(
         cls, name: str, objective: Objective, policy: ArrayLike, *, ties: np.ndarray | None = None
-    ) -> View:
+    ) -> ObjectiveView:
         """The view of an objective; what depends on the action is averaged over the policy."""
         policy = np.asarray(policy, dtype=float)
         costs = [pages.by_state(cost, policy) for cost in objective.costs]
@@ -126,7 +126,11 @@ class Group:
 
 @pages.styled()
 def comparison_figure(
-    layout: worlds.Layout, views: Sequence[View], *, title: str = "", cost_names: Sequence[str] = ()
+    layout: worlds.Layout,
+    views: Sequence[ObjectiveView],
+    *,
+    title: str = "",
+    cost_names: Sequence[str] = (),
 ) -> Figure:
     """A figure with one row a view and a column each for reward, every constraint and policy.
 
@@ -177,7 +181,7 @@ def _value_column(
     column: Sequence[Axes],
     below: Axes,
     layout: worlds.Layout,
-    views: Sequence[View],
+    views: Sequence[ObjectiveView],
     name: str,
     tables: Sequence[np.ndarray],
     colours: str,
@@ -194,7 +198,7 @@ def _value_column(
 
 
 def _policy_column(
-    column: Sequence[Axes], below: Axes, layout: worlds.Layout, views: Sequence[View]
+    column: Sequence[Axes], below: Axes, layout: worlds.Layout, views: Sequence[ObjectiveView]
 ) -> None:
     """The policies, the cells where a later one departs from the first, and the key."""
     cells = layout.rows * layout.columns

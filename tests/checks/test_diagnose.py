@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,8 +14,9 @@ import networks
 import tacit
 from kinds import told
 from tacit import Kind, checks
+from tacit.checks.assumptions import DISCOUNTS, best_discount
+from tacit.checks.marks import clearest_mark, missing_marks, with_marks
 from tacit.inverse.noisy import lapses
-from tacit.inverse.noisy.marks import best_mark, missing_marks, with_marks
 from tacit.inverse.noisy.types import trajectory_p_value
 from tacit.likelihood.kinds import Units
 from tacit.likelihood.start import maximum
@@ -46,6 +46,10 @@ def seen(*policies, trajectories: int = 60, seed: int = 0, groups: bool = False)
     names = np.repeat([f"group {k}" for k in range(len(policies))], each) if groups else None
     rows = [one.trajectory(e) for one in drawn for e in range(each)]
     return tacit.Demonstrations.from_trajectories(rows, groups=names)
+
+
+def task_of(demonstrations) -> tacit.Task:
+    return tacit.Task(world().mdp, world().features, demonstrations)
 
 
 def diagnosis(*policies, **options) -> checks.Diagnosis:
@@ -192,13 +196,21 @@ def test_a_share_of_lapses_is_checked(share):
         tacit.Likelihood(lapses=share).fit(world().mdp, world().features, lapsing())
 
 
+def test_lapses_are_estimated_again_in_every_resample():
+    place, data, options = world(), lapsing(), tacit.Likelihood(lapses=True)
+    plain, drawn = (
+        tacit.recover(place.mdp, place.features, data, estimator=options, bootstrap=draws, seed=1)
+        for draws in (0, 20)
+    )
+    errors = [one.identification.reward_standard_errors for one in (plain, drawn)]
+    # A standard error of 20 draws is off by a sixth.
+    assert np.all(np.abs(np.log(errors[1] / errors[0])) < 0.6)
+
+
 def test_who_does_not_know_lapses_says_so():
     place, data, options = world(), lapsing(), tacit.Likelihood(lapses=True)
-    task = (place.mdp, place.features, data)
     with pytest.raises(tacit.InvalidModel, match="lapses"):
-        tacit.recover(*task, estimator=options, bootstrap=20)
-    with pytest.raises(tacit.InvalidModel, match="lapses"):
-        checks.discount_profile(*task, [0.8, 0.9], estimator=options)
+        checks.discount_profile(place.mdp, place.features, data, [0.8, 0.9], estimator=options)
 
 
 def test_nothing_is_contradicted_where_the_model_is_right():
@@ -232,7 +244,7 @@ def test_the_assumption_that_is_wrong_is_named(alternative, policies, groups):
 def lacking(state: int = 10):
     """Demonstrations of somebody who is drawn to a state, which no feature tells."""
     place = world()
-    more = with_marks(place.mdp, place.features, [state])
+    more = with_marks(task_of(seen(policy(THETA))), [state]).features
     expert = experts.policy_of(place.mdp, more, [np.append(THETA, 1.5)])
     return tacit.simulate(place.mdp, expert, trajectories=60, steps=50, seed=0)
 
@@ -245,14 +257,14 @@ def test_a_missing_feature_is_named_where_it_shows():
     assert "room 10" in first.remedy
     assert first.p_value < 1e-6
     # What it gains is what the likelihood with that feature of either sign is higher by.
-    more = with_marks(world().mdp, world().features, [10])
+    more = with_marks(task_of(lacking()), [10]).features
     whole = tacit.Likelihood(bounds={"mark 10": (None, None)}).fit(world().mdp, more, lacking())
     assert first.gain == pytest.approx(whole.log_likelihood - found.log_likelihood, rel=1e-6)
 
 
 def test_two_assumptions_that_are_wrong_are_both_needed():
     place = world()
-    more = with_marks(place.mdp, place.features, [10])
+    more = with_marks(task_of(seen(policy(THETA))), [10]).features
     expert = experts.policy_of(place.mdp, more, [np.append(2.0 * THETA, 3.0)])
     both = tacit.simulate(place.mdp, 0.75 * expert + 0.25 / 3, trajectories=60, steps=50, seed=1)
     found = checks.diagnose(place.mdp, place.features, both)
@@ -263,27 +275,25 @@ def test_two_assumptions_that_are_wrong_are_both_needed():
     # One likelihood, whichever was first, and that of the fit with both; EM stops within 0.02 nats.
     gains, whole = found.together.gains, found.log_likelihood
     assert first.gain + gains[1] == pytest.approx(second.gain + gains[0])
-    steps = steps_of(both)
-    chosen = missing_marks(
-        steps, maximum(steps, tacit.Likelihood()), place.features, tacit.Likelihood(), 3
-    )
-    more = with_marks(place.mdp, place.features, chosen.marks)
+    options = tacit.Likelihood()
+    chosen = missing_marks(task_of(both), maximum(steps_of(both), options), options, 3)
+    more = chosen.task.features
     oracle = tacit.Likelihood(free_reward=True, lapses=True).fit(place.mdp, more, both)
     assert whole + first.gain + gains[1] == pytest.approx(oracle.log_likelihood, abs=0.02)
 
 
 def test_the_score_of_a_mark_is_nearly_what_it_gains():
     # To leading order: the true mark is of weak effect here.
-    steps = steps_of(seen(policy(THETA)))
-    base = maximum(steps, tacit.Likelihood())
-    at, square, many = best_mark(steps, base)
-    found = missing_marks(steps, base, world().features, tacit.Likelihood(), 1)
+    task, options = task_of(seen(policy(THETA))), tacit.Likelihood()
+    base = maximum(task.chain(options), options)
+    at, square, many = clearest_mark(task, base)
+    found = missing_marks(task, base, options, 1)
     assert found.marks == (at,)
-    gained = 2.0 * (found.log_likelihood + base.loss)
+    gained = 2.0 * (base.loss - found.fitted.loss)
     assert square == pytest.approx(gained, rel=0.1)
     assert many <= 12 + 3
     assert found.p_value == pytest.approx(min(many * chi2.sf(min(square, gained), 1), 1.0))
-    assert best_mark(steps, base, range(15)) == (-1, 0.0, 0)
+    assert clearest_mark(task, base, range(15)) == (-1, 0.0, 0)
 
 
 def test_marks_of_ends_and_missing_actions_have_the_scores_of_their_features():
@@ -295,11 +305,9 @@ def test_marks_of_ends_and_missing_actions_have_the_scores_of_their_features():
     features = tacit.Features(table)
     walk = networks.soft_values(mdp, table[..., 0])[1]
     drawn = tacit.simulate(mdp, walk, trajectories=40, steps=30, seed=0)
-    steps = StepsChain.of(mdp, Design.of(mdp, features), drawn)
-    base = maximum(steps, tacit.Likelihood())
-    at, square, _ = best_mark(steps, base)
-    wide = Design.of(mdp, with_marks(mdp, features, [at]))
-    more = StepsChain.of(mdp, wide, drawn)
+    task, options = tacit.Task(mdp, features, drawn), tacit.Likelihood()
+    at, square, _ = clearest_mark(task, maximum(task.chain(options), options))
+    more = with_marks(task, [at]).chain(options)
     upper = np.where(np.arange(2) == 1, 0.0, 1e5)
     there = maximum(more, tacit.Likelihood(), upper=upper)
     scores = more.scores(there.parts[0])
@@ -376,17 +384,14 @@ def test_an_expert_without_noise_is_refused():
         checks.diagnose(place.mdp, place.features, data, optimal)
 
 
-@pytest.mark.parametrize("own", [0.0, 0.5, 0.9, lapses.HIGHEST])
+@pytest.mark.parametrize("own", [0.0, 0.5, 0.9, DISCOUNTS[1]])
 @pytest.mark.parametrize("true", [0.2, 0.97])
-def test_discounts_are_sought_on_both_sides_of_the_present_one(own, true, monkeypatch):
-    monkeypatch.setattr(lapses, "steps_at", lambda _, discount: discount)
-    whole = SimpleNamespace(mdp=SimpleNamespace(discount=own))
-
+def test_discounts_are_sought_on_both_sides_of_the_present_one(own, true):
     def likely(discount):
         return -100.0 * (discount - true) ** 2
 
-    best, top = lapses.best_discount(whole, likely, likely(own))
+    best, top = best_discount(likely, likely(own), own, DISCOUNTS)
     assert best == pytest.approx(true, abs=2e-3)
     assert top == pytest.approx(0.0, abs=1e-3)
     # Nowhere better than here: the present one stays, to the last digit.
-    assert lapses.best_discount(whole, likely, 1.0) == (own, 1.0)
+    assert best_discount(likely, 1.0, own, DISCOUNTS) == (own, 1.0)

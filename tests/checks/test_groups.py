@@ -12,7 +12,7 @@ import tacit
 from experts import policy_of
 from rates import rates_of, size_verdict
 from tacit import Demonstrations
-from tacit.checks.groups import Deck, redraw_counts
+from tacit.checks.groups import redrawn_counts
 from tacit.inverse.findings import Kind
 
 EQUAL = ([1.2, 0.0], [0.8, 0.0])  # a reward and a cost weight on their bounds
@@ -177,14 +177,13 @@ def test_each_group_has_its_own_numbers_with_intervals():
 
 def test_new_actions_are_drawn_from_the_common_policy_in_the_states_met():
     seen, _ = drawn([policy(*EQUAL)] * 2)
-    deck = Deck.of(world().mdp, seen, np.repeat([0, 1], 12), 2)
-    own = np.stack([policy(*EQUAL), policy(*OTHER)])
-    tables = list(redraw_counts(np.random.default_rng(0), own, deck, 2000))
-    visits = deck.counts(deck.member).sum(axis=2)
-    assert all((table.sum(axis=2) == visits).all() for table in tables)
+    own, random = policy(*OTHER), np.random.default_rng(0)
+    visits = seen.counts(world().mdp).sum(axis=1).astype(int)
+    tables = [redrawn_counts(random, own, visits) for _ in range(2000)]
+    assert all((table.sum(axis=1) == visits).all() for table in tables)
     # Four standard errors of the mean of 2000 binomial counts, of variance at most visits / 4.
-    error = np.sqrt(visits / 4 / 2000)[:, :, None]
-    assert (np.abs(np.mean(tables, axis=0) - visits[:, :, None] * own) <= 4 * error + 1e-12).all()
+    error = np.sqrt(visits / 4 / 2000)[:, None]
+    assert (np.abs(np.mean(tables, axis=0) - visits[:, None] * own) <= 4 * error + 1e-12).all()
 
 
 def test_loose_pairs_keep_their_states():

@@ -299,7 +299,7 @@ def test_progress_is_told_in_lines_where_it_takes_long(capsys, monkeypatch):
         tell(Event("fit 1", 3, {"loss": 0.5}))
     assert capsys.readouterr().err.splitlines() == [
         "units: 10 of 20",
-        "units: 12 of 20, mean loss 0.25, about 20 s left",  # two units took 5 s, eight are left
+        "units: 12 of 20, mean loss 0.25",
         "fit 1: step 3, loss 0.5",
     ]
     with Terminal(quiet=True).progress() as tell:
@@ -368,6 +368,10 @@ HANGS = 300
 
 SLEEPER = """
 import itertools, os, sys, time
+from dataclasses import dataclass
+from pathlib import Path
+from tacit import cli
+from tacit.engine.progress import Event
 from tacit.files.atomic import write_bytes
 
 @dataclass(frozen=True)
@@ -449,6 +453,7 @@ def test_a_signal_while_python_is_taken_down_changes_nothing(number):
     """All is written by then; the process would die of it without a word."""
     script = f"""
 import os, sys
+from tacit import __main__ as it
 class Late:
     def __del__(self, pid=os.getpid(), kill=os.kill):
         kill(pid, {int(number)})
@@ -464,6 +469,9 @@ sys.exit(it.main())
 
 SWALLOWER = """
 import gc, itertools, sys, time
+from dataclasses import dataclass
+from tacit import cli
+from tacit.engine.progress import Event
 
 @dataclass(frozen=True)
 class Swallow:

@@ -427,6 +427,7 @@ def test_a_folder_that_may_not_be_written_is_code_4(tmp_path):
 
 FULL = """
 import resource, signal, sys
+from tacit import cli
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 sys.exit(cli.main(sys.argv[1:]))

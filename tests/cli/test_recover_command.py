@@ -324,14 +324,14 @@ def test_figures_for_papers(tmp_path, capsys):
     assert main(["--quiet", "recover", str(folder), "--out", str(run), "--no-report"]) == 0
     out = tmp_path / "figures"
     capsys.readouterr()
-    words = ["--format", "svg", "--width", "120mm", "--out", str(out)]
+    words = ["--format", "svg", "--width", "120", "--out", str(out)]
     assert main(["--json", "figures", str(run), *words]) == 0
     written = [Path(one) for one in json.loads(capsys.readouterr().out)["figures"]]
     assert {path.stem for path in written} >= {"weights", "prices", "reward", "policy", "flows"}
     for path in written:
         width = float(re.search(r'width="([0-9.]+)pt"', path.read_text())[1])
         assert width == pytest.approx(120 / 25.4 * 72, rel=1e-3)
-    for bad in ("wide", "12mm", "9furlong"):
+    for bad in ("wide", "12", "nan"):
         assert main(["figures", str(run), "--width", bad]) == 2
         assert "width must be" in capsys.readouterr().err
 

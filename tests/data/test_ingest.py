@@ -23,7 +23,7 @@ from tacit.data.sources.rasters import Raster
 from tacit.data.sources.times import seconds
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.findings import Kind
-from tacit.inverse.joint.tasks import Task
+from tacit.inverse.task import Task
 
 
 def ingest(log, **options):

@@ -84,6 +84,7 @@ def test_every_block_counts_for_the_certificate(monkeypatch, temperature):
 
 FORKING = """
 import os, select
+from tacit.engine import backends as threads
 assert threads.side_by_side(abs, [-1, -2]) == [1, 2]
 reader, writer = os.pipe()
 if os.fork() == 0:

@@ -12,13 +12,13 @@ import networks
 import tacit
 from tacit import MDP, Demonstrations, Features, InvalidDemonstrations, InvalidModel, Kind
 from tacit.engine.kernels import systems
-from tacit.inverse.joint import flows, goals, maximum
+from tacit.inverse.joint import flows, goals
 from tacit.inverse.joint.flows import Network, Sums
-from tacit.inverse.joint.maximum import TripsChain, maximum_of_trips
+from tacit.inverse.joint.maximum import TripsChain
 from tacit.inverse.joint.trips import at_ends, goal_world, trimmed
 from tacit.inverse.noisy.evidence import evidence_of
 from tacit.likelihood.problem import LikelihoodProblem
-from tacit.likelihood.start import maximum as maximum_of_steps
+from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import StepsChain
 from tacit.model.features.design import Design
 from tacit.search.minimise import bent
@@ -41,7 +41,7 @@ def chain_of(trips) -> TripsChain:
 
 
 def best(trips):
-    return maximum_of_trips(chain_of(trips), FREE)
+    return maximum(chain_of(trips), FREE)
 
 
 # --- independent answers -------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def test_one_goal_is_a_plain_likelihood_with_an_end(slip, discount, costs):
     # Both searches end at 1e-9 of their scale.
     np.testing.assert_allclose(trips.parameters.estimates, plain.parameters.estimates, rtol=1e-6)
     steps = StepsChain.of(mdp, Design.of(mdp, features), seen)
-    evidence = evidence_of([seen], maximum_of_steps(steps, tacit.Likelihood()), 300)
+    evidence = evidence_of([seen], maximum(steps, tacit.Likelihood()), 300)
     told, clusters = trips.parameters, evidence.found.clusters
     np.testing.assert_allclose(told.information, evidence.fisher, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(told.outer, evidence.outer, rtol=1e-5, atol=1e-6)
@@ -206,9 +206,9 @@ def test_a_search_by_gradients_ends_where_newtons_does(town, worse, monkeypatch)
 
 def test_many_goals_begin_with_some_of_them(town, monkeypatch):
     usual = best(town)
-    monkeypatch.setattr(maximum, "SOME", 1)
+    monkeypatch.setattr("tacit.inverse.joint.maximum.SOME", 1)
     chain = chain_of(town)
-    found = maximum_of_trips(chain, FREE)
+    found = maximum(chain, FREE)
     np.testing.assert_allclose(found.z, usual.z, rtol=1e-9)
     np.testing.assert_allclose(found.parts[0].fisher, usual.parts[0].fisher, rtol=1e-8)
     # What was found out in detail at the end is not found out again.

@@ -74,8 +74,10 @@ def test_a_share_of_lapses_that_is_given_stays():
     found = tacit.recover(lapsing(), estimator=tacit.Likelihood(True, lapses=0.1))
     assert found.lapses.share == 0.1
     assert np.isnan(found.lapses.p_value)
-    with pytest.raises(tacit.InvalidModel, match="lapses"):
-        tacit.recover(lapsing(), estimator=tacit.Likelihood(True, lapses=True), bootstrap=20)
+    drawn = tacit.recover(lapsing(), estimator=tacit.Likelihood(True, lapses=0.1), bootstrap=4)
+    np.testing.assert_array_equal(drawn.reward_weights, found.reward_weights)
+    ends = [one.identification.reward_intervals for one in (found, drawn)]
+    assert not np.array_equal(*ends)
 
 
 @pytest.mark.parametrize("discount", [1.0, 0.95])

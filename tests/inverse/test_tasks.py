@@ -12,11 +12,12 @@ import tacit
 from kinds import told
 from tacit.inference.boundary import Directions, ratio_p_value
 from tacit.inverse.findings import Kind
-from tacit.inverse.joint.tasks import SharedLikelihood, Task, shaped
+from tacit.inverse.joint.tasks import SharedLikelihood, shaped
 from tacit.inverse.noisy.convex import Convex
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.recover import recover
 from tacit.inverse.recovery import RecoveryStatus
+from tacit.inverse.task import Task
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import StepsChain
 from tacit.likelihood.ties import Tie
@@ -68,7 +69,7 @@ def tied(tasks, ties, leaders):
     spaces = [Design.of(task.mdp, task.features) for task in tasks]
     seen = zip(tasks, spaces, strict=True)
     chains = [StepsChain.of(task.mdp, space, task.demonstrations) for task, space in seen]
-    return shaped(Likelihood(), chains, ties, leaders)
+    return shaped([Likelihood()] * len(chains), chains, ties, leaders)
 
 
 def minimum_of(problem):
@@ -777,3 +778,115 @@ def test_tasks_without_a_constraint_have_a_reward_and_a_summary():
     assert [len(one.multipliers) for one in found.recoveries] == [0, 0]
     assert all((one.reward_weights != 0).any() for one in found.recoveries)
     assert found.summary()
+
+
+# ---- options ------------------------------------------------------------------------------------
+
+
+def test_bounds_and_fixed_values_hold_in_every_task_that_has_the_coefficient(pair, joint):
+    free = [one.parameters.estimates for one in joint.recoveries]
+    name, half = pair[0].features.reward_names[0], 0.5 * min(x[0] for x in free)
+    bounded = recover(pair, estimator=Likelihood(bounds={name: (None, half)}))
+    fixed = recover(pair, estimator=Likelihood(fixed={name: half}))
+    for one, other in zip(bounded.recoveries, fixed.recoveries, strict=True):
+        # Both are where the bound is: the searches end within their tolerance.
+        np.testing.assert_allclose(one.parameters.estimates, other.parameters.estimates, rtol=1e-5)
+        assert one.parameters.estimates[0] == pytest.approx(half, rel=1e-12)
+        assert other.parameters.standard_errors[0] == 0.0
+        assert told(other.identification.findings, Kind.ASSUMED, feature=name)
+    assert bounded.history["loss"][-1] > joint.history["loss"][-1]
+
+
+def test_a_start_leads_to_the_same_place(pair, joint):
+    name = pair[0].features.reward_names[0]
+    found = recover(pair, estimator=Likelihood(start={name: 1.0}))
+    for one, other in zip(found.recoveries, joint.recoveries, strict=True):
+        np.testing.assert_allclose(one.parameters.estimates, other.parameters.estimates, rtol=1e-4)
+
+
+def test_a_bound_binds_a_shared_direction_where_it_means_the_same_in_all(pair):
+    same = [pair[0], dataclasses.replace(pair[0])]
+    cost = Likelihood(bounds={pair[0].features.cost_names[0][0]: (0.0, 1.0)})
+    with pytest.raises(tacit.InvalidModel, match="binds every task differently"):
+        recover(same, estimator=cost)
+    name = pair[0].features.reward_names[0]
+    none = SharedLikelihood(share_reward=True, likelihood=Likelihood(fixed={name: 0.0}))
+    assert all(
+        one.parameters.estimates[0] == 0.0 for one in recover(same, estimator=none).recoveries
+    )
+    least = Likelihood(bounds={name: (0.0, 0.1)})
+    found = recover(same, estimator=SharedLikelihood(True, True, least))
+    assert [one.parameters.estimates[0] for one in found.recoveries] == pytest.approx([0.1, 0.1])
+    with pytest.raises(tacit.InvalidModel, match="of a task"):
+        recover(same, estimator=Likelihood(fixed={"nothing": 0.0}))
+
+
+def named(task, prefix):
+    """The task with an individual for every trajectory."""
+    seen = task.demonstrations
+    who = np.array([f"{prefix} {e}" for e in range(seen.episodes)])
+    return dataclasses.replace(task, demonstrations=dataclasses.replace(seen, individuals=who))
+
+
+def test_who_is_in_two_tasks_is_one_unit():
+    task = task_of(1, PRICES[1], trajectories=100, steps=50)
+    both = SharedLikelihood(share_reward=True, share_temperature=True)
+    one, two, apart = (
+        both.fit(tasks).parameters
+        for tasks in (
+            [named(task, "a")],
+            [named(task, "a"), named(task, "a")],
+            [named(task, "a"), named(task, "b")],
+        )
+    )
+    assert [each.errors for each in (one, two, apart)] == ["clustered"] * 3
+    assert [each.trajectories for each in (one, two, apart)] == [100, 100, 200]
+    # Twice the score of everybody, squared; or the score of twice as many. The reward comes first.
+    reward = np.s_[:3, :3]
+    np.testing.assert_allclose(two.scatter[reward], 4.0 * one.scatter[reward], rtol=1e-4)
+    np.testing.assert_allclose(apart.scatter[reward], 2.0 * one.scatter[reward], rtol=1e-4)
+
+
+def test_tasks_are_resampled_together():
+    tasks = [task_of(seed, 3.0, trajectories=60, steps=50) for seed in (1, 2)]
+    plain, drawn = (recover(tasks, bootstrap=draws, seed=0) for draws in (0, 60))
+    for one, other in zip(plain.recoveries, drawn.recoveries, strict=True):
+        np.testing.assert_array_equal(one.reward_weights, other.reward_weights)
+        errors = [each.identification.reward_standard_errors for each in (one, other)]
+        # A standard error of 60 draws is off by a tenth, and theory's is of the model.
+        assert np.abs(np.log(errors[1] / errors[0])).max() < 0.5
+    ends = [one.identification.cost_intervals[0] for one in drawn.recoveries]
+    assert any(np.array_equal(drawn.identification.cost_intervals[0], one) for one in ends)
+    # Somebody's trajectories are drawn with them in every task.
+    alone = [named(task, "a") for task in tasks[:1] * 2]
+    both = SharedLikelihood(share_reward=True, share_temperature=True)
+    twice = recover(alone, estimator=both, bootstrap=20).recoveries
+    single = recover(alone[:1], estimator=both, bootstrap=20).recoveries
+    errors = [found[0].identification.reward_standard_errors for found in (twice, single)]
+    np.testing.assert_allclose(errors[0], errors[1], rtol=1e-3)
+
+
+def test_one_task_of_known_temperature_is_the_likelihood(pair):
+    known = Likelihood(temperature=TEMPERATURE)
+    alone = recover(pair[0].mdp, pair[0].features, pair[0].demonstrations, estimator=known)
+    found = recover(pair[:1], estimator=known).recoveries[0]
+    for name in ("estimates", "standard_errors"):
+        ours, theirs = (getattr(one.parameters, name) for one in (found, alone))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    np.testing.assert_allclose(
+        found.identification.reward_intervals, alone.identification.reward_intervals, rtol=1e-4
+    )
+
+
+@pytest.mark.parametrize("share_reward", [False, True])
+def test_a_known_temperature_sets_the_size_of_every_reward(pair, share_reward):
+    tasks = [pair[0], task_of(1, PRICES[1], draw=3) if share_reward else pair[1]]
+    found = recover(tasks, estimator=Likelihood(temperature=TEMPERATURE), share_reward=share_reward)
+    for one in found.recoveries:
+        assert one.temperature == pytest.approx(TEMPERATURE, rel=1e-9)
+        assert one.goodness.adequate
+    assert np.nanmin(found.agreement) > 0.001
+    assert np.isnan(found.agreement[0]) == (not share_reward)
+    assert told(found.identification.findings, Kind.ASSUMED, number=TEMPERATURE)
+    rewards = [one.parameters.estimates[:3] for one in found.recoveries]
+    assert np.allclose(*rewards, rtol=1e-9) == share_reward

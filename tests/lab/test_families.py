@@ -14,7 +14,7 @@ from tacit.inverse.expectations import pull_back
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.forbidden.candidates import candidates_of
 from tacit_lab import families, worlds
-from tacit_lab.families.experts import Trips, trajectory_partition
+from tacit_lab.families.experts import ObservedTrips, trajectory_partition
 from tacit_lab.families.margins import (
     advantages_of,
     best_margins,
@@ -370,7 +370,7 @@ def test_trajectories_have_the_partition_that_enumeration_has():
     mdp, table = world.mdp, np.array([[0.3, -0.7], [0.9, 0.1], [-0.2, 0.4]])
     starts = np.zeros((4, 3))
     starts[3, 0], starts[2, 1] = 2.0, 1.0
-    value, visits = trajectory_partition(mdp, table, Trips(starts, np.zeros((3, 2)), 3))
+    value, visits = trajectory_partition(mdp, table, ObservedTrips(starts, np.zeros((3, 2)), 3))
     total, expected = 0.0, np.zeros((3, 2))
     for steps, start, many in [(3, 0, 2), (2, 1, 1)]:
         rows = every_trajectory(mdp, start, steps)
@@ -424,7 +424,7 @@ def test_over_trajectories_luck_is_taken_for_choice():
     worth = np.array([0.0, 0.0, 1.0, -1.0])
     start = np.zeros((2, 4))
     start[1, 0] = 1.0
-    _, visits = trajectory_partition(mdp, worth, Trips(start, np.zeros((4, 2)), 1))
+    _, visits = trajectory_partition(mdp, worth, ObservedTrips(start, np.zeros((4, 2)), 1))
     luck = np.log(0.5 * (np.e + 1 / np.e))  # of the exponential, where the mean is 0
     assert visits[0, 1] / visits[0].sum() == pytest.approx(np.exp(luck) / (1 + np.exp(luck)))
     causal = tacit.solve(mdp, tacit.Objective(worth), solver=tacit.SoftDual(1.0))

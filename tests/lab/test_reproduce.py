@@ -25,10 +25,10 @@ from tacit_lab.studies import (
     PUBLISHED,
     RANDOM,
     Draw,
-    Point,
-    Score,
-    Settings,
+    EstimatorScore,
+    StudySettings,
     Sweep,
+    SweepPoint,
     read_unit,
     write_unit,
 )
@@ -36,17 +36,24 @@ from tacit_lab.studies import draws as drawing
 from tacit_lab.studies import reproduce as studies
 from tacit_lab.studies.conclusions import findings
 from tacit_lab.studies.draws import ESTIMATORS
-from tacit_lab.studies.tally import Run, command, published_correlations, recovered, tally, values
+from tacit_lab.studies.tally import (
+    Reproduction,
+    command,
+    published_correlations,
+    recovered,
+    tally,
+    values,
+)
 
 # Half a dozen runs of the whole study: too long for every test of a change.
 pytestmark = pytest.mark.study
 
 # So little was seen that the reward alone matches it in most fits, which then end soon.
-TINY = Settings(seeds=2, trajectories=3, steps=8, jobs=1)
+TINY = StudySettings(seeds=2, trajectories=3, steps=8, jobs=1)
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory) -> Settings:
+def done(tmp_path_factory) -> StudySettings:
     """A tiny run, finished."""
     settings = dataclasses.replace(TINY, out=tmp_path_factory.mktemp("run"))
     assert studies.reproduce(settings) == settings.out / "report.html"
@@ -60,24 +67,24 @@ def without_report(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def run(done) -> Run:
+def run(done) -> Reproduction:
     return studies.load(done)
 
 
-# Settings ---------------------------------------------------------------------------------------
+# settings --------------------------------------------------------------------------------
 
 
 def test_both_blocks_by_default_and_one_where_asked():
-    assert [block.name for block in Settings().blocks] == [PUBLISHED, BINDING]
-    assert [block.name for block in Settings(budget="binding").blocks] == [BINDING]
-    (own,) = Settings(budget=0.7).blocks
+    assert [block.name for block in StudySettings().blocks] == [PUBLISHED, BINDING]
+    assert [block.name for block in StudySettings(budget="binding").blocks] == [BINDING]
+    (own,) = StudySettings(budget=0.7).blocks
     assert (own.budget, own.tightness) == (0.7, None)
 
 
 def test_studies_stop_where_the_data_does():
-    assert Settings().lengths == (20, 50, 100, 200, 500, 1000, 2000)
-    assert Settings(steps=120).lengths == (20, 50, 100, 120)
-    assert Settings(trajectories=20).counts == (5, 10, 20)
+    assert StudySettings().lengths == (20, 50, 100, 200, 500, 1000, 2000)
+    assert StudySettings(steps=120).lengths == (20, 50, 100, 120)
+    assert StudySettings(trajectories=20).counts == (5, 10, 20)
 
 
 @pytest.mark.parametrize(
@@ -98,13 +105,13 @@ def test_studies_stop_where_the_data_does():
 )
 def test_settings_that_cannot_be_are_refused_by_name(field, value):
     with pytest.raises(InvalidModel, match=f"^{field} must"):
-        Settings(**{field: value})
+        StudySettings(**{field: value})
 
 
 def test_the_rules_chosen_are_those_of_algorithm_1_and_name_the_run():
-    chosen = Settings(update="projected", multiplier="at-least-one")
+    chosen = StudySettings(update="projected", multiplier="at-least-one")
     for name, make in ESTIMATORS.items():
-        usual, found = make(0, Settings().rules), make(0, chosen.rules)
+        usual, found = make(0, StudySettings().rules), make(0, chosen.rules)
         if isinstance(found, tacit.Alternating):
             assert found == dataclasses.replace(
                 usual, update="projected", multiplier="at-least-one"
@@ -112,8 +119,8 @@ def test_the_rules_chosen_are_those_of_algorithm_1_and_name_the_run():
         else:
             assert found == usual, name
     # Folders written before the choice existed can be continued, with the usual rules only.
-    assert chosen.identity() == {**Settings().identity(), **chosen.rules}
-    assert not set(chosen.rules) & set(Settings().identity())
+    assert chosen.identity() == {**StudySettings().identity(), **chosen.rules}
+    assert not set(chosen.rules) & set(StudySettings().identity())
     asked = "tacit reproduce --multiplier at-least-one --update projected"
     assert command(chosen) == asked  # what the report tells to type
 
@@ -185,7 +192,7 @@ def test_records_survive_their_file(run, tmp_path):
     odd = Sweep(
         3,
         [
-            Point(
+            SweepPoint(
                 "steps",
                 "noisy",
                 "x",
@@ -218,7 +225,7 @@ def test_an_infeasible_draw_is_reported_and_not_recovered_from():
 def test_the_count_of_policies_is_that_of_the_draws(run):
     draws = run.block(BINDING)
     name = run.estimators[-1]
-    scores: list[Score] = [score for draw in draws if (score := draw.score(name))]
+    scores: list[EstimatorScore] = [score for draw in draws if (score := draw.score(name))]
     wrong = dataclasses.replace(scores[0], metrics={**scores[0].metrics, "cells": 0.5})
     right = dataclasses.replace(scores[0], metrics={**scores[0].metrics, "cells": 1.0})
     pair = [dataclasses.replace(draws[0], scores=[one]) for one in (wrong, right)]

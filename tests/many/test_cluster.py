@@ -22,7 +22,7 @@ from tacit import many
 from tacit.data import observed
 from tacit.engine import each
 from tacit.inverse import lockstep
-from tacit_lab.studies import Settings
+from tacit_lab.studies import StudySettings
 from tacit_lab.studies import reproduce as studies
 
 distributed = pytest.importorskip("distributed")
@@ -192,7 +192,7 @@ def test_the_paper_is_reproduced_the_same_on_a_cluster_that_loses_a_worker(
 ):
     monkeypatch.chdir(tmp_path)  # the workers stand elsewhere
     monkeypatch.setattr(studies, "_write_report", lambda settings: settings.out)
-    settings = Settings(seeds=1, trajectories=2, steps=5, size=3, jobs=1)
+    settings = StudySettings(seeds=1, trajectories=2, steps=5, size=3, jobs=1)
     with joblib.parallel_config(backend="dask"):
         studies.reproduce(replace(settings, out=Path("there")))
     killer.check()

@@ -277,14 +277,14 @@ def test_what_groups_share_is_tested_and_shown_beside_their_own(named, tmp_path,
 
 def test_a_shared_fit_that_is_cut_short_decides_the_exit_code(named, tmp_path, capsys, monkeypatch):
     """Each group by itself converges: what is asked of the estimator is asked of the shared one."""
-    fit = SharedLikelihood.fit
+    search = SharedLikelihood.search
 
-    def cut(options, tasks, *, throw):
+    def cut(options, tasks):
         asked.append(options)
-        return fit(replace(options, likelihood=Likelihood(max_steps=2)), tasks, throw=throw)
+        return search(replace(options, likelihood=Likelihood(max_steps=2)), tasks)
 
     asked = []
-    monkeypatch.setattr(SharedLikelihood, "fit", cut)
+    monkeypatch.setattr(SharedLikelihood, "search", cut)
     words = [*named, "--share", "all", "--estimator", "likelihood", "--level", "0.01"]
     assert main([*words, "--no-report", "--quiet"]) == 3
     assert "with all shared: stopped before" in capsys.readouterr().err

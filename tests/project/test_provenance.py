@@ -60,6 +60,7 @@ def test_constants_of_other_types_are_other_code():
 
 BENCHMARK = """
 import json, subprocess, sys
+from pathlib import Path
 from provenance import about
 import tacit.errors
 subprocess.run([sys.executable, "-c", "import tacit.model.mdp"], check=True)

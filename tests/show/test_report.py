@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import itertools
 import re
 
 import numpy as np
@@ -9,9 +10,9 @@ import pytest
 
 from outline import read
 from tacit.show import (
-    Choice,
+    Alternatives,
     Code,
-    Details,
+    Disclosure,
     Document,
     Facts,
     Headline,
@@ -25,15 +26,15 @@ from tacit.show import (
     anchor,
 )
 from tacit.show.canvas import svg
-from tacit.show.html import blocks_html, inline, render
+from tacit.show.html import inline, render, template
 from tacit.show.intervals import draw_beside
-from tacit.show.tables import Bar, Best, Column, Estimate, Row, RowKind, Table, quartiles
+from tacit.show.tables import Bar, Best, Head, IntervalEstimate, Row, RowKind, Table, quartiles
 from tacit.worlds import hill_grid
 from tacit_lab.figures import (
     Convergence,
     Curve,
     Group,
-    View,
+    ObjectiveView,
     comparison_figure,
     convergence_figure,
     spread_figure,
@@ -44,11 +45,12 @@ EVIL = "<script>alert(1)</script> & \"quotes\" 'single' `a<b` **x > y** $1 {brac
 
 
 def interval_figure(name: str, *numbers: float):
-    return draw_beside({"": {name: Estimate(*numbers)}}, None, "").figure
+    return draw_beside({"": {name: IntervalEstimate(*numbers)}}, None, "").figure
 
 
 def written(*blocks) -> str:
-    return blocks_html(blocks)
+    module = template("blocks.html").make_module({"number": itertools.count(1).__next__})
+    return str(module.blocks(blocks))
 
 
 def document(*blocks, **more) -> Document:
@@ -58,7 +60,10 @@ def document(*blocks, **more) -> Document:
 def grid_picture(seed: int) -> Picture:
     world = hill_grid(seed)
     policy = np.eye(4)[np.random.default_rng(seed).integers(4, size=25)]
-    views = [View.of("True", world.truth, policy), View.of("Recovered", world.truth, policy)]
+    views = [
+        ObjectiveView.of("True", world.truth, policy),
+        ObjectiveView.of("Recovered", world.truth, policy),
+    ]
     figure = comparison_figure(world.layout, views)
     return Picture(svg(figure), alt=f"Six panels of seed {seed}", caption=f"Seed {seed}.")
 
@@ -73,11 +78,11 @@ def whole(pictures) -> Document:
     """A report that uses everything a report can hold."""
     random = np.random.default_rng(0)
 
-    def spread(scale: float) -> Estimate:
+    def spread(scale: float) -> IntervalEstimate:
         return quartiles(scale * random.lognormal(0, 0.4, 10))
 
-    columns = [Column("Estimator", best=Best.NONE)] + [
-        Column(f"Measure {i}", "L1 error", Best.LOWEST) for i in range(10)
+    columns = [Head("Estimator", best=Best.NONE)] + [
+        Head(f"Measure {i}", "L1 error", Best.LOWEST) for i in range(10)
     ]
     rows = [Row([name, *(spread(0.1) for _ in range(10))]) for name in ("Likelihood", "Convex")]
     rows += [Row(["Random weights", *(spread(0.9) for _ in range(10))], RowKind.NULL)]
@@ -112,7 +117,7 @@ def whole(pictures) -> Document:
             Section(
                 "Every seed",
                 [
-                    Choice(
+                    Alternatives(
                         [Selector("budget", ["1", "halfway"]), Selector("seed", ["0", "1", "2"])],
                         options,
                     )
@@ -123,7 +128,7 @@ def whole(pictures) -> Document:
                 "Figures",
                 [
                     Picture(svg(figures["spread"]), alt="dots"),
-                    Choice(
+                    Alternatives(
                         [Selector("state", [f"state {i}" for i in range(20)])],
                         [Option((i,), [Paragraph(f"This is state {i}.")]) for i in range(20)],
                     ),
@@ -132,10 +137,10 @@ def whole(pictures) -> Document:
             Section(
                 "More",
                 [
-                    Details("How it was made", [Code("tacit reproduce " + "--long " * 60)]),
+                    Disclosure("How it was made", [Code("tacit reproduce " + "--long " * 60)]),
                     Table(
                         "States",
-                        [Column("State"), Column("Action"), Column("Visits")],
+                        [Head("State"), Head("Action"), Head("Visits")],
                         [Row([f"cell {i}", "up" if i % 2 else "down", i / 7]) for i in range(12)],
                         listed=True,
                     ),
@@ -146,7 +151,7 @@ def whole(pictures) -> Document:
         ],
         lead="One command.",
         facts=Facts(
-            {"seeds": 10, "discount": 0.9, "gap": Estimate(0.1, 0.05, 0.2), "grid": "5 × 5"}
+            {"seeds": 10, "discount": 0.9, "gap": IntervalEstimate(0.1, 0.05, 0.2), "grid": "5 × 5"}
         ),
         footer="Made by tacit.",
     )
@@ -234,12 +239,16 @@ def test_the_page_is_small(page):
         Items([EVIL]),
         Facts({EVIL: EVIL}),
         Code(EVIL),
-        Details(EVIL, [Paragraph(EVIL)]),
-        Table(EVIL, [Column(EVIL, EVIL), Column("b")], [Row([EVIL, EVIL])], EVIL, listed=True),
+        Disclosure(EVIL, [Paragraph(EVIL)]),
+        Table(EVIL, [Head(EVIL, EVIL), Head("b")], [Row([EVIL, EVIL])], EVIL, listed=True),
         Picture(svg(interval_figure(EVIL, 1, 0, 2)), alt=EVIL, caption=EVIL),
         Picture(svg(spread_figure([("a", [])])), alt=EVIL, caption=EVIL),
-        Choice([Selector(EVIL, [EVIL, "b"])], [Option((i,), [Paragraph(EVIL)]) for i in (0, 1)]),
-        Choice([Selector(EVIL, [EVIL] * 20)], [Option((i,), [Paragraph(EVIL)]) for i in range(20)]),
+        Alternatives(
+            [Selector(EVIL, [EVIL, "b"])], [Option((i,), [Paragraph(EVIL)]) for i in (0, 1)]
+        ),
+        Alternatives(
+            [Selector(EVIL, [EVIL] * 20)], [Option((i,), [Paragraph(EVIL)]) for i in range(20)]
+        ),
     ],
     ids=lambda block: type(block).__name__,
 )
@@ -286,7 +295,7 @@ def test_cells_say_numbers_as_a_reader_wants_them():
     spread = quartiles([0.1, 0.2, 0.3, 0.4, 0.5])
     table = Table(
         "t",
-        [Column("name"), Column("a", "unit"), Column("b"), Column("c")],
+        [Head("name"), Head("a", "unit"), Head("b"), Head("c")],
         [Row(["x", 0.123456, None, "words"]), Row(["y", np.nan, spread, 3])],
     )
     assert cells(written(table)) == [
@@ -299,8 +308,8 @@ def test_cells_say_numbers_as_a_reader_wants_them():
 def test_a_column_of_small_numbers_has_its_power_in_its_head():
     table = Table(
         "t",
-        [Column("name"), Column("regret", "lost"), Column("other")],
-        [Row(["x", Estimate(4.65e-5, -3.9e-5, 6.8e-5), 1e-5]), Row(["y", 0.0, 1.0])],
+        [Head("name"), Head("regret", "lost"), Head("other")],
+        [Row(["x", IntervalEstimate(4.65e-5, -3.9e-5, 6.8e-5), 1e-5]), Row(["y", 0.0, 1.0])],
     )
     assert cells(written(table)) == [
         ["name", "regretlost, ×10⁻⁶", "other"],
@@ -312,9 +321,9 @@ def test_a_column_of_small_numbers_has_its_power_in_its_head():
 def test_baselines_are_told_apart_and_never_the_best():
     table = Table(
         "t",
-        [Column("name"), Column("low", best=Best.LOWEST), Column("high", best=Best.HIGHEST)],
+        [Head("name"), Head("low", best=Best.LOWEST), Head("high", best=Best.HIGHEST)],
         [
-            Row(["one", Estimate(0.2, 0.1, 0.3), 0.5]),
+            Row(["one", IntervalEstimate(0.2, 0.1, 0.3), 0.5]),
             Row(["two", 0.30004, 0.7]),
             Row(["three", 0.20001, np.nan]),
             Row(["random", 0.01, 0.99], RowKind.NULL),
@@ -332,17 +341,17 @@ def test_baselines_are_told_apart_and_never_the_best():
 
 
 def test_one_alone_is_not_the_best():
-    table = Table("t", [Column("n"), Column("x", best=Best.LOWEST)], [Row(["a", 1.0])])
+    table = Table("t", [Head("n"), Head("x", best=Best.LOWEST)], [Row(["a", 1.0])])
     assert "best" not in written(table)
 
 
 def test_a_row_must_fit_its_table():
     with pytest.raises(ValueError, match="row 1 of table 't' must have 2 cells; got 3"):
-        Table("t", [Column("a"), Column("b")], [Row([1, 2]), Row([1, 2, 3])])
+        Table("t", [Head("a"), Head("b")], [Row([1, 2]), Row([1, 2, 3])])
 
 
 def test_quartiles_leave_out_what_is_missing_and_keeps_infinities():
-    assert quartiles([1.0, np.nan, 3.0]) == Estimate(2.0, 1.5, 2.5)
+    assert quartiles([1.0, np.nan, 3.0]) == IntervalEstimate(2.0, 1.5, 2.5)
     assert np.isnan(quartiles([np.nan]).value)
     some = quartiles([1.0, 2.0, np.inf, np.inf, np.inf])
     assert (some.low, some.high) == (2.0, np.inf)
@@ -380,15 +389,15 @@ def test_pictures_must_say_what_they_show():
 
 def test_a_choice_must_have_options_at_places_that_exist():
     with pytest.raises(ValueError, match="at least one"):
-        Choice([Selector("a", ["x"])], [])
+        Alternatives([Selector("a", ["x"])], [])
     with pytest.raises(ValueError, match=r"within \[1\]; got \(1,\)"):
-        Choice([Selector("a", ["x"])], [Option((1,), [])])
+        Alternatives([Selector("a", ["x"])], [Option((1,), [])])
     with pytest.raises(ValueError, match="same place"):
-        Choice([Selector("a", ["x"])], [Option((0,), []), Option((0,), [])])
+        Alternatives([Selector("a", ["x"])], [Option((0,), []), Option((0,), [])])
 
 
 def test_values_without_an_option_are_not_offered():
-    choice = Choice(
+    choice = Alternatives(
         [Selector("seed", ["0", "1", "2"]), Selector("kind", ["a", "b"])],
         [Option((2, 0), []), Option((0, 0), [])],
     )

@@ -44,17 +44,16 @@ from tacit.show.canvas import (
     series_dash,
     series_mark,
     svg,
-    text_box,
 )
 from tacit.show.grid import MOST_NUMBERED, draw_values, limits_of
 from tacit.show.intervals import draw_beside
-from tacit.show.tables import Estimate, Scale, log_ticks, share, short
+from tacit.show.tables import IntervalEstimate, Scale, share, short
 from tacit.worlds import Layout, hill_grid, published_figure, published_values
 from tacit_lab.figures import (
     Convergence,
     Curve,
     Group,
-    View,
+    ObjectiveView,
     comparison_figure,
     convergence_figure,
     differs,
@@ -79,6 +78,14 @@ def layout(rows: int, columns: int) -> Layout:
 
 def one_hot(actions) -> np.ndarray:
     return np.eye(4)[np.asarray(actions)]
+
+
+def text_box(artist) -> tuple[float, float, float, float]:
+    """(left, bottom, right, top) of a text in points from the lower left corner of its figure."""
+    figure = artist.get_figure(root=True)
+    box = artist.get_window_extent(figure.canvas.get_renderer())
+    scale = 72.0 / figure.dpi
+    return box.x0 * scale, box.y0 * scale, box.x1 * scale, box.y1 * scale
 
 
 def shown_texts(figure) -> list:
@@ -186,14 +193,6 @@ def test_scale_is_shared_and_named_once():
     assert Scale.of([[0.0, np.nan]]).number(0.0) == "0"
 
 
-@given(st.floats(1e-9, 1e9), st.floats(1.5, 1e12), st.integers(3, 8))
-def test_log_ticks_lie_inside_and_are_few(low, ratio, most):
-    ticks = log_ticks(low, low * ratio, most=most)
-    assert len(ticks) <= most
-    assert all(low <= tick <= low * ratio for tick in ticks)
-    assert ticks == sorted(ticks)
-
-
 @given(st.lists(st.floats(-50, 50), min_size=1, max_size=7), st.floats(0.1, 20))
 def test_labels_move_apart_as_little_as_possible(wanted, spacing):
     placed = np.array(separate(wanted, spacing))
@@ -265,7 +264,9 @@ def test_rows_and_columns_are_numbered_apart(size):
 
 def test_colour_bars_say_the_ticks_they_have():
     values = np.linspace(0.0, 1.0, 48)  # numbers too wide for its cells, and cut to two digits
-    views = [View(name, values, values[None], np.eye(4)[[0] * 48]) for name in ("True", "Found")]
+    views = [
+        ObjectiveView(name, values, values[None], np.eye(4)[[0] * 48]) for name in ("True", "Found")
+    ]
     figure = comparison_figure(layout(4, 12), views)
     figure.canvas.draw()
     bar = next(axes for axes in figure.axes if axes.get_xlabel() == "cost")
@@ -458,8 +459,8 @@ def six_panels():
     other = policy.copy()
     other[[0, 3, 12, 18]] = one_hot([RIGHT] * 4)  # in cell 0 that is as good
     views = [
-        View.of("True", world.truth, policy, ties=ties),
-        View.of("Recovered", wrong, other, ties=ties),
+        ObjectiveView.of("True", world.truth, policy, ties=ties),
+        ObjectiveView.of("Recovered", wrong, other, ties=ties),
     ]
     return world, views, comparison_figure(world.layout, views, title="Seed 3")
 
@@ -521,8 +522,8 @@ def test_published_values_make_a_third_row():
     world, said = published_figure(), published_values()
     reward = world.features.reward @ said.recovered_reward_weights
     policy = one_hot(said.policy)
-    published = View("Published", reward, said.recovered_cost[None], policy)
-    truth = View.of("True", world.truth, policy)
+    published = ObjectiveView("Published", reward, said.recovered_cost[None], policy)
+    truth = ObjectiveView.of("True", world.truth, policy)
     figure = comparison_figure(world.layout, [truth, truth, published])
     panels = titled(figure)
     assert panels["Published policy"].get_title(loc="right") == "25 of 25 agree"
@@ -538,7 +539,7 @@ def test_other_sizes_are_legible(rows, columns):
     states = rows * columns
     random = np.random.default_rng(states)
     views = [
-        View(
+        ObjectiveView(
             name,
             random.random(states),
             random.random((1, states)),
@@ -553,7 +554,7 @@ def test_many_constraints_and_long_or_odd_names_are_legible():
     random = np.random.default_rng(0)
     names = ["cost of $climbing$ the very highest hill", "<time>", "fuel & oil"]
     views = [
-        View(name, random.random(25), random.random((3, 25)) * 1e4, one_hot([DOWN] * 25))
+        ObjectiveView(name, random.random(25), random.random((3, 25)) * 1e4, one_hot([DOWN] * 25))
         for name in ("True", "Recovered")
     ]
     figure = comparison_figure(GRID, views, cost_names=names)
@@ -565,23 +566,23 @@ def test_a_cost_that_was_not_identified_is_said_so():
     world = hill_grid(1)
     policy = one_hot([DOWN] * 25)
     views = [
-        View.of("True", world.truth, policy),
-        View("Recovered", world.truth.reward, np.full((1, 25), np.nan), policy),
+        ObjectiveView.of("True", world.truth, policy),
+        ObjectiveView("Recovered", world.truth.reward, np.full((1, 25), np.nan), policy),
     ]
     figure = comparison_figure(world.layout, views)
     texts = [text.get_text() for text in titled(figure)["Recovered cost"].texts]
     assert texts == ["not identified"]
-    views = [View(v.name, v.reward, np.full((1, 25), np.nan), v.policy) for v in views]
+    views = [ObjectiveView(v.name, v.reward, np.full((1, 25), np.nan), v.policy) for v in views]
     assert_legible(comparison_figure(world.layout, views))
 
 
 def test_what_depends_on_the_action_is_averaged_over_the_policy():
     policy = np.array([[0.25, 0.75], [1.0, 0.0]])
     truth = tacit.Objective([[1.0, 3.0], [5.0, 7.0]], [[[0.0, 4.0], [2.0, 0.0]]], [1.0])
-    view = View.of("True", truth, policy)
+    view = ObjectiveView.of("True", truth, policy)
     assert view.reward.tolist() == [2.5, 5.0]
     assert view.costs.tolist() == [[3.0, 2.0]]
-    assert View.of("True", tacit.Objective([1.0, 2.0]), policy).costs.shape == (0, 2)
+    assert ObjectiveView.of("True", tacit.Objective([1.0, 2.0]), policy).costs.shape == (0, 2)
 
 
 # ------------------------------------------------------------------------------- curves
@@ -744,9 +745,9 @@ def test_negative_repetitions_keep_their_place():
 
 def test_intervals_show_ends_and_estimates():
     known = {
-        "row": Estimate(0.68, 0.6, 0.74),
-        "water $": Estimate(0.2, 0.1, np.inf),
-        "border": Estimate(np.nan, 0.0, 1.0),
+        "row": IntervalEstimate(0.68, 0.6, 0.74),
+        "water $": IntervalEstimate(0.2, 0.1, np.inf),
+        "border": IntervalEstimate(np.nan, 0.0, 1.0),
     }
     axes = draw_beside({"": known}, None, "")
     bars = [line for line in axes.lines if len(line.get_xdata()) == 2]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -64,8 +64,29 @@ __all__ = [
 _HOME, __getattr__, __dir__ = names_on_demand(__name__)
 
 
-def numbers_of(recovery: Recovery) -> Iterator[tuple[str, str, float, float, float, float]]:
-    """(quantity, name, value, low, high, standard error) of every number of a recovery."""
+class Quantity(NamedTuple):
+    """One number of a recovery: a weight, a price or a budget."""
+
+    quantity: str  # "reward", "cost 0" and so on, "price" or "budget"
+    name: str  # of the feature; of a price or a budget the number of its constraint
+    value: float
+    low: float  # end of its interval
+    high: float
+    standard_error: float
+
+    @property
+    def is_budget(self) -> bool:
+        """Whether it is a budget, which has no unit in common with others."""
+        return self.quantity == "budget"
+
+    @property
+    def is_price(self) -> bool:
+        """Whether it is a price."""
+        return self.quantity == "price"
+
+
+def numbers_of(recovery: Recovery) -> Iterator[Quantity]:
+    """Every number of a recovery."""
     known = recovery.identification
     prices = recovery.multipliers, known.multiplier_intervals, known.multiplier_standard_errors
     budgets = recovery.budgets, known.budget_intervals, known.budget_standard_errors
@@ -79,7 +100,8 @@ def numbers_of(recovery: Recovery) -> Iterator[tuple[str, str, float, float, flo
     parts += [("price", every, *prices), ("budget", every, *budgets)]
     for quantity, *columns in parts:
         for name, value, (low, high), error in zip(*columns, strict=True):
-            yield quantity, str(name), float(value), float(low), float(high), float(error)
+            numbers = (float(value), float(low), float(high), float(error))
+            yield Quantity(quantity, str(name), *numbers)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import cast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from tacit.checks import numbers_of
-from tacit.checks.reliability import log_policy, optimal_actions
+from tacit.checks.reliability import ExpectedChoices, log_policy, optimal_actions
 from tacit.data.observed import Observed
 from tacit.data.tally import counts_of
 from tacit.errors import InvalidModel
 from tacit.inference.tails import TWO_SIDED
-from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.joint.maximum import TripsChain, maximum_of_trips
-from tacit.inverse.joint.tasks import Task
 from tacit.inverse.joint.trips import Trips
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.recover import Estimator, recover
+from tacit.inverse.recover import Estimator, choose, recover
 from tacit.inverse.recovery import Recovery
-from tacit.likelihood.start import maximum
-from tacit.likelihood.steps import StepsChain
+from tacit.inverse.task import Task, task_of
+from tacit.likelihood.start import OF_COEFFICIENTS, maximum
 from tacit.model.arguments import numbers
-from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.search.algebra import coarse, first_largest
@@ -195,10 +191,12 @@ def discount_profile(
         raise InvalidModel(
             f"discounts must be numbers in [0, 1{ending}, at least one; got {discounts!r:.60}"
         )
-    if isinstance(mdp, Trips):
-        rows = [_trips_at(replace(mdp, discount=one), estimator) for one in grid.tolist()]
-    else:
-        rows = _worlds_at(mdp, features, demonstrations, grid, estimator)  # type: ignore
+    task = task_of(mdp, features, demonstrations, "the profile of discounts", in_memory=False)
+    if estimator is None and not isinstance(task, Trips):
+        estimator, _ = choose(task.mdp, task.features, task.demonstrations)
+    if isinstance(estimator, Likelihood):
+        estimator.check_no_lapses("the profile of discounts", OF_COEFFICIENTS)
+    rows = [_row_at(task.with_discount(discount), estimator) for discount in grid.tolist()]
     recoveries, likelihoods, shares = zip(*rows, strict=True)
     likelihood, optimal = np.array(likelihoods), np.array(shares)
     inside = 2.0 * (likelihood.max() - likelihood) <= TWO_SIDED**2  # the discount is one number
@@ -214,46 +212,35 @@ def discount_profile(
     )
 
 
-# A recovery, the log-likelihood of all steps, and the share of steps that take a best action.
-Row = tuple[Recovery, float, float]
+class ProfileRow(NamedTuple):
+    """What one discount gives.
+
+    Attributes:
+        recovery: at this discount.
+        log_likelihood: of all steps; NaN without noise.
+        share_optimal: share of the steps that take a best action.
+    """
+
+    recovery: Recovery
+    log_likelihood: float
+    share_optimal: float
 
 
-def _worlds_at(
-    mdp: MDP, features: Features, seen: Observed, grid: np.ndarray, estimator: Estimator | None
-) -> Iterator[Row]:
-    check_task(mdp, features, seen)
-    if estimator is None:
-        from tacit.inverse.recover import choose
-
-        estimator, _ = choose(mdp, features, seen)
-    if isinstance(estimator, Likelihood):
-        estimator.check_no_lapses("the profile of discounts")
-    counts = counts_of(mdp, seen)
-    for discount in grid.tolist():
-        world = replace(mdp, discount=discount)
-        # Impossible moves were refused when this question was not asked yet.
-        options = {"estimator": estimator, "allow_impossible": True, "throw": False}
-        found = recover(world, features, seen, **options)
-        likely = np.nan  # of an expert without noise
-        if isinstance(estimator, Likelihood):
-            # With every constraint: dropping those not shown to be active makes the profile jump.
-            steps = StepsChain.of(world, Design.of(world, features), seen)
-            likely = -float(maximum(steps, estimator).loss)
-        elif found.temperature > 0:
-            likely = float((counts * log_policy(found.behaviour)).sum())
-        yield found, likely, float((counts * optimal_actions(found, world)).sum() / counts.sum())
-
-
-def _trips_at(trips: Trips, estimator: Estimator | None) -> Row:
-    """With every constraint: dropping those not shown to be active would make the profile jump."""
-    options = cast("Likelihood | None", estimator)  # `recover` refuses any other
-    found = recover(trips, estimator=options, throw=False)
-    options = options or Likelihood(free_reward=True)
-    chain = TripsChain.of(trips.journeys()[0], options.tolerance)
-    chosen = found.choices(trips.demonstrations)
-    best = chosen.policy >= chosen.policy.max(axis=1, keepdims=True) * (1.0 - 1e-9)
-    share = float((chosen.counts * best).sum() / chosen.counts.sum())
-    return found, -maximum_of_trips(chain, options).loss, share
+def _row_at(task: Task, estimator: Estimator | None) -> ProfileRow:
+    # Impossible moves were refused when this question was not asked yet.
+    found = recover(task, estimator=estimator, allow_impossible=True, throw=False)
+    if isinstance(task, Trips):
+        asked = ExpectedChoices.of(found, task.demonstrations)
+        counts, best = asked.counts, asked.best
+    else:
+        counts, best = counts_of(task.mdp, task.demonstrations), optimal_actions(found, task.mdp)
+    likely, chosen = np.nan, estimator or Likelihood(free_reward=True)
+    if isinstance(chosen, Likelihood):
+        # With every constraint: dropping those not shown to be active makes the profile jump.
+        likely = -float(maximum(task.chain(chosen), chosen).loss)
+    elif found.temperature > 0:
+        likely = float((counts * log_policy(found.behaviour)).sum())
+    return ProfileRow(found, likely, float((counts * best).sum() / counts.sum()))
 
 
 def _most_moved(recoveries: list[Recovery]) -> tuple[float, str, float, float]:
@@ -344,14 +331,13 @@ def resolution_check(
         raise InvalidModel(f"sizes must be at least two, the one in use first; got {len(sizes)}")
     tasks = [make(size) for size in sizes]
     asked = {"estimator": estimator, "allow_impossible": True, "throw": False}
-    parts = [(one.mdp, one.features, one.demonstrations) for one in tasks]
-    found = tuple(recover(*one, **asked) for one in parts)
-    rows = [[row for row in numbers_of(one) if row[0] != "budget"] for one in found]
-    names = [f"the price of cost {row[1]}" if row[0] == "price" else row[1] for row in rows[0]]
+    found = tuple(recover(one, **asked) for one in tasks)
+    rows = [[row for row in numbers_of(one) if not row.is_budget] for one in found]
+    names = [f"the price of cost {row.name}" if row.is_price else row.name for row in rows[0]]
     if len({len(one) for one in rows}) > 1:
         raise InvalidModel("every size must have the same features; some has others")
-    values = np.array([[row[2] for row in one] for one in rows])
-    errors = np.array([row[5] for row in rows[0]])
+    values = np.array([[row.value for row in one] for one in rows])
+    errors = np.array([row.standard_error for row in rows[0]])
     errors = np.where((errors > 0) & np.isfinite(errors), errors, np.nan)
     moves = np.abs(values[1:] - values[0]) / errors
     return ResolutionCheck(

@@ -6,31 +6,29 @@ one direction of the parameters with a noise of its own for every group.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tacit.checks import numbers_of
+from tacit.checks import Quantity, numbers_of
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.units import EPISODES, Units, units_of
+from tacit.data.units import EPISODES, Units
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inference.tails import chi_square_tail
-from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
-from tacit.inverse.joint.resample import Apart, kept_trips, trips_apart
-from tacit.inverse.joint.traveller import recover_trips
 from tacit.inverse.joint.trips import Trips
 from tacit.inverse.noisy.inference import inverse_information
 from tacit.inverse.noisy.likelihood import Likelihood
+from tacit.inverse.recover import recover
 from tacit.inverse.recovery import Recovery
 from tacit.inverse.standardised import shown
+from tacit.inverse.task import Task, task_of
 from tacit.likelihood.kinds import one_direction
 from tacit.likelihood.problem import Fit
-from tacit.likelihood.start import maximum
-from tacit.likelihood.steps import StepsChain, information
-from tacit.model.features.design import Design
+from tacit.likelihood.start import OF_COEFFICIENTS, maximum
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.search.algebra import coarse, first_largest
@@ -88,7 +86,7 @@ class EqualWeightsTest:
         """Name -> column of a table: group, quantity, name, value, low, high, standard_error."""
         pairs = zip(self.groups, self._shown, strict=True)
         rows = [(group, *row) for group, recovery in pairs for row in numbers_of(recovery)]
-        names = ("group", "quantity", "name", "value", "low", "high", "standard_error")
+        names = ("group", *Quantity._fields)
         columns = zip(*rows, strict=True)
         return {name: np.array(part) for name, part in zip(names, columns, strict=True)}
 
@@ -115,27 +113,28 @@ class EqualWeightsTest:
         """The number in which two groups differ most, in standard errors."""
         best, found = 0.0, []
         for rows in zip(*map(numbers_of, self._shown), strict=True):
-            values, errors = (np.array([row[i] for row in rows]) for i in (2, 5))
+            values = np.array([row.value for row in rows])
+            errors = np.array([row.standard_error for row in rows])
             with np.errstate(divide="ignore", invalid="ignore"):  # inf - inf, 0 / 0
                 apart = np.abs(values[:, None] - values)
                 scores = np.nan_to_num(apart / np.hypot(errors[:, None], errors), posinf=0.0)
-            if rows[0][0] == "budget" or coarse(scores.max()) <= coarse(best):
+            if rows[0].is_budget or coarse(scores.max()) <= coarse(best):
                 continue
             best = float(scores.max())
             pair = np.unravel_index(first_largest(scores), scores.shape)
             each = [
-                f"{rows[g][2]:.3g} [{rows[g][3]:.3g}, {rows[g][4]:.3g}] for {self.groups[g]}"
+                f"{rows[g].value:.3g} [{rows[g].low:.3g}, {rows[g].high:.3g}] for {self.groups[g]}"
                 for g in sorted(pair)
             ]
-            kind, name = rows[0][:2]
-            what = f"{kind} {name}" if kind == "price" else f"the {kind} weight of {name}"
+            price, name = rows[0].is_price, rows[0].name
+            what = f"price {name}" if price else f"the {rows[0].quantity} weight of {name}"
             text = f"They differ most in {what}: {each[0]}, {each[1]}."
-            found = [Finding(text, feature=None if kind == "price" else name, number=best)]
+            found = [Finding(text, feature=None if price else name, number=best)]
         return found
 
 
 def equal_weights_test(
-    mdp: MDP | Trips,
+    mdp: MDP | Task,
     features: Features | None = None,
     demonstrations: Demonstrations | None = None,
     groups: npt.ArrayLike | None = None,
@@ -149,8 +148,8 @@ def equal_weights_test(
     """The `EqualWeightsTest` of groups of episodes.
 
     Args:
-        mdp: the known world, the same for all groups; or `Trips`, and no features and
-            demonstrations then.
+        mdp: the known world, the same for all groups; or a `Task` or `Trips`, which hold features
+            and demonstrations.
         features: what reward and costs may be made of.
         demonstrations: the trajectories of all groups.
         groups: [E] the group of every episode; None takes `demonstrations.groups`.
@@ -163,42 +162,25 @@ def equal_weights_test(
     """
     if draws is not None and draws < 0:
         raise InvalidModel(f"draws must be at least 0; got {draws}")
-    if isinstance(mdp, Trips):
-        if features is not None or demonstrations is not None:
-            raise InvalidModel("trips hold their features and demonstrations; got more beside them")
-        if own_noise:
-            raise InvalidModel("groups of trips are compared with their noise: leave own_noise out")
-        options = Likelihood(free_reward=True) if estimator is None else estimator
-        names, member = _members(mdp.demonstrations, groups)
-        member, seen = member[mdp.goals > -2], kept_trips(mdp)
-        found = trips_apart(seen, member, options, seed)
-        demonstrations = seen.demonstrations
-
-        def fit(part: Demonstrations) -> Recovery:
-            trips = replace(seen, demonstrations=part)
-            return recover_trips(trips, estimator=options, throw=False)
-    else:
-        if features is None or demonstrations is None:
-            raise InvalidModel("the test needs a model, features and demonstrations; got fewer")
-        check_task(mdp, features, demonstrations, in_memory=True)
-        options = Likelihood() if estimator is None else estimator
-        if not isinstance(options, Likelihood):
-            said = f"the test compares likelihoods: use Likelihood(); got {options!r:.60}"
-            raise InvalidModel(said)
-        options.check_no_lapses("the test of groups")
-        names, member = _members(demonstrations, groups)
-        whole = StepsChain.of(mdp, Design.of(mdp, features), demonstrations)
-        deck = Deck.of(mdp, demonstrations, member, len(names))
-        found = _apart(whole, options, deck, own_noise=own_noise, seed=seed)
-
-        def fit(part: Demonstrations) -> Recovery:
-            return options.fit(mdp, features, part, throw=False)
-
+    task = task_of(mdp, features, demonstrations, "the test of groups")
+    options = Likelihood(free_reward=isinstance(task, Trips)) if estimator is None else estimator
+    if not isinstance(options, Likelihood):
+        raise InvalidModel(
+            "groups are compared by the likelihoods of their steps, which matched sums do not "
+            f"have: use Likelihood(); got {type(options).__name__}"
+        )
+    options.check_no_lapses("the test of groups", OF_COEFFICIENTS)
+    whole = mdp if isinstance(mdp, Task) else task
+    names, member = _members(whole.demonstrations, groups)
+    if isinstance(whole, Trips):
+        member = member[whole.goals > -2]
+    found = GroupFits.of(task, member, options, own_noise=own_noise)
     number, least = draws, 0.0
     if number is None:
-        number = DRAWS if found.bounded or found.units.doubt else 0
+        unsure = found.bounded or found.units.doubt
+        number = DRAWS if unsure and not (own_noise and isinstance(task, Trips)) else 0
     if number:
-        ratios, law = found.simulated(number)
+        ratios, law = found.simulated(number, seed)
         larger = np.array(ratios) >= found.ratio * (1.0 - 1e-9)
         # One more in both counts: a simulated law cannot vouch for a chance of zero.
         p_value = float((1.0 + larger.sum()) / (1.0 + number))
@@ -208,14 +190,17 @@ def equal_weights_test(
     else:
         p_value = chi_square_tail(found.degrees, found.ratio) if found.degrees > 0 else 1.0
         law = f"by a chi-square with {found.degrees:g} degrees of freedom{found.units.doubt}"
-    parts = [demonstrations.select(member == k) for k in range(len(names))]
+
+    def recovery(part: Task) -> Recovery:
+        return recover(part, estimator=options, allow_impossible=True, throw=False)
+
     return EqualWeightsTest(
         groups=names,
         episodes=np.bincount(member, minlength=len(names)),
         own_noise=own_noise,
-        pooled=fit(demonstrations),
-        recoveries=tuple(fit(part) for part in parts),
-        steps=found.steps,
+        pooled=recovery(task),
+        recoveries=tuple(recovery(task.select(member == g)) for g in range(len(names))),
+        steps=np.bincount(np.repeat(member, task.demonstrations.lengths), minlength=len(names)),
         ratio=found.ratio,
         degrees=np.nan if number else found.degrees,
         p_value=p_value,
@@ -224,36 +209,6 @@ def equal_weights_test(
         law=law,
         raw_units=raw_units,
     )
-
-
-def _apart(
-    whole: StepsChain, options: Likelihood, deck: Deck, *, own_noise: bool, seed: int
-) -> Apart:
-    """The groups of a deck fitted apart, against groups that are alike."""
-    counts = deck.counts(deck.member)
-    pooled = maximum(whole, options)
-    ratio, apart, policies = compared(whole, options, counts, pooled, own_noise=own_noise)
-    bounded = not all(one.free.all() for one in (pooled, *apart))
-    degrees = degrees_of_freedom(whole, pooled, counts, own_noise=own_noise)
-
-    def simulated(number: int) -> tuple[list[float], str]:
-        random, near, ratios = np.random.default_rng(seed), pooled, []
-        dealt = deck.exchangeable and not own_noise
-        if dealt:
-            # Exact whatever the episodes are like, if nothing but chance put them into groups.
-            tables = (deck.counts(deck.units.dealt(deck.member, random)) for _ in range(number))
-        else:
-            tables = redraw_counts(random, policies, deck, number)
-        for drawn in tables:
-            if not dealt:
-                near = maximum(whole.reweighted(drawn.sum(axis=0)), options, near=pooled)
-            ratios.append(compared(whole, options, drawn, near, own_noise=own_noise)[0])
-        if not dealt:
-            return ratios, f"by drawing new actions {number} times{deck.units.doubt}"
-        return ratios, f"by {deck.units.dealing(deck.member, 'episodes')} {number} times"
-
-    steps = counts.sum(axis=(1, 2)).astype(np.int64)
-    return Apart(ratio, degrees, bounded, simulated, deck.units, steps)
 
 
 def _members(
@@ -279,33 +234,114 @@ def _members(
     return tuple(str(name) for name in names), member.ravel()
 
 
-@dataclass(frozen=True, eq=False)
-class Deck:
-    """The episodes, to be dealt out to groups.
+class Compared(NamedTuple):
+    """Groups fitted apart, and the best model of groups that are alike."""
+
+    ratio: float  # of their likelihoods
+    apart: tuple[Fit, ...]
+    alike: Fit | None  # with a noise for every group; None where that of all is as good
+
+
+def compared(
+    chains: Sequence[Any], options: Likelihood, pooled: Fit, *, own_noise: bool
+) -> Compared:
+    """The comparison of groups, one chain each.
+
+    The fit of every group begins at the fit of all: never worse than that. Groups that are alike
+    share all parameters, or all but their noise.
+    """
+    apart = tuple(maximum(chain, options, near=pooled) for chain in chains)
+    loss, alike = pooled.loss, None
+    if own_noise:
+        shared = one_direction(chains, apart[0].problem, _moved(pooled, chains[0]))
+        if shared.loss < loss:
+            loss, alike = shared.loss, shared
+    ratio = max(0.0, 2.0 * (loss - float(sum(one.loss for one in apart))))
+    return Compared(ratio, apart, alike)
+
+
+def _moved(fitted: Fit, chain: Any) -> np.ndarray:
+    """[D] the parameters of a fit in the units of another chain."""
+    return fitted.z * (chain.space.scales / fitted.problem.chains[0].space.scales)
+
+
+def degrees_of_freedom(pooled: Fit, chains: Sequence[Any], *, own_noise: bool) -> float:
+    """Parameters that the separate fits have more than the model, those seen by the data."""
+
+    def seen(chain: Any) -> int:
+        x = _moved(pooled, chain)
+        part = chain.at(x, pooled.parts[0], pooled.tolerance)
+        fisher = chain.evidence(part, np.eye(len(x)), None).fisher
+        _, blind = inverse_information(fisher, pooled.free)
+        return int(pooled.free.sum()) - len(blind)
+
+    more = sum(map(seen, chains)) - seen(pooled.problem.chains[0])
+    return float(max(more - (len(chains) - 1 if own_noise else 0), 0))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GroupFits:
+    """Groups of a task fitted apart against groups that are alike, and what that is by chance.
 
     Attributes:
-        member: [E] group of each episode.
-        groups: G.
-        index: [N] s * A + a of every step.
-        lengths: [E] steps of each episode.
-        units: what is independent among them.
-        shape: (S, A).
+        task: of all groups.
+        member: [E] number of the group of every episode.
+        options: of the fits.
+        own_noise: whether groups that are alike may differ in their noise.
+        pooled: the fit of all episodes.
+        chains: one per group.
+        found: what was compared.
+        units: what is independent among the episodes.
     """
 
+    task: Task
     member: np.ndarray
-    groups: int
-    index: np.ndarray
-    lengths: np.ndarray
-    _: KW_ONLY
+    options: Likelihood
+    own_noise: bool
+    pooled: Fit
+    chains: tuple[Any, ...]
+    found: Compared
     units: Units
-    shape: tuple[int, int]
 
     @classmethod
-    def of(cls, mdp: MDP, seen: Demonstrations, member: np.ndarray, groups: int) -> Deck:
-        """The deck of these demonstrations."""
-        index = seen.states.astype(np.int64) * mdp.actions + seen.actions
-        units, shape = units_of(seen).across(member), (mdp.states, mdp.actions)
-        return cls(member, groups, index, seen.lengths, units=units, shape=shape)
+    def of(
+        cls,
+        task: Task,
+        member: np.ndarray,
+        options: Likelihood,
+        *,
+        own_noise: bool = False,
+        pooled: Fit | None = None,
+    ) -> GroupFits:
+        """The fits of these groups; `pooled` is that of all, where it is known."""
+        chains = tuple(task.parts(member, options))
+        pooled = maximum(task.chain(options), options) if pooled is None else pooled
+        return cls(
+            task=task,
+            member=member,
+            options=options,
+            own_noise=own_noise,
+            pooled=pooled,
+            chains=chains,
+            found=compared(chains, options, pooled, own_noise=own_noise),
+            units=task.units().across(member),
+        )
+
+    @property
+    def ratio(self) -> float:
+        """Likelihood ratio of the separate fits against groups that are alike."""
+        return self.found.ratio
+
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom of its chi-square."""
+        return degrees_of_freedom(self.pooled, self.chains, own_noise=self.own_noise)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a coefficient is on its bound, where no chi-square holds."""
+        fits = (self.pooled, *self.found.apart)
+        return not all((one.free | ~one.problem.movable).all() for one in fits)
 
     @property
     def exchangeable(self) -> bool:
@@ -313,58 +349,47 @@ class Deck:
 
         Of named individuals any number is, since nothing else is exact.
         """
-        if self.units.called != EPISODES:
+        if self.own_noise:
+            return False
+        if self.units.called != EPISODES or isinstance(self.task, Trips):
             return True
-        fewest = int(np.bincount(self.member, minlength=self.groups).min())
-        return fewest >= ENOUGH and len(self.lengths) < len(self.index)
+        seen = self.task.demonstrations
+        return int(np.bincount(self.member).min()) >= ENOUGH and seen.episodes < seen.steps
 
-    def counts(self, member: np.ndarray) -> np.ndarray:
-        """[G, S, A] how often each group took each action, for the group of every episode [E]."""
-        size = self.shape[0] * self.shape[1]
-        at = np.repeat(member * size, self.lengths) + self.index
-        total = np.bincount(at, minlength=self.groups * size)
-        return total.reshape(self.groups, *self.shape).astype(np.float64)
-
-
-def compared(
-    whole: StepsChain, options: Likelihood, counts: np.ndarray, pooled: Fit, *, own_noise: bool
-) -> tuple[float, tuple[Fit, ...], np.ndarray]:
-    """The likelihood ratio of groups of these counts, their fits, and policies [G, S, A] if alike.
-
-    The fit of every group begins at the fit of all: never worse than that. Groups that are alike
-    share all parameters, or all but their noise.
-    """
-    apart = tuple(maximum(whole.reweighted(table), options, near=pooled) for table in counts)
-    loss, policies = pooled.loss, [pooled.parts[0].policy] * len(apart)
-    if own_noise:
-        chains = [one.problem.chains[0] for one in apart]
-        shared = one_direction(chains, pooled.problem, pooled.z)
-        if shared.loss < loss:
-            loss, policies = shared.loss, [part.policy for part in shared.parts]
-    ratio = max(0.0, 2.0 * (loss - float(sum(one.loss for one in apart))))
-    return ratio, apart, np.stack(policies)
-
-
-def degrees_of_freedom(
-    whole: StepsChain, pooled: Fit, counts: np.ndarray, *, own_noise: bool
-) -> float:
-    """Parameters that the separate fits have more than the model, those seen by the data."""
-    scores = whole.scores(pooled.parts[0])
-    policy, free = pooled.parts[0].policy, pooled.free
-
-    def seen(visits: np.ndarray) -> int:
-        _, blind = inverse_information(information(scores, policy, visits), free)
-        return int(free.sum()) - len(blind)
-
-    more = sum(seen(table.sum(axis=1)) for table in counts) - seen(whole.visits)
-    return float(max(more - (len(counts) - 1 if own_noise else 0), 0))
+    def simulated(self, number: int, seed: int) -> tuple[list[float], str]:
+        """So many ratios of groups that are alike, and how they were made."""
+        random, rules = np.random.default_rng(seed), {"own_noise": self.own_noise}
+        options, ratios = self.options, []
+        if self.exchangeable:
+            # Exact whatever the episodes are like, if nothing but chance put them into groups.
+            for _ in range(number):
+                dealt = self.task.parts(self.units.dealt(self.member, random), options)
+                ratios.append(compared(dealt, options, self.pooled, **rules).ratio)
+            whole = "trips" if isinstance(self.task, Trips) else "episodes"
+            return ratios, f"by {self.units.dealing(self.member, whole)} {number} times"
+        if isinstance(self.task, Trips):
+            raise InvalidModel(
+                "groups of trips that differ in their noise have no simulated law: an action drawn "
+                "anew leads where the rest of the trip does not; use draws=0"
+            )
+        plain = [self.pooled.parts[0]] * len(self.chains)
+        alike = plain if self.found.alike is None else self.found.alike.parts
+        whole = self.pooled.problem.chains[0]
+        visits = [chain.visits.astype(np.int64) for chain in self.chains]
+        for _ in range(number):
+            counts = [
+                redrawn_counts(random, part.policy, own)
+                for part, own in zip(alike, visits, strict=True)
+            ]
+            drawn = [whole.reweighted(one) for one in counts]
+            near = maximum(whole.reweighted(np.sum(counts, axis=0)), options, near=self.pooled)
+            ratios.append(compared(drawn, options, near, **rules).ratio)
+        return ratios, f"by drawing new actions {number} times{self.units.doubt}"
 
 
-def redraw_counts(
-    rng: np.random.Generator, policies: np.ndarray, deck: Deck, draws: int
-) -> Iterator[np.ndarray]:
-    """[G, S, A] counts of actions drawn from the policies [G, S, A], states as they were."""
-    visits = deck.counts(deck.member).sum(axis=2).astype(np.int64)
-    chances = policies / policies.sum(axis=2, keepdims=True)
-    for _ in range(draws):
-        yield rng.multinomial(visits, chances).astype(np.float64)
+def redrawn_counts(
+    random: np.random.Generator, policy: np.ndarray, visits: np.ndarray
+) -> np.ndarray:
+    """[S, A] counts of actions drawn from a policy [S, A], in states visited so often [S]."""
+    chances = policy / policy.sum(axis=1, keepdims=True)
+    return random.multinomial(visits, chances).astype(np.float64)

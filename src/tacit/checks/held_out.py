@@ -3,42 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from tacit.checks import TrajectoryFits
-from tacit.checks.reliability import (
-    called,
-    likeliest,
-    log_policy,
-    optimal_actions,
-    trajectory_fits,
-    trip_fits,
-)
+from tacit.checks.reliability import ExpectedChoices, called, log_policy, trajectory_fits
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.units import EPISODES, units_of
+from tacit.data.units import EPISODES
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.inverse.baselines import RewardOnly
-from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.joint.resample import kept_trips, random_sums
-from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.joint.trips import Trips
+from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery
+from tacit.inverse.task import Task, task_of
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-
-if TYPE_CHECKING:
-    from tacit.inverse.noisy.likelihood import Likelihood
 
 # Standard errors from which a difference is not put down to chance.
 CLEAR = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Score:
+class PredictiveScore:
     """How well one model predicts the actions of the episodes held out.
 
     Attributes:
@@ -80,15 +67,15 @@ class Holdout:
     kept: np.ndarray
     held: np.ndarray
     steps: int
-    recovered: Score
-    reward_only: Score
-    uniform: Score
-    in_sample: Score
+    recovered: PredictiveScore
+    reward_only: PredictiveScore
+    uniform: PredictiveScore
+    in_sample: PredictiveScore
     recovery: Recovery
     individuals: int = 0
 
     @property
-    def scores(self) -> tuple[Score, ...]:
+    def scores(self) -> tuple[PredictiveScore, ...]:
         """All four, the recovery first."""
         return self.recovered, self.reward_only, self.uniform, self.in_sample
 
@@ -168,52 +155,38 @@ def holdout(
     """
     if not 0.0 < share < 1.0:
         raise InvalidModel(f"share must be between 0 and 1; got {share}")
-    if isinstance(mdp, Trips):
-        if features is not None or demonstrations is not None:
-            raise InvalidModel("trips hold their features and demonstrations; got more beside them")
-        trips = kept_trips(mdp)
-        world, features, demonstrations = trips.mdp, trips.features, trips.demonstrations
-    else:
-        trips, world = None, mdp
-    if features is None or demonstrations is None:
-        raise InvalidModel("holding out needs a model, features and demonstrations; got fewer")
-    check_task(world, features, demonstrations, in_memory=True)
-    count = len(units := units_of(demonstrations))
+    task = task_of(mdp, features, demonstrations, "holding out")
+    demonstrations = task.demonstrations
+    count = len(units := task.units())
     if count < 2:
         whose = "individuals" if demonstrations.episodes > 1 else "episodes"
         raise InvalidDemonstrations(f"holding out needs at least 2 {whose}; got 1")
     number = min(max(round(share * count), 1), count - 1)
     chosen = np.random.default_rng(seed).choice(count, number, replace=False)
     held = np.isin(units.number, chosen)
-    rest, new = demonstrations.select(~held), demonstrations.select(held)
+    rest, new = task.select(~held), demonstrations.select(held)
 
     # What must not be was said, or allowed, when everything was recovered.
-    def fit(seen: Demonstrations) -> Recovery:
-        if trips is not None:
-            likely = cast("Likelihood | None", estimator)  # `recover` refuses any other
-            part = replace(trips, demonstrations=seen)
-            return recover(part, estimator=likely, throw=False)
-        options = {"estimator": estimator, "seed": seed, "allow_impossible": True}
-        return recover(world, features, seen, **options, throw=False)
+    def fit(part: Task) -> Recovery:
+        rules = {"estimator": estimator, "seed": seed, "allow_impossible": True}
+        return recover(part, **rules, throw=False)
 
     fitted = fit(rest)
     baseline = fitted
-    if features.constraints and trips is not None:
-        alone = Features(features.reward, reward_names=features.reward_names)
-        baseline = recover(replace(trips, features=alone, demonstrations=rest), throw=False)
-    elif features.constraints:
-        plain = RewardOnly(free_reward=getattr(estimator, "free_reward", False))
-        baseline = plain.fit(world, features, rest, throw=False)
-    whole = fit(demonstrations) if recovery is None else recovery
+    if task.features.constraints:
+        alone = replace(rest, features=task.features.reward_alone)
+        free = isinstance(task, Trips) or getattr(estimator, "free_reward", False)
+        baseline = recover(alone, estimator=Likelihood(free_reward=free), throw=False)
+    whole = fit(task) if recovery is None else recovery
     _, own = np.unique(units.number[held], return_inverse=True)
 
     def by_unit(sums: np.ndarray) -> np.ndarray:
         return np.stack([np.bincount(own, weights=row) for row in sums])
 
     ours, reward_only, everything = (
-        by_unit(_by_episode(world, one, new)) for one in (fitted, baseline, whole)
+        by_unit(_by_episode(task.mdp, one, new)) for one in (fitted, baseline, whole)
     )
-    random, (lengths,) = by_unit(_random(world, fitted, new)), by_unit(new.lengths[None])
+    random, (lengths,) = by_unit(_random(task.mdp, fitted, new)), by_unit(new.lengths[None])
     return Holdout(
         kept=np.flatnonzero(~held),
         held=np.flatnonzero(held),
@@ -236,23 +209,17 @@ def _by_episode(mdp: MDP, recovery: Recovery, demonstrations: Demonstrations) ->
 
 def _random(mdp: MDP, recovery: Recovery, demonstrations: Demonstrations) -> np.ndarray:
     """[2, E] the same for random actions, whose optimal steps are those of the recovery."""
-    if isinstance(recovery, TripsRecovery):
-        return random_sums(chosen := recovery.choices(demonstrations), likeliest(chosen.policy))
-    best, begin = optimal_actions(recovery, mdp), demonstrations.offsets[:-1]
-    if not mdp.restricted:
-        shares = np.add.reduceat(best.mean(axis=1)[demonstrations.states], begin)
-        return np.stack([-np.log(mdp.actions) * demonstrations.lengths, shares])
-    options = mdp.choices.sum(axis=1)
-    chance = (best & mdp.choices).sum(axis=1) / options
-    rows = (-np.log(options), chance)
-    return np.stack([np.add.reduceat(row[demonstrations.states], begin) for row in rows])
+    asked = ExpectedChoices.of(recovery, demonstrations, mdp)
+    steps, rows = asked.steps, (-np.log(asked.options), asked.chance_best)
+    sums = np.stack([np.add.reduceat(row[steps.states], steps.offsets[:-1]) for row in rows])
+    return sums[:, np.argsort(asked.episodes)]
 
 
-def _score(name: str, sums: np.ndarray, ours: np.ndarray, lengths: np.ndarray) -> Score:
+def _score(name: str, sums: np.ndarray, ours: np.ndarray, lengths: np.ndarray) -> PredictiveScore:
     row = 1 if np.isnan(ours[0]).any() or np.isnan(sums[0]).any() else 0
     likelihood, optimal = _ratio(sums[0], lengths), _ratio(sums[1], lengths)
     lead = _ratio(ours[row] - sums[row], lengths)
-    return Score(
+    return PredictiveScore(
         name=name,
         log_likelihood=likelihood[0],
         log_likelihood_error=likelihood[1],
@@ -272,7 +239,7 @@ def _ratio(sums: np.ndarray, lengths: np.ndarray) -> tuple[float, float]:
     return mean, float(np.sqrt(left) / lengths.sum())
 
 
-def _ahead(score: Score) -> bool:
+def _ahead(score: PredictiveScore) -> bool:
     return score.lead > max(CLEAR * score.lead_error, 1e-9)
 
 
@@ -343,26 +310,16 @@ def score(
         mdp: the world, as for `trajectory_fits`; without it, actions that the recovered policy
             never takes are taken not to be there.
     """
-    if isinstance(recovery, TripsRecovery):
-        chosen = recovery.choices(demonstrations)
-        fits = called(trip_fits(chosen), demonstrations)
-        policy, there = chosen.policy, chosen.available
-        best, seen = likeliest(policy), chosen.steps
-    else:
-        fits = trajectory_fits(recovery, demonstrations, mdp=mdp)
-        policy, best = recovery.behaviour, optimal_actions(recovery, mdp)
-        there, seen = policy > 0 if mdp is None else mdp.choices, demonstrations
-        if recovery.temperature == 0 and mdp is None:
-            there = np.ones(policy.shape, bool)
-    options = there.sum(axis=1).clip(1)
-    noisy, begin, taken = recovery.temperature > 0, seen.offsets[:-1], (seen.states, seen.actions)
-    random = -np.log(options)[seen.states]
+    asked, noisy = ExpectedChoices.of(recovery, demonstrations, mdp), recovery.temperature > 0
+    fits, seen = called(asked.fits(noisy=noisy), demonstrations), asked.steps
+    policy, begin, taken = asked.policy, seen.offsets[:-1], (seen.states, seen.actions)
+    random = -np.log(asked.options)[seen.states]
     likely = log_policy(policy)[taken] if noisy else np.full(seen.steps, np.nan)
     share = seen.shares
     lengths = np.add.reduceat(share, begin)
     likelihood, gain, hits = (
         _ratio(np.add.reduceat(share * sums, begin), lengths)
-        for sums in (likely, likely - random, best[taken].astype(np.float64))
+        for sums in (likely, likely - random, asked.best[taken].astype(np.float64))
     )
     lost = int((policy[taken] == 0).sum()) if noisy else 0
     return Prediction(
@@ -374,7 +331,7 @@ def score(
         gain_error=gain[1] * seen.steps,
         hit_rate=hits[0],
         hit_rate_error=hits[1],
-        null_hit_rate=float((share * ((best & there).sum(axis=1) / options)[seen.states]).mean()),
+        null_hit_rate=float((share * asked.chance_best[seen.states]).mean()),
         impossible=lost,
         fits=fits,
     )
@@ -384,6 +341,6 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _typical(score: Score) -> str:
+def _typical(score: PredictiveScore) -> str:
     """The geometric mean of the probabilities, in percent."""
     return f"{np.exp(score.log_likelihood):.1%}"

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -21,15 +20,12 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel, TacitError
 from tacit.forward.solution import priced
 from tacit.inference.tails import gamma_tails, normal_tail
-from tacit.inverse.joint.traveller import Choices, TripsRecovery
+from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.recover import Estimator
 from tacit.inverse.recovery import Recovery, RecoveryStatus
 from tacit.model.arguments import read_only
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-
-if TYPE_CHECKING:
-    pass
 
 # Steps looked up at a time.
 BATCH = 1 << 18
@@ -39,6 +35,74 @@ TIE = 1e-6
 ROUNDING = 1e-18
 # What is recovered, of which is asked how far it moves.
 NUMBERS = ("reward_weights", "cost_weights", "multipliers", "budgets")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ExpectedChoices:
+    """What a recovery expects where the demonstrations went: in their states, or on ways to goals.
+
+    Attributes:
+        policy: [M, A] of the demonstrator, in every place: a state, or a state with a goal.
+        best: [M, A] bool, the best actions there.
+        available: [M, A] bool, the actions that there are.
+        steps: the demonstrations, with places for states.
+        episodes: [E] their numbers among all that were given.
+    """
+
+    policy: np.ndarray
+    best: np.ndarray
+    available: np.ndarray
+    steps: Demonstrations
+    episodes: np.ndarray
+
+    @classmethod
+    def of(
+        cls, recovery: Recovery, seen: Demonstrations, mdp: MDP | None = None
+    ) -> ExpectedChoices:
+        """What this recovery expects of these demonstrations."""
+        if isinstance(recovery, TripsRecovery):
+            chosen = recovery.choices(seen)
+            return cls(
+                policy=chosen.policy,
+                best=likeliest(chosen.policy),
+                available=chosen.available,
+                steps=chosen.steps,
+                episodes=chosen.trips,
+            )
+        policy = recovery.behaviour
+        seen.check_range(*policy.shape)
+        there = policy > 0 if mdp is None else mdp.choices
+        if recovery.temperature == 0 and mdp is None:
+            there = np.ones(policy.shape, bool)
+        return cls(
+            policy=policy,
+            best=optimal_actions(recovery, mdp),
+            available=there,
+            steps=seen,
+            episodes=np.arange(seen.episodes),
+        )
+
+    @property
+    def counts(self) -> np.ndarray:
+        """[M, A] how often each action was taken."""
+        taken = self.steps.pairs(self.policy.shape[1])
+        counts = np.bincount(taken, minlength=self.policy.size).astype(np.float64)
+        return counts.reshape(self.policy.shape)
+
+    @property
+    def options(self) -> np.ndarray:
+        """[M] how many actions there are."""
+        return self.available.sum(axis=1).clip(1)
+
+    @property
+    def chance_best(self) -> np.ndarray:
+        """[M] of a best action, if all that there are were as likely."""
+        return (self.best & self.available).sum(axis=1) / self.options
+
+    def fits(self, *, noisy: bool) -> TrajectoryFits:
+        """The `TrajectoryFits` of the episodes, the worst first."""
+        found = _ordered(noisy, *_totals(self.policy, self.best, self.steps))
+        return replace(found, episode=read_only(self.episodes[found.episode]))
 
 
 def trajectory_fits(
@@ -52,23 +116,13 @@ def trajectory_fits(
         mdp: the world. With it, every action that ties for the best counts as optimal; without it,
             only those that the recovered policy takes.
     """
-    if isinstance(recovery, TripsRecovery):
-        return called(trip_fits(recovery.choices(demonstrations)), demonstrations)
-    policy, best = recovery.behaviour, optimal_actions(recovery, mdp)
-    demonstrations.check_range(*recovery.solution.policy.shape)
-    fits = _ordered(recovery.temperature > 0, *_totals(policy, best, demonstrations))
+    fits = ExpectedChoices.of(recovery, demonstrations, mdp).fits(noisy=recovery.temperature > 0)
     return called(fits, demonstrations)
 
 
 def called(fits: TrajectoryFits, seen: Demonstrations) -> TrajectoryFits:
     """The fits with the names of the episodes, where they have some."""
     return fits if seen.names is None else replace(fits, names=seen.names[fits.episode])
-
-
-def trip_fits(choices: Choices) -> TrajectoryFits:
-    """The `TrajectoryFits` of trips, each on its way to its goal, the worst first."""
-    found = _ordered(True, *_totals(choices.policy, likeliest(choices.policy), choices.steps))
-    return replace(found, episode=read_only(choices.trips[found.episode]))
 
 
 def _totals(policy: np.ndarray, best: np.ndarray, seen: Demonstrations) -> np.ndarray:

@@ -94,7 +94,7 @@ def _summary(problem: Problem) -> dict[str, str | float]:
         "action names": _some(problem.layout.action_names),
         "discount": problem.discount or 0.0,
         "transitions": "estimated from the demonstrations" if mdp.evidence else "given",
-        "ends": int(mdp.ends.sum()),
+        "ends": int(mdp.ends.sum()) or "",
     }
     labels = (features.reward_names, *features.cost_names)
     for k, (table, names) in enumerate(zip(features.maps, labels, strict=True)):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tacit.inverse.recovery import Recovery
     from tacit.many import Differences
     from tacit.model.layout import Layout
-    from tacit.show.tables import Estimate
+    from tacit.show.tables import IntervalEstimate
 
 # Differences that are listed and drawn for people.
 MOST = 24
@@ -130,7 +130,7 @@ def _agreement(joint: JointRecovery) -> tuple[list[dict[str, object]], str]:
     return data, table_text(["weights fitted apart are the same", "p", "p by Holm"], rows)
 
 
-def _numbers(recovery: Recovery) -> dict[Key, Estimate]:
+def _numbers(recovery: Recovery) -> dict[Key, IntervalEstimate]:
     """(quantity, name) -> every number of a recovery."""
     from tacit.show.quantities import numbers_of
 
@@ -193,7 +193,9 @@ def _short(folder: Path, folders: Sequence[Path]) -> str:
 
 
 def _side_by_side(
-    columns: Mapping[str, Mapping[Key, Estimate]], distances: Mapping[str, float], heading: str
+    columns: Mapping[str, Mapping[Key, IntervalEstimate]],
+    distances: Mapping[str, float],
+    heading: str,
 ) -> Answer:
     """Every number, a column each; of two, which of them differ, and what the distances are."""
     keys = dict.fromkeys(key for column in columns.values() for key in column)
@@ -293,7 +295,9 @@ def _orders(
     return orders
 
 
-def _other_units(first: Mapping[Key, Estimate], second: Mapping[Key, Estimate]) -> dict[str, str]:
+def _other_units(
+    first: Mapping[Key, IntervalEstimate], second: Mapping[Key, IntervalEstimate]
+) -> dict[str, str]:
     """Number of a cost -> a sentence, for costs that the two give in other units.
 
     What is forbidden stands outside the weights that sum to 1, and so changes the unit of a cost.
@@ -354,12 +358,12 @@ def _against_truth(folders: Sequence[Path], problem: Problem, *, raw_units: bool
     return _side_by_side(columns, judged.scalars(), "judged in the true world")
 
 
-def _true_numbers(problem: Problem, to_show: Recovery) -> dict[Key, Estimate]:
+def _true_numbers(problem: Problem, to_show: Recovery) -> dict[Key, IntervalEstimate]:
     """The true weights and budgets in the gauge and the units that are shown.
 
     Where the truth is made of the features.
     """
-    from tacit.show.tables import Estimate
+    from tacit.show.tables import IntervalEstimate
 
     numbers: dict[Key, float] = {}
     names = {-1: problem.features.reward_names, **dict(enumerate(problem.features.cost_names))}
@@ -370,4 +374,4 @@ def _true_numbers(problem: Problem, to_show: Recovery) -> dict[Key, Estimate]:
             numbers |= {(quantity, name): one for name, one in zip(names[k], scaled, strict=True)}
             if problem.truth is not None and k >= 0:
                 numbers["budget", str(k)] = float(problem.truth.budgets[k] / size)
-    return {key: Estimate(one, one, one) for key, one in numbers.items()}
+    return {key: IntervalEstimate(one, one, one) for key, one in numbers.items()}

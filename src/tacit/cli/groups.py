@@ -15,10 +15,10 @@ from tacit.cli.terminal import Answer, Terminal
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
 from tacit.files.atomic import naming
 from tacit.folders.runs import Run, data_hashes
-from tacit.inverse.joint.tasks import Task
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.mixture import Mixture
 from tacit.inverse.recover import recover
+from tacit.inverse.task import Task
 from tacit.show.summary import data_summary
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from tacit.errors import InvalidModel
 if TYPE_CHECKING:
     from tacit.checks import ResolutionCheck
     from tacit.data.sources import Log
-    from tacit.inverse.joint.tasks import Task
+    from tacit.inverse.task import Task
     from tacit.model.objective import Features
 
 PICTURE = "cells.png"
@@ -236,7 +236,7 @@ class Ingest:
     def check_resolution(self) -> ResolutionCheck:
         """What coarser and finer cells give."""
         from tacit.checks import resolution_check
-        from tacit.inverse.joint.tasks import Task
+        from tacit.inverse.task import Task
 
         width = self.cell if self.cell is not None else self.hexagon
         assert width is not None

@@ -73,7 +73,7 @@ class Shape(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Option:
+class EstimatorOption:
     """A field of an estimator that can be typed.
 
     Attributes:
@@ -104,7 +104,7 @@ class Option:
         return self.name in ("reward_weights", "cost_weights", "budgets", "budget")
 
 
-def options_of(kind: type) -> list[Option]:
+def options_of(kind: type) -> list[EstimatorOption]:
     """What can be typed of an estimator; its seed is that of the run."""
     hints, found = get_type_hints(kind), []
     for one in fields(kind):
@@ -112,7 +112,7 @@ def options_of(kind: type) -> list[Option]:
         default = None if one.default is MISSING else one.default
         shape = None if one.name == "seed" else typed_as(hints[one.name], default)
         if shape is not None:
-            found.append(Option(one.name, default, required, shape))
+            found.append(EstimatorOption(one.name, default, required, shape))
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, Union
 
@@ -142,16 +143,16 @@ def read_belief(path: Path, problem: Problem) -> dict[str, tuple[float, float]]:
     names = coefficient_names(problem.features.reward_names, problem.features.cost_names)
     belief = {}
     for name, pair in read_toml(path).items():
-        is_pair = (
-            isinstance(pair, list) and [type(one) in (int, float) for one in pair] == [True] * 2
+        numbers = (
+            [one for one in pair if type(one) in (int, float)] if isinstance(pair, list) else []
         )
-        if name not in names or not is_pair or not pair[1] > 0:
+        if name not in names or numbers != pair or len(numbers) != 2 or not numbers[1] > 0:
             raise InvalidModel(
                 f"{path} must give coefficients a mean and a positive standard "
                 f"deviation, as in {names[0]!r} = [1.0, 0.5]; got {name!r:.60} = {pair!r:.60}; the "
                 f"names are {', '.join(names[:8])}"
             )
-        belief[name] = (float(pair[0]), float(pair[1]))
+        belief[name] = (float(numbers[0]), float(numbers[1]))
     return belief
 
 
@@ -164,58 +165,51 @@ def further_results(
     seed: int,
     raw_units: bool,
 ) -> dict[str, object]:
-    """The answers by name, each a stage of its own."""
+    """The answers by name, each a stage of its own: one function of `tacit.checks` each."""
+    from tacit import checks
+    from tacit.checks.prices import cautious_answer
     from tacit.engine.progress import once, unwatched
     from tacit.folders.recoveries import plain
+    from tacit.inverse.noisy.likelihood import Likelihood
+
+    world = problem.mdp, problem.features, problem.seen
+    task: tuple[Any, Any, Any] = world if problem.trips is None else (problem.trips, None, None)
+    fit = {"estimator": estimator}
+    likelihood = estimator if isinstance(estimator, Likelihood) else None
+    grid = sorted({problem.discount or 0.0, *(questions.discount_grid or ())})
+    belief = {} if questions.belief is None else read_belief(questions.belief, problem)
+    held = {"share": questions.holdout, "seed": seed, "recovery": recovery}
+    answers: dict[str, tuple[object, Callable[[], object]]] = {
+        "holdout": (questions.holdout, lambda: checks.holdout(*task, **fit, **held)),
+        "discount_profile": (
+            questions.discount_grid,
+            lambda: checks.discount_profile(*task, grid, **fit),
+        ),
+        "groups": (
+            questions.groups,
+            lambda: checks.equal_weights_test(
+                *task, estimator=likelihood, seed=seed, raw_units=raw_units
+            ),
+        ),
+        "diagnose": (
+            questions.diagnose,
+            lambda: checks.diagnose(
+                *task, recovery, estimator=likelihood, seed=seed, layout=problem.layout
+            ),
+        ),
+        "posterior": (questions.belief, lambda: checks.posterior(recovery, belief, seed=seed)),
+        "cautious": (
+            questions.cautious,
+            lambda: cautious_answer(recovery, problem.mdp, problem.features),
+        ),
+    }
 
     def compute(answer: Callable[[], object]) -> object:
         with unwatched():
             return plain(answer(), arrays=True)
 
-    answers = _answers(
-        questions, problem, recovery, estimator=estimator, seed=seed, raw_units=raw_units
-    )
-    return {name: once(name, lambda one=one: compute(one)) for name, one in answers.items()}
-
-
-def _answers(
-    questions: Questions,
-    problem: Problem,
-    recovery: Recovery,
-    *,
-    estimator: Estimator | None,
-    seed: int,
-    raw_units: bool,
-) -> dict[str, Callable[[], object]]:
-    """Name -> how to answer, of all that is asked: one function of `tacit.checks` each."""
-    from tacit import checks
-    from tacit.checks.prices import cautious_answer
-    from tacit.inverse.noisy.likelihood import Likelihood
-
-    world = problem.mdp, problem.features, problem.seen
-    task: tuple[Any, Any, Any] = world if problem.trips is None else (problem.trips, None, None)
-    options = estimator if isinstance(estimator, Likelihood) else None
-    answers: dict[str, Callable[[], object]] = {}
-    if questions.holdout:
-        answers["holdout"] = lambda: checks.holdout(
-            *task, estimator=estimator, share=questions.holdout, seed=seed, recovery=recovery
-        )
-    if questions.discount_grid:
-        grid = sorted({problem.discount or 0.0, *questions.discount_grid})
-        answers["discount_profile"] = lambda: checks.discount_profile(
-            *task, grid, estimator=estimator
-        )
-    if questions.groups:
-        answers["groups"] = lambda: checks.equal_weights_test(
-            *task, estimator=options, seed=seed, raw_units=raw_units
-        )
-    if questions.diagnose:
-        answers["diagnose"] = lambda: checks.diagnose(
-            *task, recovery, estimator=options, seed=seed, layout=problem.layout
-        )
-    if questions.belief is not None:
-        belief = read_belief(questions.belief, problem)
-        answers["posterior"] = lambda: checks.posterior(recovery, belief, seed=seed)
-    if questions.cautious:
-        answers["cautious"] = lambda: cautious_answer(recovery, problem.mdp, problem.features)
-    return answers
+    return {
+        name: once(name, partial(compute, answer))
+        for name, (is_asked, answer) in answers.items()
+        if is_asked
+    }

@@ -284,24 +284,13 @@ class _Lines:
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
         self.start = self.last = time.monotonic()
-        self.stage, self.begun, self.first = "", self.start, 0
 
     def __call__(self, event: Event) -> None:
         now = time.monotonic()
-        if event.stage != self.stage:
-            self.stage, self.begun, self.first = event.stage, now, event.step
-        if now - self.last < max(PAUSE, SHARE * (self.last - self.start)):
-            return
-        self.last = now
-        self.stream.write(f"{event}{self._time_left(event, now)}\n")
-        self.stream.flush()
-
-    def _time_left(self, event: Event, now: float) -> str:
-        """How long the stage will still take, at the pace since it was first heard of."""
-        done, total = event.step - self.first, event.numbers.get("of")
-        if total is None or done <= 0:
-            return ""
-        return f", about {(now - self.begun) / done * (total - event.step):.0f} s left"
+        if now - self.last >= max(PAUSE, SHARE * (self.last - self.start)):
+            self.last = now
+            self.stream.write(f"{event}\n")
+            self.stream.flush()
 
 
 class _Bar:

@@ -245,6 +245,13 @@ def once(make: Callable[[MDP, Demonstrations], Sums], mdp: MDP, observed: Demons
     return cast("Sums", found[make])
 
 
+def episode_sums(tables: np.ndarray, demonstrations: Demonstrations) -> np.ndarray:
+    """[D, E] the sums of tables [D, S, A] over the steps of every episode."""
+    flat, pairs = tables.reshape(len(tables), -1), demonstrations.pairs(tables.shape[2])
+    share = None if demonstrations.weights is None else demonstrations.shares
+    return (group_sums(share, pairs, demonstrations.offsets, flat.shape[1]) @ flat.T).T
+
+
 @dataclass(frozen=True, eq=False)
 class Scatter:
     """Products of sums over single episodes, added up; `a + b` is that of both.
@@ -262,9 +269,7 @@ class Scatter:
         cls, scores: np.ndarray, demonstrations: Demonstrations, who: np.ndarray | None = None
     ) -> Scatter:
         """The scatter of the episodes' sums of tables [D, S, A]; those of one `who` [E] as one."""
-        flat, pairs = scores.reshape(len(scores), -1), demonstrations.pairs(scores.shape[2])
-        share = None if demonstrations.weights is None else demonstrations.shares
-        sums = (group_sums(share, pairs, demonstrations.offsets, flat.shape[1]) @ flat.T).T
+        sums = episode_sums(scores, demonstrations)
         if who is None:
             return cls(demonstrations.episodes, sums @ sums.T)
         owned = np.stack([np.bincount(who, weights=row) for row in sums])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,10 +22,12 @@ class Units:
     Attributes:
         number: [E] unit of each episode, from 0.
         called: `INDIVIDUALS`, `GROUPS` or `EPISODES`.
+        names: [U] what the units are called; None where they have no names.
     """
 
     number: np.ndarray
     called: str
+    names: np.ndarray | None = None
 
     @classmethod
     def alone(cls, episodes: int) -> Units:
@@ -109,7 +112,23 @@ def units_of(demonstrations: Demonstrations, least: float = np.inf) -> Units:
         who, called = groups, GROUPS
     if who is None:
         return Units.alone(demonstrations.episodes)
-    return Units(np.unique(who, return_inverse=True)[1], called)
+    names, number = np.unique(who, return_inverse=True)
+    return Units(number.ravel(), called, names)
+
+
+def jointly_numbered(parts: Sequence[Units]) -> list[Units]:
+    """The units of several data sets with numbers of all: who is in two of them is one unit.
+
+    Units without names are those of one data set.
+    """
+    known: dict[object, int] = {}
+    found = []
+    for e, part in enumerate(parts):
+        names = range(len(part)) if part.names is None else part.names.tolist()
+        own = [(part.called, e if part.names is None else None, name) for name in names]
+        place = np.array([known.setdefault(one, len(known)) for one in own], dtype=np.int64)
+        found.append(Units(place[part.number], part.called))
+    return found
 
 
 def _ways(sizes: np.ndarray) -> float:

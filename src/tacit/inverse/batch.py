@@ -24,8 +24,8 @@ from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.likelihood.protocol import LARGEST
 from tacit.likelihood.rescue import RESCUE
 from tacit.likelihood.rescue import VISIBLE as SEEN
-from tacit.likelihood.start import NOWHERE, ROUGH
-from tacit.likelihood.steps import over_an_episode
+from tacit.likelihood.start import NOWHERE
+from tacit.likelihood.steps import ROUGH, over_an_episode
 from tacit.model.arguments import read_only
 from tacit.model.features.design import Design
 from tacit.model.mdp import MDP

@@ -24,14 +24,16 @@ from tacit.search.algebra import first_largest
 
 if TYPE_CHECKING:
     from tacit.folders.problem import Problem
+    from tacit.inverse.bootstrap import Resampling
     from tacit.inverse.joint.recovery import JointRecovery
-    from tacit.inverse.joint.tasks import SharedLikelihood, Task
+    from tacit.inverse.joint.tasks import SharedLikelihood
     from tacit.inverse.joint.traveller import TripsRecovery
     from tacit.inverse.joint.trips import Trips
     from tacit.inverse.noisy.convex import Convex
     from tacit.inverse.noisy.likelihood import Likelihood
     from tacit.inverse.noisy.mixture import Mixture, MixtureRecovery
     from tacit.inverse.noisy.sharded import ShardedRecovery
+    from tacit.inverse.task import Task
     from tacit.model.sharded import Rows, ShardedMDP
 
 Result = TypeVar("Result", "TripsRecovery", "Recovery", "JointRecovery", "MixtureRecovery")
@@ -153,6 +155,19 @@ def recover(
 
 @overload
 def recover(
+    world: Task,
+    *,
+    estimator: Estimator | None = None,
+    bootstrap: int = 0,
+    seed: int = 0,
+    callbacks: Sequence[Callback] = (),
+    allow_impossible: bool = False,
+    throw: bool = True,
+) -> Recovery: ...
+
+
+@overload
+def recover(
     world: Iterable[Task],
     *,
     estimator: Estimator | SharedLikelihood | None = None,
@@ -193,11 +208,11 @@ def recover(
 
     Args:
         world: the known `MDP`; or what holds its features and demonstrations itself, and comes
-            alone: a problem or the path of its folder, `Trips`, each to a goal of its own, or a
-            list of tasks that share cost weights. Or a `tacit.scale.ShardedMDP`, of which no
-            process holds the whole: features and demonstrations are then functions (start, stop)
-            of a range of states: its `Features`, and [stop - start, A] how often each action was
-            taken there (`Convex`: its mean discounted visits).
+            alone: a problem or the path of its folder, a `Task`, `Trips`, each to a goal of its
+            own, or a list of tasks that share cost weights. Or a `tacit.scale.ShardedMDP`, of
+            which no process holds the whole: features and demonstrations are then functions
+            (start, stop) of a range of states: its `Features`, and [stop - start, A] how often each
+            action was taken there (`Convex`: its mean discounted visits).
         features: what reward and costs may be made of; one cost map per constraint.
         demonstrations: what was seen: in memory, as `PartitionedDemonstrations` in files, or as a
             `Tally` of their sums.
@@ -257,6 +272,7 @@ class Request:
     def _of_whole(self, world: Any) -> Any:
         """That of something that holds its features and demonstrations itself."""
         from tacit.inverse.joint.trips import Trips
+        from tacit.inverse.task import Task
 
         if isinstance(world, str | Path):
             world = problem_at(world)
@@ -268,6 +284,8 @@ class Request:
             return request._of_trips(world.trips)
         if isinstance(world, Trips):
             return self._of_trips(world)
+        if isinstance(world, Task):
+            return self._of_steps(world.mdp, world.features, world.demonstrations)
         if isinstance(world, Iterable):
             return self._of_tasks(tuple(world))
         raise InvalidModel(
@@ -289,31 +307,28 @@ class Request:
         from tacit.inverse.joint.traveller import recover_trips
         from tacit.inverse.noisy.likelihood import Likelihood
 
-        options = Likelihood(free_reward=True) if self.estimator is None else self.estimator
         if self.share_reward:
             raise InvalidModel("trips are recovered without share_reward: they share it")
-        if self.bootstrap:
-            if not isinstance(options, Likelihood):
-                raise InvalidModel("bootstrap of trips works with Likelihood alone")
-            options.check_no_lapses("a bootstrap of trips", ("bounds", "fixed", "start"))
         recovery = recover_trips(trips, estimator=self.estimator, throw=False)
         recovery = self._ended(_with_name(recovery, trips.demonstrations))
-        if not self.bootstrap:
-            return recovery
-        from tacit.inverse.joint.resample import resampled_trips
-
-        return resampled_trips(trips, recovery, options, **self._resampling)
+        options = Likelihood(free_reward=True) if self.estimator is None else self.estimator
+        return self._resampled(trips, recovery, options)
 
     def _of_tasks(self, tasks: tuple[Task, ...]) -> JointRecovery:
-        from tacit.inverse.joint.tasks import Task, shared_likelihood
+        from tacit.inverse.joint.tasks import shared_likelihood
+        from tacit.inverse.task import Task
 
-        if self.bootstrap:
-            raise InvalidModel("bootstrap works with Convex or Likelihood on one task")
         for number, task in enumerate(tasks):
             if isinstance(task, Task) and not self.allow_impossible:
                 check_possible(task.mdp, task.demonstrations, f"task {number}: ")
         shared = shared_likelihood(self.estimator, self.share_reward)
-        return self._ended(shared.fit(tasks, throw=False))
+        fits = shared.search(tasks)
+        joint = self._ended(shared.report(tasks, fits))
+        if not self.bootstrap:
+            return joint
+        from tacit.inverse.bootstrap import jointly_resampled
+
+        return jointly_resampled(tasks, joint, fits, shared, self._resampling)
 
     def _of_steps(self, mdp: MDP, features: Features, demonstrations: Any) -> Recovery:
         estimator, findings = self.estimator, []
@@ -338,14 +353,23 @@ class Request:
         recovery = self._ended(_saying(recovery, findings))
         if not self.bootstrap:
             return recovery
+        from tacit.inverse.task import Task
+
+        return self._resampled(Task(mdp, features, demonstrations), recovery, estimator)
+
+    def _resampled(self, task: Task, recovery: Any, estimator: Any) -> Any:
+        """The recovery, with intervals of its bootstrap where that was asked for."""
+        if not self.bootstrap:
+            return recovery
         from tacit.inverse.bootstrap import resampled
 
-        how: Any = {"estimator": estimator, **self._resampling}
-        return resampled(mdp, features, demonstrations, recovery, **how)
+        return resampled(task, recovery, estimator=estimator, resampling=self._resampling)
 
     @property
-    def _resampling(self) -> dict[str, Any]:
-        return {"replicates": self.bootstrap, "seed": self.seed, "callbacks": self.callbacks}
+    def _resampling(self) -> Resampling:
+        from tacit.inverse.bootstrap import Resampling
+
+        return Resampling(replicates=self.bootstrap, seed=self.seed, callbacks=self.callbacks)
 
     def _ended(self, recovery: Result) -> Result:
         """The recovery, that says where it was stopped; or `NotConverged`."""

@@ -11,7 +11,7 @@ import numpy as np
 from tacit.data.tally import Scatter
 from tacit.data.units import Units
 from tacit.dynamics import Dynamics, Solved
-from tacit.likelihood.protocol import Beginning, OneKind
+from tacit.likelihood.protocol import Beginning, FirstPlace, OneKind
 from tacit.likelihood.steps import positive_or
 from tacit.model.features.design import Design
 
@@ -57,6 +57,7 @@ class DynamicsChain(OneKind):
     _: KW_ONLY
     ridge: float = 0.0
 
+    stage = "fit"
     exact = True
     large = False
     penalty = None
@@ -106,6 +107,12 @@ class DynamicsChain(OneKind):
     def jacobian(self) -> np.ndarray:
         """[n, A, D] of the utilities."""
         return np.ascontiguousarray(np.moveaxis(self.space.tables, 0, -1))
+
+    def approach(
+        self, problem: LikelihoodProblem, x: np.ndarray | None, max_steps: int
+    ) -> FirstPlace:
+        """At x [D], or 0."""
+        return FirstPlace(problem, np.zeros(self.space.size) if x is None else x, None)
 
     def view(self, x: np.ndarray, moving: np.ndarray | None) -> DynamicsChain:
         """Itself: nothing has to be placed anywhere."""
@@ -259,9 +266,15 @@ class DynamicEvidence(OneKind):
 
     def scatter(self, units: Units) -> Scatter:
         """Squares of the units' scores, in the joint parameters."""
+        scores = self.unit_scores(units, len(units))
+        return Scatter(len(units), scores.T @ scores)
+
+    def unit_scores(self, units: Units, many: int) -> np.ndarray:
+        """[many, n] sums of the scores over each unit, in the joint parameters."""
         slopes = self.part.slopes @ self.inner
-        sums = np.stack([np.bincount(units.number, weights=column) for column in slopes.T])
-        return Scatter(len(units), sums @ sums.T)
+        pairs = [(units.number, column) for column in slopes.T]
+        sums = [np.bincount(own, weights=column, minlength=many) for own, column in pairs]
+        return np.stack(sums, axis=1)
 
 
 def _weighted(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:

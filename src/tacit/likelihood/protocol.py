@@ -53,6 +53,14 @@ class Beginning(NamedTuple):
     evaluated: bool  # whether it is at z, with all that an evaluation gives
 
 
+class FirstPlace(NamedTuple):
+    """A search that nothing nearby is known for."""
+
+    problem: LikelihoodProblem  # with a model of the curvature, where a rough fit gives one
+    x: np.ndarray  # [D] where to begin
+    parts: tuple | None  # there, or None
+
+
 class View(Protocol):
     """A chain during one search."""
 
@@ -146,6 +154,10 @@ class ChainEvidence(Protocol):
         """What is independent: the largest that is known; None where only sums are."""
         ...
 
+    def unit_scores(self, units: Units, many: int, /) -> np.ndarray:
+        """[many, n] sums of the scores over each unit, of those that other chains have, too."""
+        ...
+
     def scatter(self, units: Units, /) -> Scatter:
         """Squares of the units' scores [n, n]."""
         ...
@@ -192,6 +204,22 @@ class Chain(Protocol):
     @property
     def convex(self) -> bool:
         """Whether the loss is convex for certain."""
+        ...
+
+    @property
+    def discount(self) -> float:
+        """Of what was seen."""
+        ...
+
+    @property
+    def stage(self) -> str:
+        """What a search of this chain alone is called by those who watch it."""
+        ...
+
+    def approach(
+        self, problem: LikelihoodProblem, x: np.ndarray | None, max_steps: int, /
+    ) -> FirstPlace:
+        """How a search begins, at x [D] if that is given."""
         ...
 
     @property

@@ -9,21 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from tacit.data.tally import random_loss
 from tacit.errors import InvalidModel
 from tacit.files.wording import did_you_mean
 from tacit.likelihood.problem import Equalities, Fit, LikelihoodProblem
 from tacit.likelihood.products import PARAMETERS
 from tacit.likelihood.protocol import LARGEST
-from tacit.likelihood.steps import StepsChain, over_an_episode
 from tacit.model.objective import coefficient_names
 
-# Ridge of the fit that a search begins from where it may matter.
-ROUGH = 1e-4
 # Information a step below which a feature influences nothing but rounding.
 SILENT = 1e-20
 NOWHERE = (
@@ -32,6 +28,8 @@ NOWHERE = (
     "reward weights be negative (free_reward=True), or take a discount below 1"
 )
 
+# Options that say something of single coefficients.
+OF_COEFFICIENTS = ("bounds", "fixed", "start")
 Label = str | int
 Range = Sequence[float | None]
 
@@ -108,8 +106,7 @@ class Bounds:
         upper, none = np.full(size, LARGEST), np.zeros(size, bool)
         known = cls(lower=lower, upper=upper, given=none, asked=none.copy())
         bounds, fixed, start = (
-            by_number(space, getattr(options, name, None), name)
-            for name in ("bounds", "fixed", "start")
+            by_number(space, getattr(options, name, None), name) for name in OF_COEFFICIENTS
         )
         for j, (name, pair) in bounds.items():
             low, high = _ends(space, j, name, pair)
@@ -183,62 +180,40 @@ def _ends(space: ScaledFeatures, j: int, name: str, pair: object) -> tuple[float
 
 def name_coefficients(options: Options) -> bool:
     """Whether options say something of single coefficients; most do not."""
-    return any(getattr(options, name, None) for name in ("bounds", "fixed", "start"))
+    return any(getattr(options, name, None) for name in OF_COEFFICIENTS)
 
 
 def maximum(
-    chain: StepsChain,
+    chain: Any,
     options: Options,
     *,
     near: Fit | None = None,
     upper: np.ndarray | None = None,
-    stage: str = "fit",
+    idle: Sequence[int] = (),
 ) -> Fit:
     """The maximum of the likelihood of a chain, sought from a fit nearby if there is one.
 
-    `upper` [D] are the largest values allowed; those of the options by default.
+    Args:
+        chain: what was seen.
+        options: how it is sought.
+        near: a fit of the same features, of other data or in another world.
+        upper: [D] the largest values allowed; those of the options by default.
+        idle: constraints that are left out.
     """
-    known = Bounds.of(chain.space, options)
+    space, known = chain.space, Bounds.of(chain.space, options)
     problem = LikelihoodProblem.of(chain, known.lower, known.upper if upper is None else upper)
-    place = None if near is None else near.z
-    x, part = known.start if near is None else place, None if near is None else near.parts
-    begins = x is None and chain.penalty is None  # a prior's own place is 0
-    if begins and not chain.convex and chain.discounted is not None:
-        x, part = _convex_start(chain, chain.discounted, problem, options.max_steps)
-    found = problem.minimum(
-        np.zeros(chain.space.size) if x is None else x,
-        part,
-        tolerance=options.tolerance,
-        max_steps=options.max_steps,
-        stage=stage,
-    )
-    if chain.mdp.discount == 1.0 and np.isinf(found.loss):
+    for k in idle:
+        problem = problem.without(1 + k)
+    if near is None:
+        begin = chain.approach(problem, known.start, options.max_steps)
+        problem, x, part = begin.problem, begin.x, begin.parts
+    else:
+        x, part = near.z * (space.scales / near.problem.chains[0].space.scales), near.parts
+    rules = {"tolerance": options.tolerance, "max_steps": options.max_steps}
+    found = problem.minimum(x, part, **rules, stage=chain.stage)
+    if np.isinf(found.loss):
         raise InvalidModel(NOWHERE)
     return found.completed
-
-
-def _convex_start(
-    chain: StepsChain, discounted: np.ndarray, problem: LikelihoodProblem, max_steps: int
-) -> tuple[np.ndarray | None, tuple | None]:
-    """Where the convex problem of the same data ends, if that is a better start than 0.
-
-    It is not where trajectories are so few or short that no policy collects what they do.
-    """
-    ridge = over_an_episode(chain.mdp, ROUGH)
-    matching = StepsChain.matching(chain.mdp, chain.space, discounted, ridge=ridge)
-    convex = problem.with_chains([matching])
-    rough = convex.minimum(
-        np.zeros(chain.space.size), tolerance=1e-6, max_steps=max_steps, stage="fit"
-    )
-    if chain.mdp.discount == 1.0 and np.isinf(rough.loss):
-        raise InvalidModel(NOWHERE)
-    loss = float(chain.start @ rough.parts[0].values - rough.z @ chain.target)
-    if not loss < random_loss(chain.counts, chain.mdp.choices):
-        return None, None
-    # A feature that moves nothing matches cut-off trajectories with any parameter.
-    bends = rough.diagonal
-    moves = True if bends is None else bends > ridge * (1.0 + 1e-9)
-    return np.clip(np.where(moves, rough.z, 0.0), problem.lower, problem.upper), rough.parts
 
 
 def within_temperature(fitted: Fit, temperature: float, max_steps: int) -> Fit:

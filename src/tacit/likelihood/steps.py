@@ -20,13 +20,13 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, PartitionedDemonstrations
-from tacit.data.tally import Scatter, Tally, squares_of, tally_of
+from tacit.data.tally import Scatter, Tally, episode_sums, random_loss, squares_of, tally_of
 from tacit.data.units import EPISODES, Units, units_of
 from tacit.engine.backends import Host, backend_of, fetched, placed, tables_fit
 from tacit.forward.soft_dual import finite_start
 from tacit.forward.solution import visitation
 from tacit.likelihood.products import Loss, can_write_out, table_values
-from tacit.likelihood.protocol import Beginning, OneKind
+from tacit.likelihood.protocol import Beginning, FirstPlace, OneKind
 from tacit.model.features.design import Design, sums_as_given
 from tacit.model.mdp import MDP, outside_policy
 from tacit.search.algebra import square_roots, weighted_products
@@ -52,6 +52,8 @@ Amount = TypeVar("Amount", float, np.ndarray)
 
 # More features than this have no curvature [D, D] made of D solves on every step.
 MANY_FEATURES = 200
+# Ridge of the fit that a search begins from where it may matter.
+ROUGH = 1e-4
 # Share of the information below which the loss is too flat to divide by.
 BENT = 0.05
 
@@ -241,6 +243,34 @@ class StepsChain(OneKind):
     def large(self) -> bool:
         """Whether derivatives in parameters that cannot move are worth leaving out."""
         return not self.by_products and isinstance(backend_of(self.mdp), Host)
+
+    stage = "fit"
+
+    def approach(
+        self, problem: LikelihoodProblem, x: np.ndarray | None, max_steps: int
+    ) -> FirstPlace:
+        """Where the convex problem of the same data ends, if that is a better start than 0.
+
+        It is not where trajectories are so few or short that no policy collects what they do.
+        """
+        plain = FirstPlace(problem, np.zeros(self.space.size) if x is None else x, None)
+        known = x is not None or self.penalty is not None  # a prior's own place is 0
+        if known or self.convex or self.discounted is None:
+            return plain
+        ridge = over_an_episode(self.mdp, ROUGH)
+        matching = StepsChain.matching(self.mdp, self.space, self.discounted, ridge=ridge)
+        convex = problem.with_chains([matching])
+        rough = convex.minimum(plain.x, tolerance=1e-6, max_steps=max_steps, stage=self.stage)
+        if not np.isfinite(rough.loss):
+            return plain
+        loss = float(self.start @ rough.parts[0].values - rough.z @ self.target)
+        if not loss < random_loss(self.counts, self.mdp.choices):
+            return plain
+        # A feature that moves nothing matches cut-off trajectories with any parameter.
+        bends = rough.diagonal
+        moves = True if bends is None else bends > ridge * (1.0 + 1e-9)
+        place = np.clip(np.where(moves, rough.z, 0.0), problem.lower, problem.upper)
+        return FirstPlace(problem, place, rough.parts)
 
     def view(self, x: np.ndarray, moving: np.ndarray | None = None) -> StepsView | ProductsView:
         """The chain as a search asks for it, that begins at x [D].
@@ -437,6 +467,13 @@ class StepsEvidence(OneKind):
             assert isinstance(self.seen, PartitionedDemonstrations)
             found = self.seen.scatter(self.scores)
         return Scatter(found.episodes, carried(found.products, self.inner))
+
+    def unit_scores(self, units: Units, many: int) -> np.ndarray:
+        """[many, n] sums of the scores over each unit, in the joint parameters."""
+        assert isinstance(self.seen, Demonstrations)  # nothing else says who was seen
+        sums = episode_sums(self.scores, self.seen)
+        own = [np.bincount(units.number, weights=row, minlength=many) for row in sums]
+        return np.stack(own, axis=1) @ self.inner
 
 
 class StepsView:

@@ -18,10 +18,10 @@ from tacit.errors import InvalidModel
 from tacit.inference.tails import ONE_SIDED, TWO_SIDED, holm
 from tacit.inverse.batch import Batch, recover_many
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
-from tacit.inverse.joint.tasks import Task
 from tacit.inverse.recover import Estimator, recover
 from tacit.inverse.recovery import Recovery, RecoveryStatus
 from tacit.inverse.standardised import in_one_unit, unit_findings
+from tacit.inverse.task import Task
 from tacit.search.algebra import largest_first
 
 # What is said of a price in units of the noise, where no reward is known.
@@ -296,8 +296,8 @@ NOT_KNOWN = _Measured(math.nan, math.nan, math.nan, math.nan)
 
 def _numbers(found: Recovery) -> Iterator[tuple[tuple[str, str], _Measured]]:
     """((quantity, name), number) of every weight and price; NaN where unknown."""
-    rows = [row for row in checks.numbers_of(found) if row[0] != "budget"]
-    many = Counter(row[0] for row in rows)
+    rows = [row for row in checks.numbers_of(found) if not row.is_budget]
+    many = Counter(row.quantity for row in rows)
     # Where no reward is known, prices are in units of the noise: no matter for a difference.
     unit = "" if np.isfinite(found.reward_weights).all() else OVER_NOISE
     for quantity, name, value, low, high, error in rows:

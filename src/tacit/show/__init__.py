@@ -24,8 +24,8 @@ from tacit import names_on_demand
 from tacit.show.tables import (
     Best,
     Cell,
-    Column,
-    Estimate,
+    Head,
+    IntervalEstimate,
     Row,
     RowKind,
     Table,
@@ -73,17 +73,17 @@ __all__ = [
     "SMALL",
     "TEXT",
     "TINY",
+    "Alternatives",
     "Best",
     "Block",
-    "Choice",
     "Code",
-    "Column",
-    "Details",
+    "Disclosure",
     "Document",
-    "Estimate",
     "Facts",
     "Gallery",
+    "Head",
     "Headline",
+    "IntervalEstimate",
     "Items",
     "Option",
     "Paragraph",
@@ -244,7 +244,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Alternatives:
     """Several alternatives, one shown at a time. The first is shown at first.
 
     Attributes:
@@ -279,7 +279,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Details:
+class Disclosure:
     """What only some readers want, folded away; the summary says what unfolding it shows."""
 
     summary: str
@@ -293,7 +293,7 @@ class Gallery:
     blocks: Sequence[Block]
 
 
-Block = Paragraph | Items | Facts | Code | Table | Picture | Choice | Details | Gallery
+Block = Paragraph | Items | Facts | Code | Table | Picture | Alternatives | Disclosure | Gallery
 """What a section may hold."""
 
 
@@ -355,9 +355,9 @@ class Document:
 def _every(blocks: Iterable[Block]) -> Iterator[Block]:
     for block in blocks:
         yield block
-        if isinstance(block, Details | Gallery):
+        if isinstance(block, Disclosure | Gallery):
             yield from _every(block.blocks)
-        elif isinstance(block, Choice):
+        elif isinstance(block, Alternatives):
             yield from _every(inside for option in block.options for inside in option.blocks)
 
 

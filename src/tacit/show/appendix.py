@@ -11,20 +11,20 @@ from tacit.folders.runs import Run
 from tacit.inverse.joint.recovery import JointRecovery
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.show import Block, Code, Facts, Items, Paragraph, Section
-from tacit.show.tables import Cell, Column, Table, as_words, bars, cell
+from tacit.show.tables import Cell, Head, Table, as_words, bars, cell
 
 MOST_TRAJECTORIES = 300
 MOST_PARTS = 24  # of one fact, such as the episodes of each group
 
 HEADS = {  # of the columns about trajectories
-    "origin": Column("From"),
-    "goal": Column("To"),
-    "log_likelihood": Column("Fit", "mean log-likelihood of a step"),
-    "expected": Column("Usual fit", "for the recovered policy"),
-    "z_score": Column("Standing", "standard deviations; low is bad"),
-    "p_value": Column("p-value"),
-    "share_optimal": Column("Best actions", "% of its steps"),
-    "type": Column("Type", "the likeliest"),
+    "origin": Head("From"),
+    "goal": Head("To"),
+    "log_likelihood": Head("Fit", "mean log-likelihood of a step"),
+    "expected": Head("Usual fit", "for the recovered policy"),
+    "z_score": Head("Standing", "standard deviations; low is bad"),
+    "p_value": Head("p-value"),
+    "share_optimal": Head("Best actions", "% of its steps"),
+    "type": Head("Type", "the likeliest"),
 }
 
 
@@ -63,10 +63,10 @@ def fit_tables(columns: Mapping[str, np.ndarray], caption: str, note: str) -> li
     return [Table.of(caption, cells, note, listed=True)]
 
 
-def column_of(name: str, values: Sequence[object]) -> tuple[Column, list[Cell]]:
+def column_of(name: str, values: Sequence[object]) -> tuple[Head, list[Cell]]:
     """The head and the cells of a column of numbers; shares and log-likelihoods with bars."""
     is_chance = name.startswith("type_")
-    usual = Column(as_words(name).capitalize(), "chance in %" if is_chance else "")
+    usual = Head(as_words(name).capitalize(), "chance in %" if is_chance else "")
     cells: list[Cell] = [cell(value) for value in values]
     if name == "share_optimal" or is_chance:
         cells = [*bars(100.0 * np.array(values, float), limits=(0.0, 100.0))]

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -69,6 +70,7 @@ SMALL = 7.0
 """Size of labels and legends, in points."""
 TINY = 6.0
 """Size of the smallest letters, in points."""
+LETTER = 0.66  # width of a bold letter, in sizes of the text: the widest of the common fonts
 
 _TICK = {"color": MUTED, "labelcolor": INK, "labelsize": SMALL, "major.size": 3, "major.width": 0.7}
 # A reader's own matplotlibrc must not change what is drawn, nor how: the same input, the same
@@ -177,32 +179,15 @@ def box_of(axes: Axes) -> tuple[float, float, float, float]:
     return box.x0, 1.0 - box.y1, box.width, box.height
 
 
-def text_box(artist: Text) -> tuple[float, float, float, float]:
-    """(left, bottom, right, top) of a text in points from the lower left corner of its figure."""
-    figure = figure_of(artist)
-    assert isinstance(figure.canvas, FigureCanvasAgg)
-    box = artist.get_window_extent(figure.canvas.get_renderer())
-    scale = 72.0 / figure.dpi
-    return (box.x0 * scale, box.y0 * scale, box.x1 * scale, box.y1 * scale)
-
-
 def fit_text(artist: Text, axes: Axes) -> Text:
     """The text, smaller or cut with an ellipsis so that it is no wider than its axes."""
-    figure = figure_of(axes)
-    # A little less than there is: at another resolution the letters are a little wider.
-    room = 0.97 * axes.get_position().width * figure.get_figwidth() * 72.0
-    left, _, right, _ = text_box(artist)
-    if right - left <= room:
-        return artist
-    artist.set_fontsize(max(TINY, float(artist.get_fontsize()) * room / (right - left)))
-    whole = artist.get_text()
-    while len(whole) > 1:
-        left, _, right, _ = text_box(artist)
-        if right - left <= room:
-            break
-        # As many letters as the room has for letters of this width, but always fewer.
-        whole = whole[: min(len(whole) - 1, int(len(whole) * room / (right - left)))]
-        artist.set_text(whole.rstrip(" \\(") + "…")
+    text, room = (
+        artist.get_text(),
+        axes.get_position().width * figure_of(axes).get_figwidth() * 72.0,
+    )
+    size = float(np.clip(room / (LETTER * len(text)), TINY, artist.get_fontsize()))
+    most = int(room / (LETTER * size))
+    artist.set(text=text if len(text) <= most else f"{text[: most - 1]}…", fontsize=size)
     return artist
 
 

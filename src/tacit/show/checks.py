@@ -14,7 +14,7 @@ from tacit.folders.recoveries import plain
 from tacit.show import Block, Facts, Gallery, Items, Section
 from tacit.show.appendix import column_of
 from tacit.show.curves import line_picture
-from tacit.show.tables import Cell, Estimate, Table, as_words
+from tacit.show.tables import Cell, IntervalEstimate, Table, as_words
 
 TITLES = {
     "holdout": "On trajectories held back",
@@ -109,7 +109,7 @@ def _table(caption: str, columns: Mapping[str, object]) -> list[Block]:
         return []
     if {"value", "low", "high"} <= {*lists}:
         numbers = [_numbers(lists.pop(name)) for name in ("value", "low", "high")]
-        lists["value"] = [Estimate(*row) for row in np.stack(numbers, axis=1).tolist()]
+        lists["value"] = [IntervalEstimate(*row) for row in np.stack(numbers, axis=1).tolist()]
     count = max(map(len, lists.values()))
     # Numbers of the same name stand below each other.
     keys = [np.array(lists[name], str) for name in ("name", "quantity") if name in lists]

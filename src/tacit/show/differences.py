@@ -15,7 +15,7 @@ from tacit.show.intervals import draw_beside
 from tacit.show.plot import WEIGHTS, overview
 from tacit.show.quantities import Group, NamedRecovery, units_sentence
 from tacit.show.several import agreement_headlines, shared_and_own, shared_tables
-from tacit.show.tables import Estimate, Table
+from tacit.show.tables import IntervalEstimate, Table
 
 
 def comparison_document(
@@ -48,10 +48,10 @@ def comparison_document(
 
 def _difference_sections(told: Differences) -> list[Section]:
     """The differences, drawn pair by pair, and all of them in a table."""
-    pairs: dict[str, dict[str, Estimate]] = {}
+    pairs: dict[str, dict[str, IntervalEstimate]] = {}
     for row in told.rows:
         pair = pairs.setdefault(f"{row.first} - {row.second}", {})
-        pair[f"{row.quantity}: {row.name}"] = Estimate(row.value, row.low, row.high)
+        pair[f"{row.quantity}: {row.name}"] = IntervalEstimate(row.value, row.low, row.high)
     alt = "Their differences with 95 % intervals, the clearest first."
     picture = _drawn(pairs, "difference", alt, "differences")
     note = "Those that share no individuals are taken to be independent."

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from itertools import count
@@ -18,7 +17,7 @@ from markupsafe import Markup, escape
 
 from tacit.files.atomic import harmless
 from tacit.files.wording import cell_text
-from tacit.show import Block, Document, Picture, anchor, free_name
+from tacit.show import Document, Picture, anchor, free_name
 from tacit.show.canvas import CELL, EMPTY, FAINT, INK, MARKED, MUTED, PAPER, SERIES, readable
 from tacit.show.several import AnyRecovery
 from tacit.show.summary import summary_blocks
@@ -51,12 +50,6 @@ def render(document: Document) -> str:
         script=script,
     )
     return harmless(page)
-
-
-def blocks_html(blocks: Iterable[Block]) -> str:
-    """The HTML of these blocks alone."""
-    module = template("blocks.html").make_module({"number": count(1).__next__})
-    return str(getattr(module, "blocks")(blocks))  # noqa: B009
 
 
 def _asset(name: str) -> str:

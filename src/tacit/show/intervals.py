@@ -8,7 +8,7 @@ from dataclasses import astuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from tacit.errors import InvalidModel
 from tacit.show.canvas import (
@@ -24,8 +24,9 @@ from tacit.show.canvas import (
     styled,
 )
 from tacit.show.quantities import MOST_ROWS, Group
-from tacit.show.tables import log_ticks, short
+from tacit.show.tables import short
 
+DECADES = 30.0  # how far an axis must reach for powers of ten alone to be its numbers
 _BESIDE = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
 
 
@@ -54,11 +55,12 @@ def _few_numbers(axis: XAxis | YAxis, limits: tuple[float, float], *, most: int)
     """Round numbers, at most so many, and a faint line at each."""
     axis.grid(color=FAINT)
     axis.set_tick_params(length=0)
-    if axis.get_scale() == "log":
-        axis.set_major_locator(FixedLocator(log_ticks(*limits, most=most)))
-        axis.set_minor_locator(NullLocator())
+    low, high = limits
+    if axis.get_scale() == "log" and high > DECADES * low:
+        axis.set_major_locator(LogLocator(numticks=most))
     else:
         axis.set_major_locator(MaxNLocator(most - 1, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -28,7 +27,7 @@ from tacit.show.canvas import (
 from tacit.show.curves import points_on
 from tacit.show.grid import cell_scale, draw_colour_bar, draw_values, extent, limits_of, middles
 from tacit.show.quantities import NamedRecovery
-from tacit.show.tables import MISSING, Column, Scale, Table, short
+from tacit.show.tables import MISSING, Head, Scale, Table, cell, short
 
 MOST_TOLD = 26_000  # values that can be pointed at, all maps together
 MOST_LISTED = 200  # hard constraints
@@ -62,48 +61,42 @@ def are_told(named: NamedRecovery) -> bool:
 
 def forbidden_blocks(named: NamedRecovery) -> list[Block]:
     """What is forbidden and what is undecided: a map of the states, and a table of all."""
-    found = [(one, "forbidden") for one in named.recovery.forbidden]
-    found += [(one, "undecided") for one in named.recovery.undecided]
-    if not found:
+    recovery = named.recovery
+    candidates = [*recovery.forbidden, *recovery.undecided]
+    if not candidates:
         return []
-    blocks: list[Block] = []
     suspicion = np.full(named.states, np.nan)
-    for one, verdict in reversed(found):  # the least suspicious first: others overwrite it
+    for one in reversed(candidates):  # the least suspicious first: others overwrite it
         allowed = one.allowed if np.isfinite(one.allowed) else 0.5
-        suspicion[list(one.states)] = 1.0 if verdict == "forbidden" else min(1.0 - allowed, 0.99)
+        sure = one in recovery.forbidden
+        suspicion[list(one.states)] = 1.0 if sure else min(1.0 - allowed, 0.99)
+    blocks: list[Block] = []
     if named.layout.is_map and np.isfinite(suspicion).any():
         bar = "1 where forbidden, else the posterior chance"
         scale = {"limits": (0.0, 1.0), "bar": bar, "told": are_told(named)}
         blocks.append(Gallery([value_map(named.layout, suspicion, "forbidden", **scale)]))
-    simplest = {one.name for one in named.recovery.simplest}
-    ones = [one for one, _ in found[:MOST_LISTED]]
-    waits = [MISSING if np.isnan(one.more) else f"{short(one.more)}" for one in ones]
-    columns = [
-        ("What", [one.name for one in ones]),
-        ("Kind", [one.kind for one in ones]),
-        ("Verdict", [verdict for _, verdict in found[:MOST_LISTED]]),
-        (Column("Allowed", "posterior chance"), [short(one.allowed) for one in ones]),
-        (Column("Strict", "whatever else is forbidden"), _marks(one.strict for one in ones)),
-        (
-            Column("Simplest", "part of the simplest explanation, which has no error rate"),
-            _marks(one.name in simplest for one in ones),
-        ),
-        (
-            Column("p-value", "if it is allowed, given what else was found"),
-            [short(one.p_value) for one in ones],
-        ),
-        (
-            Column("More", "demonstrations that would tell, about"),
-            ["never" if wait == "∞" else wait for wait in waits],
-        ),
-        (Column("Or", "one of the two is forbidden"), [one.rival or MISSING for one in ones]),
-    ]
-    note = f"The {MOST_LISTED} first of {len(found)}." if len(found) > MOST_LISTED else ""
-    return [*blocks, Table.of("Forbidden and undecided", columns, note, listed=True)]
-
-
-def _marks(holds: Iterable[bool]) -> list[str]:
-    return ["yes" if one else MISSING for one in holds]
+    simplest, listed = {one.name for one in recovery.simplest}, candidates[:MOST_LISTED]
+    verdicts = ["forbidden"] * len(recovery.forbidden) + ["undecided"] * len(recovery.undecided)
+    columns = {
+        Head("What"): [one.name for one in listed],
+        Head("Kind"): [one.kind for one in listed],
+        Head("Verdict"): verdicts[:MOST_LISTED],
+        Head("Allowed", "posterior chance"): [one.allowed for one in listed],
+        Head("Strict", "whatever else is forbidden"): [cell(one.strict) for one in listed],
+        Head("Simplest", "part of the simplest explanation, which has no error rate"): [
+            cell(one.name in simplest) for one in listed
+        ],
+        Head("p-value", "if it is allowed, given what else was found"): [
+            one.p_value for one in listed
+        ],
+        Head("More", "demonstrations that would tell, about; ∞: none would"): [
+            one.more for one in listed
+        ],
+        Head("Or", "one of the two is forbidden"): [one.rival or MISSING for one in listed],
+    }
+    note = f"The {MOST_LISTED} first of {len(candidates)}." if len(candidates) > MOST_LISTED else ""
+    table = Table.of("Forbidden and undecided", columns.items(), note, listed=True)
+    return [*blocks, table]
 
 
 def value_map(

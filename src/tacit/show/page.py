@@ -16,7 +16,7 @@ from tacit.inverse.noisy.mixture import MixtureRecovery
 from tacit.inverse.standardised import shown
 from tacit.model.layout import Layout
 from tacit.search.algebra import largest_first
-from tacit.show import Block, Details, Document, Facts, Headline, Items, Section
+from tacit.show import Block, Disclosure, Document, Facts, Headline, Items, Section
 from tacit.show.appendix import MOST_TRAJECTORIES, data_section, reproduce_section
 from tacit.show.checks import answers, check_sections
 from tacit.show.curves import convergence_section
@@ -41,7 +41,7 @@ from tacit.show.several import (
     membership_section,
     open_headlines,
 )
-from tacit.show.tables import Column, Table, bars, scale_of
+from tacit.show.tables import Head, Table, bars, scale_of
 
 LEADS = {
     "": "What a demonstrator wants and what it refuses, as far as its behaviour tells.",
@@ -164,7 +164,7 @@ def _guarantees(found: AnyRecovery, parts: Parts, *, private: bool) -> Section:
         for name, one in parts.recoveries.items():
             findings = [capital(finding) for finding in one.identification.findings]
             if findings and not private:
-                blocks.append(Details(f"What is said of {name}", [Items(findings)]))
+                blocks.append(Disclosure(f"What is said of {name}", [Items(findings)]))
     return Section(FINDINGS, blocks, f"Status: {found.status.value}.")
 
 
@@ -232,10 +232,10 @@ def _flow_table(named: NamedRecovery, trips: TripsRecovery) -> Table:
     columns = [
         ("State", [named.state(s) for s in states]),
         ("Action", [named.action(a) for a in actions]),
-        (Column("Flow", "expected uses by all trips"), bars(flows[order])),
+        (Head("Flow", "expected uses by all trips"), bars(flows[order])),
     ]
     if residuals.size:
-        head = Column("Residual", "seen more often than expected there")
+        head = Head("Residual", "seen more often than expected there")
         columns.append((head, residuals[order]))
     note = "Flows are those of all trips from where they began, by the recovered coefficients."
     return Table.of("Flows", columns, note, listed=True)

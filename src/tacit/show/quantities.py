@@ -15,12 +15,12 @@ from tacit.inverse.noisy.mixture import MixtureRecovery
 from tacit.inverse.recovery import Recovery
 from tacit.model.layout import Layout
 from tacit.search.algebra import largest_first
-from tacit.show import Block, Choice, Facts, Option, Paragraph, Selector
+from tacit.show import Alternatives, Block, Facts, Option, Paragraph, Selector
 from tacit.show.tables import (
     MOST_IN_TEXT,
     Cell,
-    Column,
-    Estimate,
+    Head,
+    IntervalEstimate,
     Table,
     bar_scale,
     bars,
@@ -53,18 +53,18 @@ RESTS_ON = {  # numbers of the certificates of a recovery and of its solution: n
     "slackness": ("Slackness", "price times unused budget"),
 }
 
-Group = Mapping[str, Estimate]  # name -> number
+Group = Mapping[str, IntervalEstimate]  # name -> number
 
 
-def numbers_of(recovery: Recovery) -> dict[str, dict[str, Estimate]]:
+def numbers_of(recovery: Recovery) -> dict[str, dict[str, IntervalEstimate]]:
     """Quantity -> name -> number: "reward", "cost 0", ..., "price", "budget" and "noise"."""
-    numbers: dict[str, dict[str, Estimate]] = {}
+    numbers: dict[str, dict[str, IntervalEstimate]] = {}
     for quantity, name, value, low, high, _ in checks.numbers_of(recovery):
-        numbers.setdefault(quantity, {})[name] = Estimate(value, low, high)
-    return numbers | {"noise": {"": Estimate(recovery.temperature)}}
+        numbers.setdefault(quantity, {})[name] = IntervalEstimate(value, low, high)
+    return numbers | {"noise": {"": IntervalEstimate(recovery.temperature)}}
 
 
-def heaviest_first(group: Group) -> dict[str, Estimate]:
+def heaviest_first(group: Group) -> dict[str, IntervalEstimate]:
     """The weights, the heaviest first; none where they are not identified."""
     names, values = list(group), np.array([one.value for one in group.values()])
     if not np.isfinite(values).all():
@@ -154,12 +154,12 @@ class NamedRecovery:
         return taken if noisy else np.ones_like(taken)
 
     @cached_property
-    def numbers(self) -> dict[str, dict[str, Estimate]]:
+    def numbers(self) -> dict[str, dict[str, IntervalEstimate]]:
         """Quantity -> name -> number, as `numbers_of` has them."""
         return numbers_of(self.recovery)
 
     @cached_property
-    def weights(self) -> dict[str, dict[str, Estimate]]:
+    def weights(self) -> dict[str, dict[str, IntervalEstimate]]:
         """Part -> feature -> weight, of the reward, then of each cost, the heaviest first."""
         parts = {"reward": self.numbers.get("reward", {})}
         for k in range(self.constraints):
@@ -167,7 +167,7 @@ class NamedRecovery:
             parts[part] = self.numbers.get(f"cost {k}", {})
         return {part: heaviest_first(group) for part, group in parts.items()}
 
-    def weight_rows(self, *, lone: bool = True) -> dict[str, Estimate]:
+    def weight_rows(self, *, lone: bool = True) -> dict[str, IntervalEstimate]:
         """Every weight that is known, the heaviest of each part first.
 
         Args:
@@ -181,7 +181,7 @@ class NamedRecovery:
         }
 
     @property
-    def price_rows(self) -> dict[str, Estimate]:
+    def price_rows(self) -> dict[str, IntervalEstimate]:
         """The price of every budget, 0 for one that is not held back."""
         prices = self.numbers.get("price", {})
         return {self.constraint(int(k)): price for k, price in prices.items()}
@@ -244,13 +244,13 @@ def state_table(named: NamedRecovery) -> Table:
     time, earned = 100.0 * without_traces(named.time), "of a step there"
     columns = [
         ("State", [named.state(s) for s in order]),
-        (Column("Time there", "%"), bars(time[order], limits=scale_of(100.0 * named.time))),
+        (Head("Time there", "%"), bars(time[order], limits=scale_of(100.0 * named.time))),
         ("What it does", [named.action_shares(named.policy[s]) for s in order]),
-        (Column("Reward", earned), bars(named.reward[order], limits=scale_of(named.reward))),
+        (Head("Reward", earned), bars(named.reward[order], limits=scale_of(named.reward))),
     ]
     for k, cost in enumerate(named.costs):
         if named.identified[k]:
-            head = Column(named.cost_title(k).capitalize(), earned)
+            head = Head(named.cost_title(k).capitalize(), earned)
             columns.append((head, bars(cost[order], limits=scale_of(cost))))
     note = "Time is the share of its discounted time that the recovered policy spends there."
     if named.states > MOST_LISTED:
@@ -277,7 +277,7 @@ def state_choice(named: NamedRecovery) -> list[Block]:
         chances = 100.0 * without_traces(named.policy[s])
         columns = [
             ("Action", [named.action(a) for a in actions]),
-            (Column("Chance", "%"), bars(chances[actions], limits=(0.0, 100.0))),
+            (Head("Chance", "%"), bars(chances[actions], limits=(0.0, 100.0))),
         ]
         for name, table in tables:
             columns.append((name, bars(table[s, actions], limits=scale_of(table))))
@@ -286,7 +286,7 @@ def state_choice(named: NamedRecovery) -> list[Block]:
     if named.states > MOST_CHOSEN:
         text += f" The {MOST_CHOSEN} most visited of {named.states} states."
     names = [named.state(s) for s in order]
-    return [Paragraph(text), Choice([Selector("state", names)], options)]
+    return [Paragraph(text), Alternatives([Selector("state", names)], options)]
 
 
 def without_traces(shares: np.ndarray) -> np.ndarray:
@@ -354,7 +354,7 @@ def weight_table(caption: str, group: Group, note: str = "") -> Table:
     limits = bar_scale([*values, 1.0], ends)
     if len(group) > MOST_FEATURES:
         note = f"The {MOST_FEATURES} heaviest of {len(group)}. {note}".strip()
-    head = Column("Weight", f"scale {short(limits[0])} to {short(limits[1])}")
+    head = Head("Weight", f"scale {short(limits[0])} to {short(limits[1])}")
     columns = [("Feature", list(group)[:MOST_FEATURES]), (head, bars(values, ends, limits))]
     return Table.of(caption, columns, note)
 
@@ -367,21 +367,21 @@ def _price_table(named: NamedRecovery) -> Table:
     columns = [
         ("Cost", [named.constraint(k) for k in range(named.constraints)]),
         (
-            Column("Budget", "largest expected discounted cost"),
+            Head("Budget", "largest expected discounted cost"),
             [one if one.value < np.inf else "none seen" for one in budgets],
         ),
         (
-            Column("Spent", "by the recovered policy"),
+            Head("Spent", "by the recovered policy"),
             np.where(named.identified, spent, np.nan),
         ),
         (
-            Column("Price", "reward for one more unit"),
+            Head("Price", "reward for one more unit"),
             bars(recovery.multipliers, known.multiplier_intervals),
         ),
     ]
     stable = recovery.noise_prices
     if np.isfinite(stable.standard_errors).any():
-        head = Column("Price over noise", "independent of the unit of reward")
+        head = Head("Price over noise", "independent of the unit of reward")
         columns.append((head, bars(stable.estimates, stable.intervals)))
     columns.append(("Active", [_activity(named, k) for k in range(named.constraints)]))
     return Table.of("Budgets and prices", columns)
@@ -415,12 +415,12 @@ def coefficient_tables(recovery: Recovery) -> list[Table]:
     columns = [
         ("Coefficient", [fitted.names[j] for j in rows]),
         (
-            Column("Estimate", interval),
+            Head("Estimate", interval),
             bars(fitted.estimates[rows], fitted.intervals[rows], limits),
         ),
         ("Standard error", [errors[j] if errors[j] else "fixed" for j in rows]),
         ("z", np.round(z[rows], 2)),
-        (Column("p-value", "if it were 0"), [_chance(float(p_values[j])) for j in rows]),
+        (Head("p-value", "if it were 0"), [_chance(float(p_values[j])) for j in rows]),
     ]
     kind = fitted.reason or f"{fitted.errors} standard errors"
     notes = [f"Of the features as given, in units of the demonstrator's noise; {kind}."]
@@ -457,7 +457,9 @@ def noise_facts(recovery: Recovery) -> dict[str, Cell]:
     elif recovery.temperature > 0:
         facts["temperature"] = "the unit of prices"
     if recovery.lapses is not None:
-        facts["share of lapses"] = Estimate(recovery.lapses.share, *recovery.lapses.interval)
+        facts["share of lapses"] = IntervalEstimate(
+            recovery.lapses.share, *recovery.lapses.interval
+        )
     return facts
 
 

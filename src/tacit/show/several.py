@@ -15,7 +15,7 @@ from tacit.inverse.noisy.mixture import MixtureRecovery
 from tacit.inverse.noisy.types import SURE
 from tacit.inverse.recovery import Recovery
 from tacit.model.layout import Layout
-from tacit.show import Block, Choice, Headline, Items, Option, Section, Selector, Tone
+from tacit.show import Alternatives, Block, Headline, Items, Option, Section, Selector, Tone
 from tacit.show.appendix import fit_tables
 from tacit.show.quantities import Group, NamedRecovery
 from tacit.show.report import (
@@ -27,7 +27,7 @@ from tacit.show.report import (
     fit_headline,
     misfit_headlines,
 )
-from tacit.show.tables import Column, Table, bars, interval_words, share, short
+from tacit.show.tables import Head, Table, bars, interval_words, share, short
 
 MOST_TYPES = 6  # chances of a table, a column each
 NOT_SHOWN = "not shown to differ"
@@ -93,7 +93,7 @@ class Parts:
         if not self.kind:
             return make(self.first)
         options = [Option((k,), make(named)) for k, named in enumerate(self.each.values())]
-        return [Choice([Selector(self.kind, list(self.each))], options)]
+        return [Alternatives([Selector(self.kind, list(self.each))], options)]
 
 
 def fitting_layout(layout: Layout, one: Recovery) -> Layout:
@@ -223,7 +223,7 @@ def _group_table(mixture: MixtureRecovery, groups: np.ndarray) -> Table:
     expected = np.array([mixture.membership[groups == name].sum(axis=0) for name in names])
     limits = (0.0, float(sizes.max()))
     types = [
-        (Column(f"Type {k}", "expected"), bars(expected[:, k], limits=limits))
+        (Head(f"Type {k}", "expected"), bars(expected[:, k], limits=limits))
         for k in range(min(len(mixture.types), MOST_TYPES))
     ]
     return Table.of("Groups by type", [("Group", names), ("Episodes", sizes), *types])

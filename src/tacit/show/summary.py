@@ -17,7 +17,7 @@ from tacit.inverse.noisy.mixture import MixtureRecovery
 from tacit.inverse.standardised import shown
 from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
-from tacit.show import Block, Choice, Details, Facts, Items, Paragraph
+from tacit.show import Alternatives, Block, Disclosure, Facts, Items, Paragraph
 from tacit.show.quantities import (
     NamedRecovery,
     guarantee_table,
@@ -79,7 +79,7 @@ def summary_blocks(found: AnyRecovery, layout: Layout | None = None) -> list[Blo
         *(shared_tables(found, {}) if isinstance(found, JointRecovery) else []),
         *parts.blocks(lambda named: _about_one(named, is_part=bool(parts.kind))),
         *([Facts(likelihoods(found))] if parts.kind and likelihoods(found) else []),
-        *([Details("Findings", [Items(findings)])] if findings else []),
+        *([Disclosure("Findings", [Items(findings)])] if findings else []),
     ]
 
 
@@ -114,9 +114,9 @@ def _lines(blocks: Iterable[Block]) -> Iterator[str]:
                 yield _wrapped(", ".join(facts))
             case Table():
                 yield f"\n{block.text()}\n"
-            case Details():
+            case Disclosure():
                 yield from (f"\n{block.summary}", *_lines(block.blocks))
-            case Choice():
+            case Alternatives():
                 for option in block.options:
                     yield from (f"\n{block.title(option)}", *_lines(option.blocks))
 

@@ -145,22 +145,6 @@ class Scale:
         return f"×10{str(self.exponent).translate(_RAISED)}" if self.exponent else ""
 
 
-def log_ticks(low: float, high: float, *, most: int = 6) -> list[float]:
-    """Round numbers for a logarithmic axis: as many as allowed, evenly spread.
-
-    >>> log_ticks(0.02, 0.7), log_ticks(1e-6, 2.0, most=4)
-    ([0.02, 0.05, 0.1, 0.2, 0.5], [1e-06, 0.0001, 0.01, 1.0])
-    """
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    for steps in ((1, 2, 5), (1, 3), (1,)):
-        ticks = [float(f"{s}e{k}") for k in range(first, last + 1) for s in steps]
-        ticks = [tick for tick in ticks if low <= tick <= high]
-        if len(ticks) <= most:
-            return ticks
-    skip = -(-len(ticks) // most)
-    return ticks[::skip]
-
-
 def _exponent(value: float, digits: int) -> int:
     """The power of ten of the first digit after rounding: 9.999 to three digits is 10.0."""
     return int(f"{abs(value):.{digits - 1}e}".partition("e")[2])
@@ -193,7 +177,7 @@ class Best(Enum):
 
 
 @dataclass(frozen=True)
-class Estimate:
+class IntervalEstimate:
     """One number of an answer and how well it is known.
 
     Attributes:
@@ -218,7 +202,7 @@ class Estimate:
         """Whether both ends of an interval are known; they may be infinite."""
         return not (math.isnan(self.low) or math.isnan(self.high))
 
-    def is_apart(self, other: Estimate) -> bool:
+    def is_apart(self, other: IntervalEstimate) -> bool:
         """Whether the two intervals do not overlap; never where an end is not known."""
         known = self.has_interval and other.has_interval
         return known and (self.low > other.high or other.low > self.high)
@@ -229,7 +213,7 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Bar(Estimate):
+class Bar(IntervalEstimate):
     """A number with its bar; with an interval, the interval and a mark at the number.
 
     Attributes:
@@ -250,7 +234,7 @@ class Bar(Estimate):
         return 100.0 * min(max(share, 0.0), 1.0)
 
 
-Cell = str | float | int | Estimate | None
+Cell = str | float | int | IntervalEstimate | None
 
 
 def bars(
@@ -270,20 +254,20 @@ def bars(
     return [Bar(value, *interval, limits=scale) for value, interval in pairs]
 
 
-def quartiles(samples: ArrayLike) -> Estimate:
+def quartiles(samples: ArrayLike) -> IntervalEstimate:
     """The median of the samples [M] and, as its interval, their middle half; without NaN."""
     numbers = np.asarray(samples, dtype=float).ravel()
     numbers = numbers[~np.isnan(numbers)]
     if not numbers.size:
-        return Estimate(np.nan)
+        return IntervalEstimate(np.nan)
     # The nearest sample, not a mean of two, where there are infinities: they have none.
     method = "linear" if np.isfinite(numbers).all() else "nearest"
     low, middle, high = np.quantile(numbers, (0.25, 0.5, 0.75), method=method).tolist()
-    return Estimate(middle, low, high)
+    return IntervalEstimate(middle, low, high)
 
 
 @dataclass(frozen=True)
-class Column:
+class Head:
     """The head of a column.
 
     Attributes:
@@ -323,7 +307,7 @@ class Table:
     """
 
     caption: str
-    columns: Sequence[Column]
+    columns: Sequence[Head]
     rows: Sequence[Row]
     note: str = ""
     _: KW_ONLY
@@ -333,7 +317,7 @@ class Table:
     def of(
         cls,
         caption: str,
-        columns: Iterable[tuple[str | Column, Sequence[Cell] | np.ndarray]],
+        columns: Iterable[tuple[str | Head, Sequence[Cell] | np.ndarray]],
         note: str = "",
         *,
         listed: bool = False,
@@ -347,7 +331,7 @@ class Table:
             listed: whether it is a long list, to be searched and sorted.
         """
         pairs = list(columns)
-        heads = [Column(head) if isinstance(head, str) else head for head, _ in pairs]
+        heads = [Head(head) if isinstance(head, str) else head for head, _ in pairs]
         cells = [one.tolist() if isinstance(one, np.ndarray) else one for _, one in pairs]
         rows = [Row(row) for row in zip(*cells, strict=True)]
         return cls(caption, heads, rows, note, listed=listed)
@@ -419,7 +403,7 @@ def _best_rows(wanted: Best, numbers: Sequence[float]) -> set[int]:
 
 def number_in(cell: Cell) -> float | None:
     """The number of a cell; None where it has none."""
-    number = cell.value if isinstance(cell, Estimate) else cell
+    number = cell.value if isinstance(cell, IntervalEstimate) else cell
     return None if number is None or isinstance(number, str) or math.isnan(number) else number
 
 
@@ -429,7 +413,7 @@ def plain_cell(cell: Cell) -> str | float | None:
     >>> plain_cell(Bar(0.5, 0.25, float("inf"))), plain_cell(Bar(0.5)), plain_cell("x")
     ('0.5 [0.25, inf]', 0.5, 'x')
     """
-    if isinstance(cell, Estimate):
+    if isinstance(cell, IntervalEstimate):
         cell = str(cell) if cell.has_interval else cell.value
     return float(f"{cell:.4g}") if isinstance(cell, float) else cell
 
@@ -443,7 +427,7 @@ def cell(value: object) -> Cell:
     """A value as it stands in a table."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return value if isinstance(value, int | float | str | Estimate | None) else str(value)
+    return value if isinstance(value, int | float | str | IntervalEstimate | None) else str(value)
 
 
 def by_state(table: np.ndarray, policy: np.ndarray) -> np.ndarray:

@@ -135,7 +135,7 @@ class CausalEntropy:
 
 
 @dataclass(frozen=True, eq=False)
-class Trips:
+class ObservedTrips:
     """What the likelihood of whole trajectories asks of the demonstrations.
 
     Attributes:
@@ -212,7 +212,7 @@ class MaximumEntropy(methods.PointEstimator):
         )
 
 
-def _trips(mdp: MDP, demonstrations: Demonstrations) -> Trips:
+def _trips(mdp: MDP, demonstrations: Demonstrations) -> ObservedTrips:
     """What `MaximumEntropy` asks of demonstrations."""
     visits = np.array(demonstrations.counts(mdp), float)
     final, lengths = demonstrations.final_states, demonstrations.lengths
@@ -221,10 +221,12 @@ def _trips(mdp: MDP, demonstrations: Demonstrations) -> Trips:
     starts = np.zeros((int(steps.max()) + 1, mdp.states))
     np.add.at(starts, (steps, demonstrations.states[demonstrations.offsets[:-1]]), 1.0)
     np.add.at(visits, final[arrived], 1.0 / mdp.actions)
-    return Trips(starts, visits, len(steps))
+    return ObservedTrips(starts, visits, len(steps))
 
 
-def trajectory_partition(mdp: MDP, table: np.ndarray, trips: Trips) -> tuple[float, np.ndarray]:
+def trajectory_partition(
+    mdp: MDP, table: np.ndarray, trips: ObservedTrips
+) -> tuple[float, np.ndarray]:
     """Mean log Z over the trajectories' starts, and [S, A] mean expected visits (its gradient).
 
     Args:

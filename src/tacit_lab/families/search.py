@@ -31,7 +31,7 @@ TRIED = 10
 Loss = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
-class Options(Protocol):
+class SearchOptions(Protocol):
     """What a search is told."""
 
     @property
@@ -86,7 +86,7 @@ def minimise(
     loss: Loss,
     start: np.ndarray,
     scales: np.ndarray,
-    options: Options,
+    options: SearchOptions,
     *,
     lower: float | np.ndarray,
     upper: float = np.inf,

@@ -51,7 +51,7 @@ class Rules(TypedDict):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class StudySettings:
     """What to reproduce, and the folder to write."""
 
     seeds: int = 10
@@ -180,7 +180,7 @@ class Trace:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Score:
+class EstimatorScore:
     """What one estimator recovered from one set of demonstrations, and how it was judged.
 
     Attributes:
@@ -250,16 +250,16 @@ class Draw:
     policy: list[list[float]]
     ties: list[list[bool]]
     noise: float
-    scores: list[Score]
+    scores: list[EstimatorScore]
     null: dict[str, list[float]]
 
-    def score(self, estimator: str) -> Score | None:
+    def score(self, estimator: str) -> EstimatorScore | None:
         """The score of the estimator of that name."""
         return next((score for score in self.scores if score.estimator == estimator), None)
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """One recovery of a study of the amount of data.
 
     Attributes:
@@ -292,7 +292,7 @@ class Sweep:
     """
 
     seed: int
-    points: list[Point]
+    points: list[SweepPoint]
 
 
 Record = TypeVar("Record")
@@ -378,7 +378,7 @@ class Board:
         }
 
 
-def _check_least(asked: Settings | Board, limits: dict[str, int]) -> None:
+def _check_least(asked: StudySettings | Board, limits: dict[str, int]) -> None:
     for name, limit in limits.items():
         if (given := getattr(asked, name)) < limit:
             raise InvalidModel(f"{name} must be at least {limit}; got {given}")

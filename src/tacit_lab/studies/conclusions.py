@@ -20,7 +20,7 @@ from tacit_lab.studies import (
 )
 from tacit_lab.studies.tally import (
     NEAR,
-    Run,
+    Reproduction,
     published_correlations,
     published_spread,
     recovered,
@@ -30,7 +30,7 @@ from tacit_lab.studies.tally import (
 NOISE_FACTOR = 1.3  # a mean feature gap up to this many times its sampling noise is no error
 
 
-def findings(run: Run) -> list[pages.Headline]:
+def findings(run: Reproduction) -> list[pages.Headline]:
     """The findings, most important first; those that the draws do not speak of are left out."""
     found = [
         _policy(run),
@@ -46,7 +46,7 @@ def findings(run: Run) -> list[pages.Headline]:
     return [finding for finding in found if finding is not None]
 
 
-def _policy(run: Run) -> pages.Headline | None:
+def _policy(run: Reproduction) -> pages.Headline | None:
     """The paper: the policy of what was recovered is the true one, in every seed."""
     parts, hits, total = [], 0, 0
     for block in run.settings.blocks:
@@ -81,7 +81,7 @@ def _policy(run: Run) -> pages.Headline | None:
     )
 
 
-def _calibrated(run: Run) -> pages.Headline | None:
+def _calibrated(run: Reproduction) -> pages.Headline | None:
     """Budgets set from the demonstrations, where the budget binds."""
     draws = run.block(BINDING)
     gaps = values(draws, CALIBRATED, "feature_gap")
@@ -106,7 +106,7 @@ def _calibrated(run: Run) -> pages.Headline | None:
     )
 
 
-def _weights(run: Run) -> pages.Headline | None:
+def _weights(run: Reproduction) -> pages.Headline | None:
     """Weights against random ones: behaviour may come back while its reasons do not."""
     draws = run.block(BINDING)
     names = {
@@ -139,7 +139,7 @@ def _weights(run: Run) -> pages.Headline | None:
     )
 
 
-def _binding(run: Run) -> pages.Headline | None:
+def _binding(run: Reproduction) -> pages.Headline | None:
     """At the published budget many draws say nothing about the constraint."""
     draws = run.block(PUBLISHED)
     if not draws:
@@ -161,7 +161,7 @@ def _binding(run: Run) -> pages.Headline | None:
     )
 
 
-def _explained(run: Run) -> pages.Headline | None:
+def _explained(run: Reproduction) -> pages.Headline | None:
     """The exact alternative for an optimal expert."""
     draws = run.block(BINDING)
     if not draws:
@@ -178,7 +178,7 @@ def _explained(run: Run) -> pages.Headline | None:
     )
 
 
-def _lengths(run: Run) -> pages.Headline | None:
+def _lengths(run: Reproduction) -> pages.Headline | None:
     """The paper: increasing T increased the accuracy."""
     lengths = run.settings.lengths
     middle = next((at for at in lengths if at >= 200), lengths[-1])
@@ -208,7 +208,7 @@ def _lengths(run: Run) -> pages.Headline | None:
     )
 
 
-def _figure(run: Run) -> pages.Headline | None:
+def _figure(run: Reproduction) -> pages.Headline | None:
     """The published figure beside random weights."""
     draw = next((d for d in run.figures if d.block == PUBLISHED and d.feasible), None)
     if draw is None:
@@ -227,7 +227,7 @@ def _figure(run: Run) -> pages.Headline | None:
     )
 
 
-def _peak(run: Run) -> pages.Headline | None:
+def _peak(run: Reproduction) -> pages.Headline | None:
     """The paper: the peak of the cost is well recovered."""
     draws = [draw for draw in run.block(BINDING) if draw.binds]
     hits = values(draws, CALIBRATED, "peak")
@@ -243,7 +243,7 @@ def _peak(run: Run) -> pages.Headline | None:
     )
 
 
-def _spread(run: Run) -> pages.Headline | None:
+def _spread(run: Reproduction) -> pages.Headline | None:
     """The paper: the recovered reward varies less than the true one."""
     draws = [draw for block in run.settings.blocks for draw in run.block(block.name)]
     ratios = values(draws, RULES, "reward_spread")
@@ -262,7 +262,7 @@ def _spread(run: Run) -> pages.Headline | None:
     )
 
 
-def _study(run: Run, estimator: str, length: int) -> float:
+def _study(run: Reproduction, estimator: str, length: int) -> float:
     """The median cost-weight error at that length, the noisy expert's."""
     points = [p for sweep in run.sweeps for p in sweep.points if p.expert == "noisy"]
     own = [p for p in points if p.study == "steps" and p.estimator == estimator]

@@ -46,11 +46,11 @@ from tacit_lab.studies import (
     SLIDES,
     Block,
     Draw,
-    Point,
+    EstimatorScore,
     Rules,
-    Score,
-    Settings,
+    StudySettings,
     Sweep,
+    SweepPoint,
     Trace,
 )
 
@@ -93,7 +93,7 @@ KEPT = [
 ]
 
 
-def world_of(settings: Settings, block: Block, seed: int) -> worlds.World:
+def world_of(settings: StudySettings, block: Block, seed: int) -> worlds.World:
     """The grid of a seed at the budget of a block, in the gauge; of seed -1 the published one."""
     if seed == FIGURE:
         world = worlds.published_figure(discount=settings.discount, tightness=block.tightness)
@@ -109,7 +109,7 @@ def world_of(settings: Settings, block: Block, seed: int) -> worlds.World:
     return world.in_gauge
 
 
-def run_draw(settings: Settings, block: Block, seed: int) -> Draw:
+def run_draw(settings: StudySettings, block: Block, seed: int) -> Draw:
     """The `Draw` of a seed at the budget of a block; the same but for the seconds each time."""
     world = world_of(settings, block, seed)
     mdp, truth = world.mdp, world.truth
@@ -118,7 +118,7 @@ def run_draw(settings: Settings, block: Block, seed: int) -> Draw:
     reward, costs = truth.tables(mdp)
     reckless = solve(mdp, Objective(reward))
     least = -float(mdp.initial @ judge.best_values(mdp, -costs[0]))
-    scores: list[Score] = []
+    scores: list[EstimatorScore] = []
     null: dict[str, list[float]] = {}
     noise = np.nan
     if feasible:
@@ -181,13 +181,13 @@ class _Judge:
         )
         self.priced = judge.lagrangian(world.mdp, world.truth, expert.multipliers)
 
-    def score(self, name: str, estimator: Estimator) -> Score:
+    def score(self, name: str, estimator: Estimator) -> EstimatorScore:
         """The score of an estimator on the demonstrations."""
         start = time.perf_counter()
         found = _recovered(self.world, self.shown, estimator)
         seconds = time.perf_counter() - start
         weights = found.reward_weights, returned_cost_weights(found)
-        return Score(
+        return EstimatorScore(
             estimator=name,
             metrics=self.metrics(found.objective, found.solution, *weights),
             reward_weights=weights[0].tolist(),
@@ -299,10 +299,10 @@ def _rounded(numbers: np.ndarray) -> list[float]:
     return [float(f"{number:.5g}") for number in numbers]
 
 
-def run_sweep(settings: Settings, seed: int) -> Sweep:
+def run_sweep(settings: StudySettings, seed: int) -> Sweep:
     """The `Sweep` of one seed: every length and every number of trajectories, with each expert."""
     world = world_of(settings, Block(BINDING, "", "", 1.0, tightness=HALFWAY), seed)
-    points: list[Point] = []
+    points: list[SweepPoint] = []
     for expert, names in EXPERTS.items():
         policy = _solved(world, world.truth, expert, throw=True).policy
         visits = policies.visitation(world.mdp, policy)
@@ -322,14 +322,14 @@ def run_sweep(settings: Settings, seed: int) -> Sweep:
                     estimator = replace(estimator, steps=steps)
                 found = _recovered(world, shown, estimator)
                 errors = _errors(world, visits, found, found.solution)
-                points.append(Point(study, expert, name, position, **errors))
+                points.append(SweepPoint(study, expert, name, position, **errors))
         # The median errors of random weights, judged by the expert's own kind of behaviour.
         rows = [
             _errors(world, visits, guess, _solved(world, guess.objective, expert, throw=False))
             for guess in null_objectives(world.features, visits, draws=GUESSES, seed=seed)
         ]
         medians = {name: float(np.median([row[name] for row in rows])) for name in rows[0]}
-        points.append(Point("both", expert, RANDOM, 0, **medians))
+        points.append(SweepPoint("both", expert, RANDOM, 0, **medians))
     return Sweep(seed, points)
 
 

@@ -307,10 +307,10 @@ def _section(world: dict) -> pages.Section:
         kind = pages.RowKind.NULL if row["method"] in (RANDOM, OPTIMUM) else pages.RowKind.PLAIN
         rows.append(pages.Row([*cells, note], kind))
     heads = [
-        pages.Column("Method"),
-        pages.Column("Told", "beside the demonstrations"),
-        *(pages.Column(*METRICS[name][:2]) for name in shown),
-        pages.Column("Ended"),
+        pages.Head("Method"),
+        pages.Head("Told", "beside the demonstrations"),
+        *(pages.Head(*METRICS[name][:2]) for name in shown),
+        pages.Head("Ended"),
     ]
     blocks.append(pages.Table(f"{_draws(world)}, means", heads, rows, listed=True))
     blocks.append(pages.Gallery([_picture(world, name) for name in DRAWN if name in shown]))

@@ -24,14 +24,14 @@ from tacit_lab.studies import (
     SLIDES,
     Block,
     Draw,
-    Score,
-    Settings,
+    EstimatorScore,
+    StudySettings,
     Sweep,
 )
 from tacit_lab.studies.conclusions import findings
 from tacit_lab.studies.draws import world_of
 from tacit_lab.studies.tally import (
-    Run,
+    Reproduction,
     binding_table,
     command,
     count_table,
@@ -62,7 +62,7 @@ LABELS = {
 }
 
 
-def document(run: Run) -> pages.Document:
+def document(run: Reproduction) -> pages.Document:
     """The report of a run whose figures of draws lie in its folder."""
     settings = run.settings
     sections = [
@@ -94,7 +94,7 @@ def document(run: Run) -> pages.Document:
     )
 
 
-def _figure_section(run: Run) -> pages.Section | None:
+def _figure_section(run: Reproduction) -> pages.Section | None:
     """The paper's six panels, for every draw and rule."""
     draws = [draw for draw in run.draws if draw.feasible]
     rules = list(dict.fromkeys(s.estimator for draw in draws for s in drawn(draw)))
@@ -124,7 +124,7 @@ def _figure_section(run: Run) -> pages.Section | None:
         pages.Selector("budget", [block.title for block in blocks]),
         pages.Selector("recovered by", rules),
     ]
-    parts: list[pages.Block] = [pages.Choice(selectors, options)]
+    parts: list[pages.Block] = [pages.Alternatives(selectors, options)]
     if letters > LARGEST:
         parts.append(pages.Paragraph(f"The figures of all draws are in the folder `{FIGURES}`."))
     if run.figures:
@@ -136,7 +136,7 @@ def _figure_section(run: Run) -> pages.Section | None:
             caption="Reward weights .68 / .32 against .97 / .03; the true costs fit hill weights "
             "that sum to about 3. Drawn in the same units as above: cost weights of sum 1.",
         )
-        parts.append(pages.Details("The published figure, from its printed numbers", [picture]))
+        parts.append(pages.Disclosure("The published figure, from its printed numbers", [picture]))
     return pages.Section(
         "The paper's figure",
         parts,
@@ -145,7 +145,7 @@ def _figure_section(run: Run) -> pages.Section | None:
     )
 
 
-def _caption(draw: Draw, score: Score) -> str:
+def _caption(draw: Draw, score: EstimatorScore) -> str:
     binds = "The budget binds" if draw.binds else "The budget is slack"
     return (
         f"{_seed(draw).capitalize()}. {binds}: it is {draw.budget:.3f}, the least possible cost "
@@ -158,7 +158,7 @@ def _seed(draw: Draw) -> str:
     return "the published draw" if draw.seed < 0 else f"seed {draw.seed}"
 
 
-def _block_section(run: Run, block: Block) -> pages.Section | None:
+def _block_section(run: Reproduction, block: Block) -> pages.Section | None:
     """The table of one budget over the seeds."""
     draws = run.block(block.name)
     if not draws:
@@ -174,7 +174,7 @@ def _block_section(run: Run, block: Block) -> pages.Section | None:
     )
 
 
-def _binding_section(run: Run) -> pages.Section | None:
+def _binding_section(run: Reproduction) -> pages.Section | None:
     """What a slack budget does to a recovery."""
     draws = [draw for block in run.settings.blocks for draw in run.block(block.name)]
     groups = {
@@ -191,7 +191,7 @@ def _binding_section(run: Run) -> pages.Section | None:
     )
 
 
-def _study_section(run: Run) -> pages.Section | None:
+def _study_section(run: Reproduction) -> pages.Section | None:
     if not run.sweeps:
         return None
     blocks: list[pages.Block] = []
@@ -214,7 +214,7 @@ def _study_section(run: Run) -> pages.Section | None:
     )
 
 
-def _convergence_section(run: Run) -> pages.Section | None:
+def _convergence_section(run: Reproduction) -> pages.Section | None:
     draws = run.block(BINDING) or run.block(run.settings.blocks[0].name)
     rules = list(dict.fromkeys(s.estimator for d in draws for s in d.scores if s.trace is not None))
     if not rules:
@@ -233,12 +233,12 @@ def _convergence_section(run: Run) -> pages.Section | None:
     selectors = [seeds, pages.Selector("recovered by", rules)]
     return pages.Section(
         "Convergence",
-        [pages.Choice(selectors, options)],
+        [pages.Alternatives(selectors, options)],
         lead="The rounds of Algorithm 1 where the budget binds. The circle is the round kept.",
     )
 
 
-def _method_section(run: Run) -> pages.Section:
+def _method_section(run: Reproduction) -> pages.Section:
     settings = run.settings
     shown = f"{settings.trajectories} demonstrations of {settings.steps} steps each"
     points = [
@@ -253,7 +253,7 @@ def _method_section(run: Run) -> pages.Section:
     return pages.Section("How it was done", [pages.Items(points), pages.Code(command(settings))])
 
 
-def drawn(draw: Draw) -> list[Score]:
+def drawn(draw: Draw) -> list[EstimatorScore]:
     """The scores that are drawn."""
     return [score for name in DRAWN if (score := draw.score(name)) is not None]
 
@@ -265,17 +265,17 @@ def figure_name(draw: Draw, estimator: str) -> str:
     return f"{draw.block}-{seed}-{word}"
 
 
-def comparisons(settings: Settings, draw: Draw) -> dict[str, str]:
+def comparisons(settings: StudySettings, draw: Draw) -> dict[str, str]:
     """File name -> SVG of the paper's six panels, one an estimator that is drawn."""
     block = settings.block(draw.block)
     world = world_of(settings, block, draw.seed)
-    true = figures.View.of("True", world.truth, draw.policy, ties=np.array(draw.ties))
+    true = figures.ObjectiveView.of("True", world.truth, draw.policy, ties=np.array(draw.ties))
     drawings = {}
     for score in drawn(draw):
         objective = world.features.objective(
             np.nan_to_num(score.reward_weights), [np.nan_to_num(score.cost_weights)], [1.0]
         )
-        views = [true, figures.View.of("Recovered", objective, score.policy)]
+        views = [true, figures.ObjectiveView.of("Recovered", objective, score.policy)]
         title = f"{score.estimator}; {block.title}"
         drawings[figure_name(draw, score.estimator)] = pages.svg(
             figures.comparison_figure(world.layout, views, title=title)
@@ -283,7 +283,7 @@ def comparisons(settings: Settings, draw: Draw) -> dict[str, str]:
     return drawings
 
 
-def published_panels(settings: Settings, draw: Draw) -> str:
+def published_panels(settings: StudySettings, draw: Draw) -> str:
     """SVG of the published figure, from its printed values, in the gauge."""
     world, printed = (
         world_of(settings, settings.block(draw.block), FIGURE),
@@ -293,8 +293,10 @@ def published_panels(settings: Settings, draw: Draw) -> str:
     policy = np.eye(4)[printed.policy]
     reward = world.features.reward
     views = [
-        figures.View("True", reward @ printed.reward_weights, printed.cost[None] / size, policy),
-        figures.View(
+        figures.ObjectiveView(
+            "True", reward @ printed.reward_weights, printed.cost[None] / size, policy
+        ),
+        figures.ObjectiveView(
             "Recovered",
             reward @ printed.recovered_reward_weights,
             printed.recovered_cost[None] / size,
@@ -329,7 +331,7 @@ def study(sweeps: Sequence[Sweep], *, of: str, expert: str, positions_name: str)
     return pages.svg(figures.study_figure(panels, positions_name=positions_name, title=title))
 
 
-def convergence(draw: Draw, score: Score) -> str:
+def convergence(draw: Draw, score: EstimatorScore) -> str:
     """SVG of the way of one recovery: feature gap, change of the weights, multiplier."""
     assert score.trace is not None
     way = figures.Convergence(
@@ -343,7 +345,7 @@ def convergence(draw: Draw, score: Score) -> str:
     return pages.svg(figures.convergence_figure(way, title=f"{score.estimator}, seed {draw.seed}"))
 
 
-def spread(run: Run, block: str, measures: Sequence[tuple[str, str]]) -> str:
+def spread(run: Reproduction, block: str, measures: Sequence[tuple[str, str]]) -> str:
     """SVG of every draw's number for each measure (its name, its metric) of a block."""
     draws = run.block(block)
     names = [*run.estimators, RANDOM]

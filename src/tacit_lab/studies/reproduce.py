@@ -38,7 +38,7 @@ from tacit_lab.studies import (
     UNITS,
     Board,
     Draw,
-    Settings,
+    StudySettings,
     Sweep,
     read_unit,
     write_unit,
@@ -46,14 +46,14 @@ from tacit_lab.studies import (
 from tacit_lab.worlds import Recorded, recorded_buses
 
 if TYPE_CHECKING:
-    from tacit_lab.studies.tally import Run
+    from tacit_lab.studies.tally import Reproduction
 
 SETTINGS = "settings.json"
 FORMAT = 3  # of the units; a folder of another one is refused
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
-class Task(NamedTuple):
+class StudyUnit(NamedTuple):
     """One unit of work; what it leaves depends on nothing else but the settings."""
 
     kind: str  # "draw" or "sweep"
@@ -62,7 +62,10 @@ class Task(NamedTuple):
 
 
 def reproduce(
-    settings: Settings, *, callbacks: Sequence[progress.Callback] = (), break_lock: bool = False
+    settings: StudySettings,
+    *,
+    callbacks: Sequence[progress.Callback] = (),
+    break_lock: bool = False,
 ) -> Path:
     """The path of the report, after running what is not done yet.
 
@@ -76,18 +79,18 @@ def reproduce(
         return _write_report(settings)
 
 
-def tasks(settings: Settings) -> list[Task]:
+def tasks(settings: StudySettings) -> list[StudyUnit]:
     """All units, the slowest kind first; the published draw where it is a draw of this grid."""
     blocks = range(len(settings.blocks))
-    found = [Task("sweep", 0, seed) for seed in range(settings.seeds)]
-    found += [Task("draw", block, seed) for seed in range(settings.seeds) for block in blocks]
+    found = [StudyUnit("sweep", 0, seed) for seed in range(settings.seeds)]
+    found += [StudyUnit("draw", block, seed) for seed in range(settings.seeds) for block in blocks]
     if settings.size == 5 and settings.hill == "absolute":
         shown = (b for b in blocks if settings.blocks[b].name in (PUBLISHED, BINDING))
-        found += [Task("draw", b, FIGURE) for b in shown]
+        found += [StudyUnit("draw", b, FIGURE) for b in shown]
     return found
 
 
-def perform(settings: Settings, kind: str, block: int, seed: int) -> None:
+def perform(settings: StudySettings, kind: str, block: int, seed: int) -> None:
     """Does a task and writes what it found, wherever that is by the same compiled code."""
     import jax  # noqa: F401
 
@@ -105,10 +108,10 @@ def perform(settings: Settings, kind: str, block: int, seed: int) -> None:
     write_unit(settings.file(kind, block, seed), record)
 
 
-def load(settings: Settings) -> Run:
-    """The `Run` whose units lie in the folder."""
+def load(settings: StudySettings) -> Reproduction:
+    """The `Reproduction` whose units lie in the folder."""
     from tacit_lab.studies.draws import ESTIMATORS
-    from tacit_lab.studies.tally import Run
+    from tacit_lab.studies.tally import Reproduction
 
     found, draws = tasks(settings), []
     for task in (one for one in found if one.kind == "draw"):
@@ -120,14 +123,14 @@ def load(settings: Settings) -> Run:
         draws.append(draw)
     draws.sort(key=lambda draw: (draw.seed == FIGURE, draw.seed))
     sweeps = [read_unit(settings.file(*one), Sweep) for one in found if one.kind == "sweep"]
-    return Run(settings, tuple(draws), tuple(sweeps))
+    return Reproduction(settings, tuple(draws), tuple(sweeps))
 
 
 # --- one run of any study -------------------------------------------------------------------------
 
 
 @contextmanager
-def claimed(settings: Settings | Board, break_lock: bool) -> Iterator[None]:
+def claimed(settings: StudySettings | Board, break_lock: bool) -> Iterator[None]:
     """Keeps the folder for this run; raises `TacitError` if it is another's."""
     settings.out.mkdir(parents=True, exist_ok=True)
     with runs.locked(settings.out, broken=break_lock):
@@ -135,7 +138,7 @@ def claimed(settings: Settings | Board, break_lock: bool) -> Iterator[None]:
         yield
 
 
-def _check_settings(settings: Settings | Board) -> None:
+def _check_settings(settings: StudySettings | Board) -> None:
     """Makes the folder this run's, or raises `TacitError` if it is another's."""
     for name in (UNITS, FIGURES):
         (settings.out / name).mkdir(parents=True, exist_ok=True)
@@ -159,7 +162,7 @@ def _check_settings(settings: Settings | Board) -> None:
 
 
 def complete(
-    settings: Settings | Board,
+    settings: StudySettings | Board,
     units: Sequence[tuple],
     perform: Callable[..., None],
     called: str,
@@ -213,7 +216,7 @@ def single_threads() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _write_report(settings: Settings) -> Path:
+def _write_report(settings: StudySettings) -> Path:
     """The path of the report, after writing it and `results.json`."""
     from tacit_lab.studies.report import document
     from tacit_lab.studies.tally import tally, to_text

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tacit import judge, pages, worlds
-from tacit_lab.studies import FIGURE, RANDOM, Draw, Point, Score, Settings, Sweep
+from tacit_lab.studies import FIGURE, RANDOM, Draw, EstimatorScore, StudySettings, Sweep, SweepPoint
 from tacit_lab.studies.draws import ESTIMATORS
 
 Page: TypeAlias = dict[str, Any]  # plain JSON: numbers, text, lists and pages, by name
@@ -21,7 +21,7 @@ OWN = ("iterations", "seconds")  # metrics of an estimator, which random weights
 
 
 @dataclass(frozen=True)
-class Run:
+class Reproduction:
     """Everything a run computed.
 
     Attributes:
@@ -30,7 +30,7 @@ class Run:
         sweeps: one a seed.
     """
 
-    settings: Settings
+    settings: StudySettings
     draws: tuple[Draw, ...]
     sweeps: tuple[Sweep, ...]
 
@@ -58,7 +58,7 @@ def values(draws: Iterable[Draw], estimator: str, metric: str) -> np.ndarray:
     return np.array([_number(score, metric) for score in found if score is not None], float)
 
 
-def _number(score: Score, metric: str) -> float:
+def _number(score: EstimatorScore, metric: str) -> float:
     return getattr(score, metric) if metric in OWN else score.metrics[metric]
 
 
@@ -81,7 +81,7 @@ def recovered(draws: Sequence[Draw], estimator: str) -> dict[str, int]:
     return counts
 
 
-def tally(run: Run) -> Page:
+def tally(run: Reproduction) -> Page:
     """The results as plain JSON: settings, a summary a block, every draw, the studies."""
     blocks = {}
     for block in run.settings.blocks:
@@ -120,9 +120,9 @@ def to_text(results: Page) -> str:
     return "{\n " + ",\n ".join(lines) + "\n}\n"
 
 
-def command(settings: Settings) -> str:
+def command(settings: StudySettings) -> str:
     """What to type for these results."""
-    usual = Settings().identity()
+    usual = StudySettings().identity()
     words = [f"--{k} {v}" for k, v in settings.identity().items() if v != usual.get(k)]
     return " ".join(["tacit reproduce", *words])
 
@@ -131,7 +131,7 @@ def studies(sweeps: Sequence[Sweep]) -> list[Page]:
     """Medians over the seeds, one entry a study, expert, estimator and position."""
     asked = ("study", "expert", "estimator", "position")
     errors = ("reward_error", "cost_error", "visitation_distance")
-    groups: dict[tuple, list[Point]] = {}
+    groups: dict[tuple, list[SweepPoint]] = {}
     for point in (point for sweep in sweeps for point in sweep.points):
         groups.setdefault(tuple(getattr(point, name) for name in asked), []).append(point)
     return [
@@ -260,7 +260,7 @@ METRICS = (
 )
 
 
-def published_table(run: Run) -> pages.Table:
+def published_table(run: Reproduction) -> pages.Table:
     """The published draw: what the authors printed, what we recover, what random weights get."""
     metrics = (
         ("reward_error", "reward error", "L1 of weights"),
@@ -285,8 +285,8 @@ def published_table(run: Run) -> pages.Table:
         ]
         guesses = [pages.quartiles(draw.null[m]) for m, _, _ in metrics]
         rows.append(pages.Row([RANDOM, draw.block, *guesses], pages.RowKind.NULL))
-    columns = [pages.Column("recovered by"), pages.Column("budget")]
-    columns += [pages.Column(head, note) for _, head, note in metrics]
+    columns = [pages.Head("recovered by"), pages.Head("budget")]
+    columns += [pages.Head(head, note) for _, head, note in metrics]
     return pages.Table(
         "The published draw",
         columns,
@@ -297,17 +297,17 @@ def published_table(run: Run) -> pages.Table:
     )
 
 
-def score_table(run: Run, draws: Sequence[Draw]) -> pages.Table:
+def score_table(run: Reproduction, draws: Sequence[Draw]) -> pages.Table:
     """Every metric of every estimator over the draws: median and middle half."""
 
-    def cell(name: str, metric: str) -> pages.Estimate | None:
+    def cell(name: str, metric: str) -> pages.IntervalEstimate | None:
         if name == RANDOM and metric in OWN:
             return None
         return pages.quartiles(values(draws, name, metric))
 
     rows = _rows(run, lambda name: [cell(name, metric) for metric, *_ in METRICS])
-    columns = [pages.Column("recovered by")]
-    columns += [pages.Column(head, note, best) for _, head, note, best in METRICS]
+    columns = [pages.Head("recovered by")]
+    columns += [pages.Head(head, note, best) for _, head, note, best in METRICS]
     noise = float(np.mean([draw.noise for draw in draws]))
     return pages.Table(
         f"Over {len(draws)} draws: median, and the middle half",
@@ -319,7 +319,7 @@ def score_table(run: Run, draws: Sequence[Draw]) -> pages.Table:
     )
 
 
-def count_table(run: Run, draws: Sequence[Draw]) -> pages.Table:
+def count_table(run: Reproduction, draws: Sequence[Draw]) -> pages.Table:
     """How often the policy came back."""
     heads = (
         ("same_in_every_cell", "same in every cell", "as a reader of the figure sees it"),
@@ -333,18 +333,18 @@ def count_table(run: Run, draws: Sequence[Draw]) -> pages.Table:
         counts = recovered(draws, name)
         return [f"{counts[k]} of {counts['draws']}" if k in counts else "–" for k, _, _ in heads]
 
-    columns = [pages.Column("recovered by"), *(pages.Column(head, note) for _, head, note in heads)]
+    columns = [pages.Head("recovered by"), *(pages.Head(head, note) for _, head, note in heads)]
     return pages.Table("How often the policy comes back", columns, _rows(run, cells))
 
 
-def _rows(run: Run, cells: Callable[[str], Sequence]) -> list[pages.Row]:
+def _rows(run: Reproduction, cells: Callable[[str], Sequence]) -> list[pages.Row]:
     """One row an estimator, and one of random weights."""
     names = (*run.estimators, RANDOM)
     kinds = [pages.RowKind.NULL if name == RANDOM else pages.RowKind.PLAIN for name in names]
     return [pages.Row([name, *cells(name)], kind) for name, kind in zip(names, kinds, strict=True)]
 
 
-def seed_tables(draws: Sequence[Draw]) -> pages.Details:
+def seed_tables(draws: Sequence[Draw]) -> pages.Disclosure:
     """Every number of every draw, folded away."""
     rows = []
     for draw in draws:
@@ -357,21 +357,21 @@ def seed_tables(draws: Sequence[Draw]) -> pages.Details:
         rows.append(
             pages.Row([f"seed {draw.seed}: {RANDOM}", binds, *null, draw.noise], pages.RowKind.NULL)
         )
-    columns = [pages.Column("seed and estimator"), pages.Column("budget")]
-    columns += [pages.Column(head, note) for _, head, note, _ in METRICS]
-    columns.append(pages.Column("noise", "of the feature gap"))
-    return pages.Details(
+    columns = [pages.Head("seed and estimator"), pages.Head("budget")]
+    columns += [pages.Head(head, note) for _, head, note, _ in METRICS]
+    columns.append(pages.Head("noise", "of the feature gap"))
+    return pages.Disclosure(
         "Every draw", [pages.Table("Every draw, every estimator", columns, rows, listed=True)]
     )
 
 
-def binding_table(run: Run, groups: dict[str, list[Draw]]) -> pages.Table:
+def binding_table(run: Reproduction, groups: dict[str, list[Draw]]) -> pages.Table:
     """The draws of each group side by side."""
     metrics = ("reward_error", "cost_error", "feasible_balanced", "visitation_distance")
     asked = [(metric, group) for metric in metrics for group in groups.values()]
     rows = _rows(run, lambda name: [pages.quartiles(values(group, name, m)) for m, group in asked])
     heads = {m: head for m, head, *_ in METRICS}
-    columns = [pages.Column("recovered by")]
-    columns += [pages.Column(heads[m], word) for m in metrics for word in groups]
+    columns = [pages.Head("recovered by")]
+    columns += [pages.Head(heads[m], word) for m in metrics for word in groups]
     counts = f"{len(groups['binding'])} binding and {len(groups['slack'])} slack draws"
     return pages.Table(f"{counts}, both blocks: median and middle half", columns, rows)

@@ -6,7 +6,7 @@ complete trips whose moves are certain make it convex.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -14,15 +14,12 @@ import numpy as np
 
 from tacit.data.tally import Scatter
 from tacit.data.units import INDIVIDUALS, Units
-from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import finite_start
 from tacit.inverse.joint.flows import Sums, nothing
 from tacit.inverse.joint.goals import Goals
 from tacit.inverse.joint.trips import Journeys
-from tacit.likelihood.problem import Fit, LikelihoodProblem
-from tacit.likelihood.protocol import LARGEST, Beginning, OneKind
-from tacit.likelihood.start import NOWHERE, Bounds, Options
-from tacit.likelihood.steps import of_constraints
+from tacit.likelihood.problem import LikelihoodProblem
+from tacit.likelihood.protocol import LARGEST, Beginning, FirstPlace, OneKind
 from tacit.model.features.design import Design
 
 # Goals of a rough fit from which that of all begins, and its tolerance.
@@ -82,6 +79,7 @@ class TripsChain(OneKind):
         """[D] bool, features that every trip has where it begins: trips begin anywhere."""
         return np.zeros(self.space.size, bool)
 
+    stage = "trips"
     exact = True
     large = False
     penalty = None
@@ -171,10 +169,20 @@ class TripsChain(OneKind):
         """What the trips say at these sums."""
         return TripsEvidence(self, sums, inner)
 
-    def held(self, problem: LikelihoodProblem, idle: Sequence[bool]) -> LikelihoodProblem:
-        """The problem without the constraints that are idle."""
-        out = np.flatnonzero(idle).tolist()
-        return problem.fixing(of_constraints(self.space.blocks, out, self.space.size), 0.0)
+    def approach(
+        self, problem: LikelihoodProblem, x: np.ndarray | None, max_steps: int
+    ) -> FirstPlace:
+        """From the maximum over some of the goals, where they are many."""
+        x = np.zeros(self.space.size) if x is None else x
+        if len(self.chosen) < 2 * SOME:
+            return FirstPlace(problem, x, None)
+        some = replace(self, chosen=self.chosen[:: -(-len(self.chosen) // SOME)])
+        rules = {"tolerance": ROUGH, "max_steps": max_steps, "stage": self.stage}
+        rough = problem.with_chains([some]).minimum(x, **rules)
+        if np.isfinite(rough.loss):
+            model = rough.parts[0].curvature * (self.steps / some.steps)
+            problem = replace(problem, model=model)
+        return FirstPlace(problem, rough.z, None)
 
 
 class TripsView:
@@ -267,9 +275,14 @@ class TripsEvidence(OneKind):
 
     def scatter(self, units: Units) -> Scatter:
         """Squares of the units' scores, in the joint parameters."""
-        sums = [np.bincount(units.number, weights=score) for score in self._joint_scores.T]
-        whole = np.stack(sums)
-        return Scatter(len(units), whole @ whole.T)
+        scores = self.unit_scores(units, len(units))
+        return Scatter(len(units), scores.T @ scores)
+
+    def unit_scores(self, units: Units, many: int) -> np.ndarray:
+        """[many, n] sums of the scores over each unit, in the joint parameters."""
+        pairs = [(units.number, score) for score in self._joint_scores.T]
+        sums = [np.bincount(own, weights=score, minlength=many) for own, score in pairs]
+        return np.stack(sums, axis=1)
 
     def _units(self, number: np.ndarray, called: str) -> Units:
         return Units(np.unique(number[self.part.rows], return_inverse=True)[1], called)
@@ -278,33 +291,3 @@ class TripsEvidence(OneKind):
     def _joint_scores(self) -> np.ndarray:
         """[N, n] of the steps."""
         return self.part.scores @ self.inner
-
-
-def maximum_of_trips(chain: TripsChain, options: Options) -> Fit:
-    """The maximum over all goals, from one over some of them where they are many."""
-    known = Bounds.of(chain.space, options)
-    problem = LikelihoodProblem.of(chain, known.lower, known.upper)
-    x = np.zeros(chain.space.size) if known.start is None else known.start
-    rules = {"max_steps": options.max_steps, "stage": "trips"}
-    count = len(chain.chosen)
-    if count >= 2 * SOME:
-        some = replace(chain, chosen=chain.chosen[:: -(-count // SOME)])
-        rough = problem.with_chains([some]).minimum(x, tolerance=ROUGH, **rules)
-        x = rough.z
-        if np.isfinite(rough.loss):
-            model = rough.parts[0].curvature * (chain.steps / some.steps)
-            problem = replace(problem, model=model)
-    found = problem.minimum(x, tolerance=options.tolerance, **rules)
-    if not np.isfinite(found.loss):
-        raise InvalidModel(NOWHERE)
-    return found
-
-
-def maximum_near(
-    chain: TripsChain, options: Options, coefficients: np.ndarray, idle: Sequence[bool] = ()
-) -> Fit:
-    """The maximum sought from these coefficients [D], without the constraints that are idle."""
-    known = Bounds.of(chain.space, options)
-    problem = chain.held(LikelihoodProblem.of(chain, known.lower, known.upper), idle)
-    rules = {"tolerance": options.tolerance, "max_steps": options.max_steps}
-    return problem.minimum(coefficients * chain.space.scales, **rules)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from tacit.inverse.noisy.counted import dynamics_findings
 from tacit.inverse.noisy.estimate import coefficients_of, estimate_of
 from tacit.inverse.noisy.evidence import Evidence, evidence_of
 from tacit.inverse.noisy.intervals import Numbers, numbers_of
+from tacit.inverse.noisy.known import bound_findings, given_temperature_findings
 from tacit.inverse.noisy.likelihood import chain_goodness
 from tacit.inverse.parameters import Parameters
 from tacit.inverse.recovery import (
@@ -42,6 +43,7 @@ from tacit.inverse.sets import never_incurred, unidentified
 from tacit.inverse.standardised import Standard, shown, standards_of
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.rescue import RESCUE
+from tacit.likelihood.start import Bounds
 from tacit.model.arguments import read_only
 from tacit.model.features.design import values_off
 
@@ -172,6 +174,28 @@ class JointRecovery(Saved):
             identification=replace(known, **told),
         )
 
+    def speaking(self, recoveries: Sequence[Recovery], speakers: Sequence[int]) -> JointRecovery:
+        """The same with other intervals of its tasks, what is shared as one of them has it.
+
+        Args:
+            recoveries: one per task.
+            speakers: one task per constraint.
+        """
+        own = [recoveries[e].identification for e in speakers]
+        told: dict[str, Any] = {
+            "cost_intervals": [one.cost_intervals[k] for k, one in enumerate(own)],
+            "cost_standard_errors": [one.cost_standard_errors[k] for k, one in enumerate(own)],
+        }
+        if isinstance(self.reward_weights, np.ndarray):
+            alike = self._speaker(
+                self.identification.reward_intervals, lambda n: n.reward_intervals
+            )
+            first = recoveries[alike].identification
+            told["reward_intervals"] = first.reward_intervals
+            told["reward_standard_errors"] = first.reward_standard_errors
+        known = replace(self.identification, **told)
+        return replace(self, recoveries=tuple(recoveries), identification=known)
+
     def _speaker(self, ends: np.ndarray, own: Callable[[Identification], np.ndarray]) -> int:
         """The task whose intervals are those of what is shared."""
         alike = [
@@ -223,7 +247,7 @@ def report(options: SharedLikelihood, tasks: Sequence[Task], found: TaskFits) ->
     return JointRecovery(
         recoveries=tuple(recoveries),
         reward_weights=own[leaders[0]] if options.share_reward else own,
-        cost_weights=tuple(recoveries[e].cost_weights[k] for k, e in enumerate(_speakers(found))),
+        cost_weights=tuple(recoveries[e].cost_weights[k] for k, e in enumerate(found.speakers)),
         status=status,
         certificate=RecoveryCertificate(
             feature_gap=mean("feature_gap"),
@@ -300,6 +324,8 @@ def _recovery(
     p_values = np.where(np.isnan(sizes), found.verdict.p_values, sizes)
     verdict = Verdict.of(p_values, options.likelihood.level)
     findings = [*_idle_findings(found, gauge.multipliers, p_values), *level_findings(verdict)]
+    bounds = Bounds.of(space, options.of_task(task))
+    findings += bound_findings(bounds, space, joint.x(e))
     findings += [] if dynamics is None else dynamics_findings(dynamics)
     estimate = replace(
         estimate_of(task.features, joint, gauge, own.reached, off=off, e=e),
@@ -310,7 +336,7 @@ def _recovery(
         certificate={"projected_gradient": joint.projected_gradient},
         known=numbers.identification(space, verdict=verdict, dynamics=dynamics),
         standard=standard,
-        parameters=coefficients_of(task.features, told, told.fitted, e),
+        parameters=coefficients_of(task.features, told, told.fitted, e, given=bounds.given),
         findings=findings,
         goodness=goodness,
         spending=Spending.of_data(task.features, seen),
@@ -353,7 +379,7 @@ def _shared(
     findings: list[Finding],
 ) -> Identification:
     """What is known of the weights that the tasks share, as a task knows it that pays for it."""
-    speakers = (found.joint.problem.ties.leaders[0], *_speakers(found))
+    speakers = (found.joint.problem.ties.leaders[0], *found.speakers)
     known = [recoveries[e].identification for e in speakers]
     ends = [one.cost_intervals[k] for k, one in enumerate(known[1:])]
     errors = [one.cost_standard_errors[k] for k, one in enumerate(known[1:])]
@@ -378,14 +404,6 @@ def _worst(fits: Sequence[Goodness]) -> int:
     return int(np.argmin([np.nan_to_num(one.p_value, nan=2.0) for one in fits]))
 
 
-def _speakers(found: TaskFits) -> list[int]:
-    """[K] a task that each constraint restrains: the leader, if it does."""
-    chosen = []
-    for kept, leader in zip(found.restrained, found.joint.problem.ties.leaders[1:], strict=True):
-        chosen.append(leader if kept[leader] or not kept.any() else int(kept.argmax()))
-    return chosen
-
-
 def _findings(found: TaskFits, told: Evidence, first: Task) -> list[Finding]:
     """What all tasks together say."""
     names = found.joint.problem.ties.names
@@ -396,6 +414,7 @@ def _findings(found: TaskFits, told: Evidence, first: Task) -> list[Finding]:
             "there, so the demonstrations set a lower limit on its weight and no upper one."
         )
         findings.append(Finding(said, Kind.FORBIDDEN, feature=names[j]))
+    findings += given_temperature_findings(found.joint)
     findings += blind_findings(names, told.found.blind)
     findings += feature_findings(first.features, first.mdp)
     if found.joint.problem.bilinear:
@@ -434,8 +453,10 @@ def _activity_findings(found: TaskFits) -> list[Finding]:
 
 def together(parts: Sequence[Parameters]) -> Parameters:
     """The `Parameters` of several tasks that were fitted as one, task after task."""
+    most = [np.full(len(one), np.inf) if one.upper is None else one.upper for one in parts]
     return replace(
         parts[0],
+        upper=None if np.isinf(np.concatenate(most)).all() else np.concatenate(most),
         names=tuple(f"{name} (task {e})" for e, part in enumerate(parts) for name in part.names),
         **{
             name: np.concatenate([getattr(part, name) for part in parts])

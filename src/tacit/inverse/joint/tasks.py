@@ -17,7 +17,6 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel, NotConverged
 from tacit.inference.activity import ScoreLaw, Verdict
 from tacit.inference.boundary import Directions, ratio_p_value
-from tacit.inverse.expectations import check_task
 from tacit.inverse.joint.recovery import AGREEMENT_LEVEL, JointRecovery, report
 from tacit.inverse.noisy.activity import Restraint, without_idle_constraints
 from tacit.inverse.noisy.counted import dynamics_noise
@@ -25,33 +24,17 @@ from tacit.inverse.noisy.evidence import score_law
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import RecoveryStatus
-from tacit.likelihood.problem import Fit, LikelihoodProblem
+from tacit.inverse.task import Task
+from tacit.likelihood.problem import Equalities, Fit, LikelihoodProblem
+from tacit.likelihood.protocol import LARGEST
 from tacit.likelihood.rescue import VISIBLE, rescued
-from tacit.likelihood.start import Bounds, maximum
+from tacit.likelihood.start import OF_COEFFICIENTS, Bounds, maximum, within_temperature
 from tacit.likelihood.steps import StepsChain, information
 from tacit.likelihood.ties import UNSIZED, Tie, Ties
+from tacit.model.features import Sparse
 from tacit.model.features.design import Design
-from tacit.model.mdp import MDP
-from tacit.model.objective import Features
+from tacit.model.objective import coefficient_names
 from tacit.search.algebra import largest_first
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """One of several tasks: a world of its own, and what was seen there.
-
-    Attributes:
-        mdp: the known world.
-        features: what reward and costs may be made of; cost maps mean the same in every task.
-        demonstrations: what was seen.
-    """
-
-    mdp: MDP
-    features: Features
-    demonstrations: Demonstrations
-
-    def __post_init__(self) -> None:
-        check_task(self.mdp, self.features, self.demonstrations, in_memory=True)
 
 
 @dataclass(frozen=True)
@@ -71,8 +54,7 @@ class SharedLikelihood:
     def fit(self, tasks: Iterable[Task], *, throw: bool = True) -> JointRecovery:
         """The `JointRecovery` under which the observed actions of all tasks are most likely."""
         chosen = tuple(tasks)
-        _check(chosen, self)
-        recovery = report(self, chosen, search(self, chosen))
+        recovery = self.report(chosen, self.search(chosen))
         if throw and recovery.status is RecoveryStatus.NOT_CONVERGED:
             raise NotConverged(
                 f"{recovery.status.value} (projected gradient "
@@ -81,6 +63,25 @@ class SharedLikelihood:
                 recovery,
             )
         return recovery
+
+    def search(self, tasks: Sequence[Task]) -> TaskFits:
+        """The fits and tests of these tasks."""
+        _check(tasks, self)
+        return search(self, tasks)
+
+    def report(self, tasks: Sequence[Task], found: TaskFits) -> JointRecovery:
+        """The `JointRecovery` of these fits."""
+        return report(self, tasks, found)
+
+    def of_task(self, task: Task) -> Likelihood:
+        """How this task is fitted: bounds and the like that name coefficients of its own."""
+        names = coefficient_names(task.features.reward_names, task.features.cost_names)
+        asked = {word: getattr(self.likelihood, word) for word in OF_COEFFICIENTS}
+        own = {
+            word: {one: given[one] for one in given if not isinstance(one, str) or one in names}
+            for word, given in asked.items()
+        }
+        return replace(self.likelihood, **own)
 
 
 def shared_likelihood(
@@ -98,14 +99,26 @@ def shared_likelihood(
     return replace(chosen, share_reward=True) if share_reward else chosen
 
 
-def _check(tasks: tuple[Task, ...], options: SharedLikelihood) -> None:
+def _check(tasks: Sequence[Task], options: SharedLikelihood) -> None:
     """Raises `InvalidModel` unless the tasks can share what they are told to share."""
     if not tasks:
         raise InvalidModel("tasks must hold at least one Task; got none")
     for e, task in enumerate(tasks):
         if not isinstance(task, Task):
             raise InvalidModel(f"tasks must be Task objects; task {e} is {type(task).__name__}")
-    options.likelihood.check_no_lapses("the fit of several tasks")
+        task.check_in_memory()
+    if options.likelihood.lapses is not False:
+        raise InvalidModel(
+            "the fit of several tasks must be without lapses: with them a step counts by the "
+            "chance that it was meant, which hangs on its own task's fit, and the likelihood "
+            "ratios that say what tasks share are no longer of the same steps"
+        )
+    if isinstance(options.likelihood.prior, Sparse):
+        raise InvalidModel(
+            "the fit of several tasks must be without a sparse prior: an L1 norm pulls on no "
+            "shared direction, since what it takes off the direction a task's size gives back"
+        )
+    options.likelihood.check_no_lapses("the fit of several tasks", KNOWN)
     if options.share_temperature and not options.share_reward:
         raise InvalidModel("tasks that share the temperature must share the reward")
     first = tasks[0].features
@@ -120,8 +133,39 @@ def _check(tasks: tuple[Task, ...], options: SharedLikelihood) -> None:
                 "tasks that share reward weights must have the same reward features; "
                 f"task 0 has {first.reward_names}, task {e} has {task.features.reward_names}"
             )
+    _check_names(tasks, options.likelihood)
+    for task in tasks:
+        _check_shared(Design.of(task.mdp, task.features), options, options.of_task(task))
 
 
+def _check_names(tasks: Sequence[Task], options: Likelihood) -> None:
+    """Raises `InvalidModel` where a coefficient is named that no task has."""
+    maps = [task.features for task in tasks]
+    known = {name for f in maps for name in coefficient_names(f.reward_names, f.cost_names)}
+    for word in OF_COEFFICIENTS:
+        for name in getattr(options, word):
+            if isinstance(name, str) and name not in known:
+                raise InvalidModel(f"{word} must be of coefficients of a task; got {name!r:.60}")
+
+
+def _check_shared(space: Design, options: SharedLikelihood, own: Likelihood) -> None:
+    """Raises `InvalidModel` where a bound on a shared direction is not the same for all tasks."""
+    known, kinds = Bounds.of(space, own), ties_of(options, space)
+    for block, tie in zip(space.blocks, kinds, strict=True):
+        ends = np.concatenate([known.lower[block], known.upper[block]])
+        inner = (ends != 0.0) & (np.abs(ends) < LARGEST)
+        if tie is Tie.DIRECTION and inner.any():
+            name = (2 * space.names[block])[int(inner.argmax())]
+            raise InvalidModel(
+                f"a bound or value other than 0 for {name} binds every task differently: a "
+                "coefficient of a shared direction is the weight times the task's own size, and "
+                "one linear bound on it is none on the weight; share_temperature, with the reward, "
+                "makes the sizes of the reward one"
+            )
+
+
+# Options of `Likelihood` beside the usual ones that tasks know.
+KNOWN = (*OF_COEFFICIENTS, "temperature")
 # Tasks whose own direction is tried as a start, the clearest first.
 STARTS = 3
 # A task's size, relative to the task that speaks most clearly.
@@ -155,18 +199,30 @@ class TaskFits:
         """The likelihoods, task by task."""
         return self.joint.problem.chains
 
+    @property
+    def speakers(self) -> list[int]:
+        """[K] a task that each constraint restrains: the leader, if it does."""
+        chosen = []
+        leaders = self.joint.problem.ties.leaders[1:]
+        for kept, leader in zip(self.restrained, leaders, strict=True):
+            chosen.append(leader if kept[leader] or not kept.any() else int(kept.argmax()))
+        return chosen
+
 
 def search(options: SharedLikelihood, tasks: Sequence[Task]) -> TaskFits:
     """The fits and tests of these tasks."""
     likelihood = options.likelihood
     likelihood.check()
-    chains = [
-        StepsChain.of(task.mdp, Design.of(task.mdp, task.features), task.demonstrations)
-        for task in tasks
-    ]
-    tried = [rescued(maximum(chain, likelihood), VISIBLE, likelihood.max_steps) for chain in chains]
+    each = [options.of_task(task) for task in tasks]
+    chains = [task.chain(own) for task, own in zip(tasks, each, strict=True)]
+    fits = [maximum(chain, own) for chain, own in zip(chains, each, strict=True)]
+    if likelihood.temperature is not None:
+        known = likelihood.temperature, likelihood.max_steps
+        fits = [within_temperature(fitted, *known) for fitted in fits]
+    tried = [rescued(fitted, VISIBLE, likelihood.max_steps) for fitted in fits]
     own = [fitted for fitted, _ in tried]
-    shape = shaped(likelihood, [fit.problem.chains[0] for fit in own])
+    shape = shaped(each, [fit.problem.chains[0] for fit in own])
+    shape = with_noise_of(own, shape)
     z = np.concatenate([fit.z for fit in own])
     # The search of every task has been made: this one only puts them side by side.
     order = np.concatenate(shape.ties.rows)
@@ -175,11 +231,12 @@ def search(options: SharedLikelihood, tasks: Sequence[Task]) -> TaskFits:
     steps = max(fit.steps for fit in own)
     alone = Fit.of(shape, place, [fit.parts[0] for fit in own], steps, likelihood.tolerance)
     seen = [task.demonstrations for task in tasks]
-    return _together(options, alone, seen, np.array([boundless for _, boundless in tried]))
+    ridged = np.array([boundless for _, boundless in tried])
+    return _together(options, each, own, alone, seen, ridged)
 
 
 def shaped(
-    options: Likelihood,
+    options: Sequence[Likelihood],
     chains: Sequence[StepsChain],
     kinds: Sequence[Tie] | None = None,
     leaders: Sequence[int] | None = None,
@@ -188,22 +245,52 @@ def shaped(
     ties = Ties.of([chain.space for chain in chains], kinds, leaders)
     lower, upper = np.zeros(len(ties.names)), np.full(len(ties.names), LARGEST_SIZE)
     for e, chain in enumerate(chains):
-        known = Bounds.of(chain.space, options)
+        known = Bounds.of(chain.space, options[e])
         rows, leads = ties.rows[e], ties.sizes[e] == UNSIZED
-        lower[rows[leads]], upper[rows[leads]] = known.lower[leads], known.upper[leads]
+        unit = ties.factors[e][leads]
+        most = known.upper[leads]
+        lower[rows[leads]] = known.lower[leads] / unit
+        upper[rows[leads]] = np.where(most < LARGEST, most / unit, LARGEST)
     return LikelihoodProblem(chains=tuple(chains), ties=ties, lower=lower, upper=upper)
+
+
+def with_noise_of(alone: Sequence[Fit], problem: LikelihoodProblem) -> LikelihoodProblem:
+    """The problem in which the noise of every task is what it is in its own fit, if it is known.
+
+    Where the reward is the same in all tasks it is known once.
+    """
+    ties, rows, values = problem.ties, [], []
+    for e, fitted in enumerate(alone):
+        known = fitted.problem.equalities
+        if known is None or (ties.kinds[0] is Tie.SAME and e != ties.leaders[0]):
+            continue
+        for row, value in zip(known.matrix, known.values, strict=True):
+            joint = np.zeros(len(ties.names))
+            joint[ties.rows[e]] = row * ties.factors[e]
+            rows.append(joint)
+            values.append(value)
+    if not rows:
+        return problem
+    return replace(problem, equalities=Equalities(matrix=np.array(rows), values=np.array(values)))
 
 
 def ties_of(options: SharedLikelihood, space: Design) -> list[Tie]:
     """One per block, as the options say; one cost feature has no direction to share."""
-    shared = Tie.SAME if options.share_temperature else Tie.DIRECTION
+    # A reward that is shared, in units of a noise that is known, is the same.
+    noise = options.share_temperature or options.likelihood.temperature is not None
+    shared = Tie.SAME if noise else Tie.DIRECTION
     sizes = [block.stop - block.start for block in space.blocks[1:]]
     costs = [Tie.DIRECTION if size > 1 else Tie.OWN for size in sizes]
     return [shared if options.share_reward else Tie.OWN, *costs]
 
 
 def _together(
-    options: SharedLikelihood, alone: Fit, seen: Sequence[Demonstrations], boundless: np.ndarray
+    options: SharedLikelihood,
+    each: Sequence[Likelihood],
+    own: Sequence[Fit],
+    alone: Fit,
+    seen: Sequence[Demonstrations],
+    boundless: np.ndarray,
 ) -> TaskFits:
     """The joint fit from the tasks alone, less what the tests drop, and the tests of the ties."""
     likelihood, chains = options.likelihood, alone.problem.chains
@@ -227,7 +314,7 @@ def _together(
     restrained[list(idle)] = False
 
     def tied(kinds: Sequence[Tie]) -> LikelihoodProblem:
-        problem = shaped(likelihood, chains, kinds, leaders)
+        problem = with_noise_of(own, shaped(each, chains, kinds, leaders))
         for k in range(space.constraints):
             without = np.flatnonzero(~restrained[k]).tolist()
             problem = problem.without(1 + k, without) if without else problem
@@ -313,8 +400,15 @@ def _p_agreement(
 
 def own_information(fitted: Fit) -> list[np.ndarray]:
     """One [D, D] per chain: the information of its steps about its own parameters."""
-    pairs = zip(fitted.problem.chains, fitted.parts, strict=True)
-    return [information(c.scores(part), part.policy, c.visits) for c, part in pairs]
+    problem, found = fitted.problem, []
+    for e, (chain, part) in enumerate(zip(problem.chains, fitted.parts, strict=True)):
+        own = information(chain.scores(part), part.policy, chain.visits)
+        if problem.equalities is not None:
+            rows = problem.equalities.matrix[:, problem.ties.rows[e]] / problem.ties.factors[e]
+            rows = rows[(rows != 0).any(axis=1)]
+            own = own + Equalities(matrix=rows, values=np.zeros(len(rows))).information(own)
+        found.append(own)
+    return found
 
 
 def directions(problem: LikelihoodProblem, z: np.ndarray) -> Directions:

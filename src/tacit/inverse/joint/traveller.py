@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
@@ -25,7 +26,7 @@ from tacit.inverse.assembly import Estimate, objective_of, recovery
 from tacit.inverse.diagnostics import Goodness, goodness_of, untested
 from tacit.inverse.findings import Finding, Kind, feature_findings, more_data_findings
 from tacit.inverse.joint.flows import method_findings
-from tacit.inverse.joint.maximum import TripsChain, maximum_of_trips
+from tacit.inverse.joint.maximum import TripsChain
 from tacit.inverse.joint.trips import Journeys, Trips, at_ends, goal_world, network_ending, trimmed
 from tacit.inverse.joint.units import TripUnits
 from tacit.inverse.noisy.activity import Restraint, without_idle_constraints
@@ -33,19 +34,22 @@ from tacit.inverse.noisy.counted import uncounted_findings
 from tacit.inverse.noisy.estimate import coefficients_of
 from tacit.inverse.noisy.evidence import Evidence, evidence_of, parameter_findings, score_law
 from tacit.inverse.noisy.inference import Chosen, delta_method, described
-from tacit.inverse.noisy.known import bound_findings
+from tacit.inverse.noisy.intervals import OwnFit
+from tacit.inverse.noisy.known import bound_findings, temperature_findings
 from tacit.inverse.noisy.lapses import saying_lapses, with_lapses
 from tacit.inverse.noisy.likelihood import (
     Likelihood,
     constraint_findings,
     numbers_of,
 )
+from tacit.inverse.noisy.sparse import select
 from tacit.inverse.recovery import Recovery, delivered
 from tacit.inverse.sets import never_incurred
 from tacit.inverse.standardised import standard_of
 from tacit.likelihood.kinds import log_likelihood
-from tacit.likelihood.start import Bounds
+from tacit.likelihood.start import OF_COEFFICIENTS, Bounds, maximum, within_temperature
 from tacit.model.arguments import read_only
+from tacit.model.features import Ridge, Smooth, Sparse
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 
@@ -53,7 +57,7 @@ if TYPE_CHECKING:
     from tacit.inverse.noisy.mixture import Mixture, MixtureRecovery
 
 # Options of `Likelihood` beside the usual ones that trips know.
-KNOWN = ("bounds", "fixed", "start")
+KNOWN = (*OF_COEFFICIENTS, "temperature", "prior", "lapses")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -123,7 +127,7 @@ class Choices:
         return np.bincount(flat, minlength=size[0] * size[1]).reshape(size).astype(float)
 
     def goodness(
-        self, free: np.ndarray, options: Likelihood, *, trips: int, names: Sequence[str] = ()
+        self, moves: np.ndarray, options: Likelihood, *, trips: int, names: Sequence[str] = ()
     ) -> Goodness:
         """Whether the model fits: actions at places, between trips, and over time.
 
@@ -131,15 +135,15 @@ class Choices:
         is on the way to several goals: single places are seldom met.
 
         Args:
-            free: [D] bool, the parameters that no bound holds.
+            moves: [n, D] directions in which the parameters could move.
             options: level and seed.
             trips: E, how many demonstrations there are, with those left out.
-            names: of the parameters that no bound holds.
+            names: of these directions, where they are parameters.
         """
         choices = FittedChoices(
             counts=self.counts,
             policy=self.policy,
-            scores=self.scores[free],
+            scores=np.tensordot(moves, self.scores, 1),
             choices=self.available.sum(axis=1),
             states=self.states,
             names=names,
@@ -257,7 +261,9 @@ def recover_trips(
         raise InvalidModel(f"trips are recovered by Likelihood or Mixture; got {estimator!r:.60}")
     options = Likelihood(free_reward=True) if estimator is None else estimator
     options.check()
-    options.check_no_lapses("a recovery of trips", (*KNOWN, "lapses"))
+    options.check_no_lapses("a recovery of trips", KNOWN)
+    if isinstance(options.prior, Ridge | Smooth) or (options.prior and options.lapses is not False):
+        options.check_no_lapses("a recovery of trips", (*OF_COEFFICIENTS, "temperature", "lapses"))
     found, findings = trips.journeys()
     if estimator is None:
         said = "Likelihood was picked for these trips, with reward weights of either sign."
@@ -270,22 +276,25 @@ def _report(
 ) -> TripsRecovery:
     """The `TripsRecovery` of these trips, which says these `findings`, too."""
     chain, seen = TripsChain.of(journeys, options.tolerance), [trips.demonstrations]
-    space, lapsing, plain = (
-        chain.space,
-        options.lapses is not False,
-        maximum_of_trips(chain, options),
-    )
-    full = with_lapses(TripUnits.steps(chain), options, plain) if lapsing else plain
+    space, lapsing, plain = chain.space, options.lapses is not False, maximum(chain, options)
+    full, unknown = with_lapses(TripUnits.steps(chain), options, plain) if lapsing else plain, None
+    if options.temperature is not None:
+        unknown = full
+        full = within_temperature(full, options.temperature, options.max_steps)
     asked = partial(evidence_of, seen, full, options.max_steps, counted=False)
     wide, goodness = asked(), untested("the search did not converge")
     if wide.fitted.converged:
-        chosen, free = Choices.of(chain, wide.fitted.x()), wide.fitted.free
-        names, many = [*space.names, "the share of lapses"], trips.demonstrations.episodes
+        chosen, fitted = Choices.of(chain, wide.fitted.x()), wide.fitted
+        free, known = fitted.free[: space.size], fitted.known()
+        moves = np.eye(space.size)[free] if known is None else known.tangents(free)
+        names = [space.names[j] for j in np.flatnonzero(free)] if known is None else []
         if lapsing:
-            chosen = chosen.with_lapses(float(wide.fitted.parts[0].shares[-1]))
-            free = np.append(free[: space.size], free[-2:].all())  # the two sum to 1
-        names = [names[j] for j in np.flatnonzero(free)]
-        goodness = chosen.goodness(free, options, trips=many, names=names)
+            chosen = chosen.with_lapses(float(fitted.parts[0].shares[-1]))
+            share = int(fitted.free[-2:].all())  # the two sum to 1
+            moves = np.asarray(block_diag(moves, np.eye(share, 1)))
+            names += ["the share of lapses"] * (share if known is None else 0)
+        many = trips.demonstrations.episodes
+        goodness = chosen.goodness(moves, options, trips=many, names=names)
     robust = not goodness.adequate
     if robust:
         wide = asked(robust=True)
@@ -301,12 +310,17 @@ def _report(
         scattered=robust,
     )
     told = wide
+    if isinstance(options.prior, Sparse) and full.converged:
+        selected = select(kept, options.prior, options.max_steps)
+        kept = selected.fitted
+        findings.append(selected.finding(options.prior))
     if kept is not full:
         told = evidence_of(seen, kept, options.max_steps, robust=robust, counted=False)
     estimate = estimate_of_trips(
         options, trips, journeys, wide=wide, told=told, verdict=verdict, goodness=goodness
     )
-    estimate = replace(estimate, findings=(*findings, *estimate.findings))
+    warm = temperature_findings(wide, OwnFit.of(wide), unknown)
+    estimate = replace(estimate, findings=(*findings, *estimate.findings, *warm))
     if lapsing:
         said = "Expected flows, and trips that are solved for, are those of a trip without lapses."
         estimate = saying_lapses(estimate, kept, plain)

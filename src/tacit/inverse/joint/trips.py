@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn, Self, cast
 
 import numpy as np
 
-from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import impossible_rows
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
-from tacit.model.features import Map
+from tacit.inverse.task import Task
+from tacit.likelihood.start import Options
 from tacit.model.features.design import Design
 from tacit.model.layout import Layout
 from tacit.model.mdp import MDP, checked_discount
 from tacit.model.objective import Features
+
+if TYPE_CHECKING:
+    from tacit.inverse.joint.maximum import TripsChain
 
 UNENDED = ("refuse", "drop", "keep")
 
@@ -51,7 +53,7 @@ class BadTrip(InvalidDemonstrations):
 
 
 @dataclass(frozen=True, eq=False)
-class Trips:
+class Trips(Task):
     """One network, and trajectories that each have a goal of their own: their last state.
 
     In a trip to a goal nothing but the goal ends it. Pairs of state and action that may lead to a
@@ -69,14 +71,11 @@ class Trips:
             as it is and with its own ends.
     """
 
-    mdp: MDP
-    features: Features
-    demonstrations: Demonstrations
     discount: float | None = field(default=None, kw_only=True)
     unended: str = field(default="refuse", kw_only=True)
 
     def __post_init__(self) -> None:
-        check_task(self.mdp, self.features, self.demonstrations, in_memory=True)
+        self.check_in_memory()
         given = self.mdp.discount if self.discount is None else self.discount
         object.__setattr__(self, "discount", checked_discount(given, ends=True))
         if self.unended not in UNENDED:
@@ -109,16 +108,26 @@ class Trips:
         self._check(found, own[seen.episode])
         return found, list(findings)
 
-    def with_features(self, added: Map) -> Trips:
-        """The same trips with more features of the reward."""
-        own, more = self.features, added.values
-        tables = [
-            np.repeat(np.asarray(one)[:, None], self.mdp.actions, axis=1) if one.ndim == 2 else one
-            for one in (own.reward, more)
-        ]
-        names = (*own.reward_names, *added.names)
-        whole = Features(np.concatenate(tables, axis=2), own.costs, names, own.cost_names)
-        return replace(self, features=whole)
+    @property
+    def used(self) -> Self:
+        """The same without the trajectories that are left out."""
+        used = self.goals > -2
+        return self if used.all() else self.select(used)
+
+    def with_discount(self, discount: float) -> Self:
+        """The same trips at another discount."""
+        return replace(self, discount=float(discount))
+
+    def chain(self, options: Options) -> TripsChain:
+        """The likelihood of all trips."""
+        from tacit.inverse.joint.maximum import TripsChain
+
+        return TripsChain.of(self.journeys()[0], options.tolerance)
+
+    def parts(self, member: np.ndarray, options: Options) -> list[TripsChain]:
+        """The likelihood of each group of trips, `member` [E] being its number."""
+        groups = range(int(member.max()) + 1)
+        return [self.select(member == group).chain(options) for group in groups]
 
     @property
     def goals(self) -> np.ndarray:

@@ -7,7 +7,7 @@ what the demonstrations collect, and every budget with a price binds by itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -40,6 +40,7 @@ from tacit.inverse.noisy.estimate import estimate_of
 from tacit.inverse.noisy.inference import described, fitted_scores
 from tacit.inverse.noisy.known import (
     border_findings,
+    bound_findings,
     check_temperature,
     given_temperature_findings,
 )
@@ -48,9 +49,8 @@ from tacit.inverse.recovery import Recovery, delivered, warned
 from tacit.inverse.sets import unidentified
 from tacit.inverse.standardised import standard_of
 from tacit.likelihood.problem import Fit, LikelihoodProblem
-from tacit.likelihood.protocol import LARGEST
 from tacit.likelihood.rescue import RESCUE, rescued
-from tacit.likelihood.start import NOWHERE, within_temperature
+from tacit.likelihood.start import NOWHERE, Bounds, Label, Range, within_temperature
 from tacit.likelihood.steps import StepsChain, information, over_an_episode
 from tacit.model.features.design import Design, sums_as_given, values_off
 from tacit.model.mdp import MDP, outside_visitation
@@ -72,6 +72,9 @@ class Convex:
         temperature: the expert's noise where it is known, in units of reward weights that sum to 1.
             Those over the temperature then sum to 1 / temperature, and what is collected of the
             reward is matched up to one number for all of its features.
+        bounds: {coefficient: (least, largest)}, as of `Likelihood`.
+        fixed: {coefficient: value}, likewise.
+        start: {coefficient: value}, likewise.
     """
 
     free_reward: bool = False
@@ -79,6 +82,11 @@ class Convex:
     tolerance: float = 1e-9
     max_steps: int = 300
     temperature: float | None = field(default=None, repr=False, kw_only=True)
+    bounds: Mapping[Label, Range] = field(
+        default_factory=dict, repr=False, hash=False, kw_only=True
+    )
+    fixed: Mapping[Label, float] = field(default_factory=dict, repr=False, hash=False, kw_only=True)
+    start: Mapping[Label, float] = field(default_factory=dict, repr=False, hash=False, kw_only=True)
 
     def fit(
         self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
@@ -145,6 +153,7 @@ class Convex:
                 *feature_findings(features, mdp),
                 *blind_findings(space.names, blind),
                 *given_temperature_findings(fitted),
+                *bound_findings(Bounds.of(space, self), space, fitted.z),
                 *_need_findings(gauge),
             ),
             goodness=goodness,
@@ -159,9 +168,10 @@ class Convex:
     def _fitted(self, mdp: MDP, space: Design, seen: Expectations) -> tuple[Fit, Kind | None]:
         """The fit, and the kind of finding that it needs a ridge for, if it needs one."""
         chain = StepsChain.matching(mdp, space, seen.visitation, ridge=self.ridge)
-        bounds = space.lower(free_reward=self.free_reward), np.full(space.size, LARGEST)
-        plain = LikelihoodProblem.of(chain, *bounds).minimum(
-            np.zeros(space.size), tolerance=self.tolerance, max_steps=self.max_steps, stage="fit"
+        known = Bounds.of(space, self)
+        begin = np.zeros(space.size) if known.start is None else known.start
+        plain = LikelihoodProblem.of(chain, known.lower, known.upper).minimum(
+            begin, tolerance=self.tolerance, max_steps=self.max_steps, stage="fit"
         )
         if mdp.discount == 1.0 and np.isinf(plain.loss):
             raise InvalidModel(NOWHERE)

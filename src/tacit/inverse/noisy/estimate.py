@@ -91,6 +91,7 @@ def coefficients_of(
     points = kept.x(e) / space.scales
     least, most = (ties.own_bounds(e, fitted.z, end) for end in (problem.lower, fitted.upper))
     # A constraint that was dropped is on its bound like any other cost without a price.
+    most = np.where(most > least, most, np.inf)
     lower, upper = bounds_of(least, most, space.scales, given)
     absence = evidence.absence or (TOO_MANY if space.size > TABLED else "")
     if absence:

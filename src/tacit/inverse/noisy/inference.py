@@ -13,7 +13,7 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 
 from tacit.data.tally import Scatter
-from tacit.data.units import EPISODES, GROUPS, INDIVIDUALS
+from tacit.data.units import EPISODES, GROUPS, INDIVIDUALS, jointly_numbered
 from tacit.inference.gauge import Gauge
 from tacit.inference.tails import ONE_SIDED, TWO_SIDED, normal_quantile, normal_tail
 from tacit.inverse.noisy import DeltaMethod
@@ -139,19 +139,24 @@ def clusters_of(
     """Sums of squared scores of the units, None where only steps are known; and what these are.
 
     Individuals that are too few for so many parameters are none: errors must not be smaller than
-    if nobody had named them. Units are those of one chain: who is named in several counts apart.
+    if nobody had named them. Who is named in several chains is one unit: its scores are added up.
     """
     loose = all(one.loose for one in chains)
     units = [one.units(np.inf if loose else least) for one in chains]
     known = [one for one in units if one is not None]
     if len(known) < len(units):  # only sums are known
         return None, STEPS if loose else EPISODES
-    called = {one.called for one in known}
-    few = called == {INDIVIDUALS} and sum(map(len, known)) < 2 * size + 2
+    called, joint = {one.called for one in known}, jointly_numbered(known)
+    many = 1 + max(int(one.number.max()) for one in joint)
+    few = called == {INDIVIDUALS} and many < 2 * size + 2
     if few or len(called) > 1:
         known, called = [one.episodes for one in chains], {chains[0].episodes.called}
     if loose and not called & {INDIVIDUALS, GROUPS}:
         return None, STEPS
+    if called == {INDIVIDUALS} and many < sum(map(len, known)):
+        each = [one.unit_scores(own, many) for one, own in zip(chains, joint, strict=True)]
+        scores = np.sum(each, axis=0)
+        return Scatter(many, scores.T @ scores), INDIVIDUALS
     parts = [one.scatter(own) for one, own in zip(chains, known, strict=True)]
     return sum(parts[1:], start=parts[0]), called.pop()
 

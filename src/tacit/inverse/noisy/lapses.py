@@ -24,14 +24,11 @@ from tacit.inverse.noisy.evidence import Evidence
 from tacit.inverse.sets import Lapses
 from tacit.likelihood.kinds import MOST, KindsChain, log_likelihood, problem_of_kinds
 from tacit.likelihood.problem import Fit
-from tacit.likelihood.start import Bounds, Options, maximum
-from tacit.likelihood.steps import StepsChain
+from tacit.likelihood.start import Bounds, Options
 from tacit.search.algebra import root_between
 
 # Smallest share looked at: a lapse in a billion steps; and where the search begins.
 LEAST, BEGUN = 1e-9, 0.1
-# Discounts looked at, at most.
-HIGHEST = 0.995
 
 
 def with_lapses(units: Any, options: Options, near: Fit, *, share: float = BEGUN) -> Fit:
@@ -82,47 +79,6 @@ def likelihood_interval(
         inside = abs(best - end) < 1e-9 or excess(end) <= 0
         ends.append(said if inside else root_between(excess, best, end, 1e-4))
     return ends[0], ends[1]
-
-
-def steps_at(whole: StepsChain, discount: float) -> StepsChain:
-    """The likelihood of the same steps in the world with another discount."""
-    world = replace(whole.mdp, discount=float(discount))
-    return StepsChain.counted(world, whole.space, whole.counts)
-
-
-def best_discount(
-    whole: StepsChain, likely: Callable[[StepsChain], float], top: float, care: float = 1e-3
-) -> tuple[float, float]:
-    """The likeliest discount, to `care`, and the log-likelihood there: `top` at the present one.
-
-    `likely` gives that of the steps in a world.
-    """
-    from scipy.optimize import OptimizeResult, minimize_scalar
-
-    best = own = whole.mdp.discount
-    for low, high in ((0.0, own), (own, HIGHEST)):
-        found: OptimizeResult = minimize_scalar(  # type: ignore[assignment]
-            lambda d: -likely(steps_at(whole, d)),
-            bounds=(low, high),
-            method="bounded",
-            options={"xatol": care},
-        )
-        if -float(found["fun"]) > top:
-            top, best = -float(found["fun"]), float(found["x"])
-    return best, top
-
-
-def fitted_discount(
-    whole: StepsChain, options: Options, base: Fit
-) -> tuple[float, tuple[float, float], float]:
-    """The likeliest discount, its 95 % likelihood interval, and the log-likelihood there."""
-
-    def likely(steps: StepsChain) -> float:
-        return -maximum(steps, options, near=base).loss
-
-    best, top = best_discount(whole, likely, -base.loss)
-    ends = likelihood_interval(lambda d: likely(steps_at(whole, d)), best, top, 0.0, HIGHEST)
-    return best, ends, top
 
 
 def goodness_with_lapses(

@@ -54,7 +54,7 @@ from tacit.likelihood.kinds import Units, log_likelihood
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import Label, Range, maximum
 from tacit.model.arguments import read_only
-from tacit.model.features import Ridge
+from tacit.model.features import Ridge, Sparse
 from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -141,11 +141,13 @@ class MixtureRecovery(Saved):
     def plot(self, *, raw_units: bool = False) -> Figure:
         """One figure of the shares, weights and prices of all types, beside each other."""
         from tacit.show.plot import overview
-        from tacit.show.tables import Estimate
+        from tacit.show.tables import IntervalEstimate
 
         names = [f"type {k} ({share:.0%})" for k, share in enumerate(self.shares)]
         ends = zip(self.shares.tolist(), *self.share_intervals.T.tolist(), strict=True)
-        shares = {name: Estimate(*numbers) for name, numbers in zip(names, ends, strict=True)}
+        shares = {
+            name: IntervalEstimate(*numbers) for name, numbers in zip(names, ends, strict=True)
+        }
         types = shown(self, raw_units=raw_units).types
         return overview(dict(zip(names, types, strict=True)), shares=shares)
 
@@ -201,6 +203,11 @@ class Mixture:
                 "level must be in (0, 1] and tolerance positive; "
                 f"got {self.level}, {self.tolerance}"
             )
+        if isinstance(self.prior, Sparse):
+            raise InvalidModel(
+                "a mixture must be without a sparse prior: which features matter is told by the "
+                "BIC of a set of them, and another set makes other types of the same trajectories"
+            )
         if self.prior is not None and self.strength == 0.0:
             raise InvalidModel(
                 f"a mixture needs the strength of its prior, as in Ridge(1.0); got {self.prior!r}"
@@ -236,7 +243,7 @@ class Mixture:
         self._check_many(demonstrations.episodes, "trajectories")
         units = Units.trajectories(mdp, Design.of(mdp, features), demonstrations)
         with unwatched():  # hundreds of small fits: none is a stage of its own
-            found = self._search(units, maximum)
+            found = self._search(units)
 
             def alone() -> Recovery:
                 return self.of_one.fit(mdp, features, demonstrations, throw=False)
@@ -254,7 +261,7 @@ class Mixture:
 
         Trips without a goal that are left out are of each type with the chance of its share.
         """
-        from tacit.inverse.joint.maximum import TripsChain, maximum_of_trips
+        from tacit.inverse.joint.maximum import TripsChain
         from tacit.inverse.joint.traveller import estimate_of_trips, recover_trips, trips_recovery
         from tacit.inverse.joint.units import TripUnits
 
@@ -285,7 +292,7 @@ class Mixture:
             return trips_recovery(called, trips, journeys, estimate, told, k)
 
         with unwatched():
-            found = self._search(units, maximum_of_trips)
+            found = self._search(units)
             task = Watched(
                 alone=lambda: recover_trips(trips, estimator=self.of_one, throw=False),
                 of_type=of_type,
@@ -311,8 +318,8 @@ class Mixture:
         """The `MixtureRecovery` saved in this folder."""
         return MixtureRecovery.load(folder)
 
-    def _search(self, units: Any, maximum: Callable[[Any, Likelihood], Fit]) -> Searched:
-        """The fits of all numbers of types that are tried; `maximum` is that of one type."""
+    def _search(self, units: Any) -> Searched:
+        """The fits of all numbers of types that are tried."""
         whole, options = replace(units.whole, ridge=self.strength), self.of_one
         pooled = maximum(whole, options)
         most = min(self.most, len(units))

@@ -83,7 +83,7 @@ def select(kept: Fit, prior: Sparse, max_steps: int) -> Selected:
         max_steps: most evaluations of the loss, each fit.
     """
     chain = kept.problem.chains[0]
-    price = float(np.log(max(chain.counts.sum(), 2.0)))
+    price = float(np.log(max(chain.steps, 2.0)))
 
     def criterion(one: Fit) -> float:
         return 2.0 * one.loss + price * float(one.free.sum())
