@@ -25,21 +25,15 @@ STEP = 16
 APART = 1e12
 
 
-def positive(column: Column) -> np.ndarray:
-    """[N] weights of the rows of a column: numbers above 0."""
-    wanted = "a number above 0"
-    if column.texts is not None:
-        column.refuse([text.strip() == "" for text in column.texts], wanted, ": leave out its row")
-    values = column.reals()
-    if (values <= 0).any():
-        row = int(np.argmax(values <= 0))
-        raise column.wrong(row, wanted, weight_mend(float(values[row])))
+def positive(column: Column, *, comma: bool = False) -> np.ndarray:
+    """[N] weights of the rows of a column, with decimal commas or not: numbers above 0."""
+    values = column.numbers(comma=comma)[column.values] if column.texts else column.reals()
+    odd = ~(np.isfinite(values) & (values > 0))
+    if odd.any():
+        row = int(np.argmax(odd))
+        mend = "leave out" if values[row] == 0 else "correct it, or leave out"
+        raise column.wrong(row, "a number above 0", f": {mend} its row")
     return values
-
-
-def weight_mend(value: float) -> str:
-    """What to do about a weight that is refused, to end a message with."""
-    return f": {'leave out' if value == 0 else 'correct it, or leave out'} its row"
 
 
 def weights_of(given: npt.ArrayLike, lengths: np.ndarray) -> np.ndarray:

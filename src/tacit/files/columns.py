@@ -115,12 +115,10 @@ class Column:
             cells = cells.cast(polars.String)
         if cells.dtype in (polars.String, polars.Categorical, polars.Enum):
             return cls._of_texts(name, cells, fault, is_text=is_text, is_plain=is_plain)
-        if len(cells) and not (kind.is_integer() or (is_number and not is_text)):
+        if len(cells) and not is_number:
             got = f"got {cells.to_list()[0]!r:.60} ({kind})"
             raise fault(0, f"{name} must be integers or names; {got}")
         values = cells.to_numpy()
-        if is_text:
-            return cls(name, values, None, fault).spelled()
         if values.dtype.kind == "i" and np.array_equal(values, narrow := values.astype(np.int32)):
             values = narrow
         return cls(name, values, None, fault)
@@ -206,8 +204,12 @@ class Column:
         return self.voids[self.values]
 
     def select(self, rows: np.ndarray) -> Column:
-        """The column of these rows."""
-        return replace(self, values=self.values[rows])
+        """The column of these rows; messages name them by where they stand in the file."""
+
+        def fault(row: int, words: str) -> TacitError:
+            return self.fault(int(rows[row]), words)
+
+        return replace(self, values=self.values[rows], fault=fault)
 
     def spelled(self) -> Column:
         """The same column with its numbers as texts."""

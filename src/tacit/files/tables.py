@@ -101,33 +101,28 @@ class Table:
         *,
         texts: Collection[str] = (),
         plain: Collection[str] = (),
-        as_texts: bool = False,
         progress: Progress | None = None,
     ) -> dict[str, Column]:
         """The columns by name.
 
         Args:
             names: of the columns to read; None for all. A row in which all are empty is skipped.
-            texts: names of columns that are texts even where every cell is a number.
+            texts: names of columns that are read as texts, whatever they hold.
             plain: names of columns whose numbers must be spelled plainly.
-            as_texts: whether all columns are read as texts, whatever they hold.
             progress: called now and then with what is done and what there is to do.
         """
         import polars
 
         asked = self.names if names is None else [*names]
-        texts = asked if as_texts else texts
+        kinds = {name: {"is_text": name in texts, "is_plain": name in plain} for name in asked}
         parts: dict[str, list[polars.Series]] = {name: [] for name in asked}
         for batch in self.batches(asked, progress):
-            if as_texts:
-                with readable(Path(self.path)):
-                    batch = batch.cast(polars.String)
+            with readable(Path(self.path)):
+                batch = batch.cast({name: polars.String for name in asked if name in texts})
             for name, cells in parts.items():
-                is_text, is_plain = name in texts, name in plain
-                cells.append(compact(batch[name], is_text=is_text, is_plain=is_plain))
+                cells.append(compact(batch[name], **kinds[name]))
         return {
-            name: Column.of(name, cells, self.fault, is_text=name in texts, is_plain=name in plain)
-            for name, cells in parts.items()
+            name: Column.of(name, cells, self.fault, **kinds[name]) for name, cells in parts.items()
         }
 
     def refuse_repeats(self, key: np.ndarray, called: Callable[[int], str]) -> None:
