@@ -38,8 +38,8 @@ class Numbering:
         texts = column.texts or ()
         known = np.array([text in self.known for text in texts], bool)
         void = (column.voids | (np.array(texts) == "-1" if may_miss else False)) & ~known
-        found = [None if self.only_names else whole(text) for text in texts]
-        is_name = np.array([number is None for number in found], bool)
+        numbers = [None if self.only_names else whole(text) for text in texts]
+        is_name = np.array([number is None for number in numbers], bool)
         span = f" to {self.most}" if self.most < TOP else ""
         wanted = f"integers from 0{span}{' or names' if self.find else ''}"
         if not (self.known or self.find):
@@ -51,10 +51,10 @@ class Numbering:
         other = (is_name != (self.kind == "names")) & ~void
         column.refuse(other, "all integers or all names", f" among {self.kind}")
         if self.kind == "names":
-            found = self._looked_up(column, void, wanted)
-        below = [number is not None and number < 0 for number in found] & ~void
+            numbers = self._looked_up(column, void, wanted)
+        below = [number is not None and number < 0 for number in numbers] & ~void
         column.refuse(below, wanted)
-        table = [-1 if lost else number or 0 for number, lost in zip(found, void, strict=True)]
+        table = [-1 if lost else number or 0 for number, lost in zip(numbers, void, strict=True)]
         values = np.array(table, np.int64)[column.values]
         return replace(column, values=values, texts=None).integers(-1, self.most)
 

@@ -90,8 +90,8 @@ def read_file(path: Path, reading: Reading) -> Demonstrations:
 def read_frame(frame: Frame, columns: Mapping[str, str | None], reading: Reading) -> Demonstrations:
     """The demonstrations of a frame in memory, given the names of its columns by ours."""
     if reading.missing not in ("refuse", "split"):
-        said = f"missing must be 'refuse' or 'split'; got {reading.missing!r:.40}"
-        raise InvalidDemonstrations(said)
+        message = f"missing must be 'refuse' or 'split'; got {reading.missing!r:.40}"
+        raise InvalidDemonstrations(message)
     if strange := next((name for name in columns if name not in (*ORDINARY, *OPTIONAL)), None):
         raise InvalidDemonstrations(
             f"a frame has the columns {', '.join((*ORDINARY, *OPTIONAL))}; got {strange!r}"

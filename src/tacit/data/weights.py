@@ -36,11 +36,11 @@ def positive(column: Column, *, comma: bool = False) -> np.ndarray:
     return values
 
 
-def weights_of(given: npt.ArrayLike, lengths: np.ndarray) -> np.ndarray:
+def weights_of(values: npt.ArrayLike, lengths: np.ndarray) -> np.ndarray:
     """[N] weights of the steps; of [E] entries each is that of all steps of an episode."""
     steps, episodes = int(lengths.sum()), len(lengths)
     try:
-        weights = np.array(given, dtype=np.float64)
+        weights = np.array(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise InvalidDemonstrations("weights must be numbers, one a step or an episode") from None
     if weights.shape not in ((steps,), (episodes,)):
@@ -92,18 +92,18 @@ def counts_or_weights(
     counts, is_whole = weight[offsets[:-1]], (weight % 1 == 0).all()
     if not is_whole or not (np.repeat(counts, np.diff(offsets)) == weight).all():
         why = "differ within an episode" if is_whole else "are not all whole numbers"
-        said = f"the weights {why}: they are taken for sampling weights, not for counts"
-        return None, weight, [said]
+        note = f"the weights {why}: they are taken for sampling weights, not for counts"
+        return None, weight, [note]
     if STEP * (steps := float(weight.sum())) > largest:
         raise InvalidDemonstrations(
             f"{source}: weights must make no more steps than fit into memory; they make "
             f"{steps:.4g}: if they are sampling weights, call their column sampling_weight"
         )
-    said = (
+    note = (
         f"{len(counts)} episodes stand for {counts.sum():.0f}, as their weights say: "
         "whole numbers are counts; sampling weights stand in a column sampling_weight"
     )
-    return counts.astype(np.int64), None, [said]
+    return counts.astype(np.int64), None, [note]
 
 
 def repeated(seen: Demonstrations, counts: np.ndarray) -> Demonstrations:

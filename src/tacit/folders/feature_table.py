@@ -91,8 +91,8 @@ class FeatureTable:
                     "something else, rename it"
                 )
             return None
-        mask, said = np.ones(names.shape, bool), self.columns[MASK].flags()
-        mask[self._pairs(names)] = said if self.actions else said[:, None]
+        mask, flags = np.ones(names.shape, bool), self.columns[MASK].flags()
+        mask[self._pairs(names)] = flags if self.actions else flags[:, None]
         return mask
 
     def refuse_empty(self, asked: np.ndarray, given: np.ndarray, names: Names) -> None:
@@ -108,8 +108,8 @@ class FeatureTable:
         if not self.actions:
             empty = asked[pairs].any(axis=1) & ~given[pairs].any(axis=1)
         if empty.any():
-            said = f"{MASK} must be false where transitions.csv has no row; got true"
-            raise self.table.fault(int(np.argmax(empty)), said)
+            message = f"{MASK} must be false where transitions.csv has no row; got true"
+            raise self.table.fault(int(np.argmax(empty)), message)
 
     def _pairs(self, names: Names) -> tuple[np.ndarray, np.ndarray | slice]:
         """[N] the state of each row, and [N] its action, or all of them."""
@@ -190,5 +190,5 @@ def table_features(table: FeatureTable | None, settings: Settings, names: Names)
     try:
         return Features(reward, costs, reward_names, cost_names)
     except InvalidModel as error:
-        said = str(error)
-        raise InvalidModel(said if str(path) in said else f"{path}: {said}") from None
+        message = str(error)
+        raise InvalidModel(message if str(path) in message else f"{path}: {message}") from None

@@ -225,8 +225,8 @@ def read_problem(folder: Path, progress: Progress | None = None) -> dict[str, An
     if not folder.exists():
         raise FileNotFoundError(errno.ENOENT, "there is no such problem folder", str(folder))
     if not folder.is_dir():
-        said = "a problem must be a folder (tacit ingest makes one of a log); this is a file"
-        raise NotADirectoryError(errno.ENOTDIR, said, str(folder))
+        message = "a problem must be a folder (tacit ingest makes one of a log); this is a file"
+        raise NotADirectoryError(errno.ENOTDIR, message, str(folder))
     settings, seen = read_settings(folder), one_of(folder, *FILES)
     if (folder / ARCHIVE).exists():
         parts = _from_arrays(folder / ARCHIVE, settings, seen, progress)

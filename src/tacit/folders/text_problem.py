@@ -107,14 +107,14 @@ def _vocabulary(
     path = one_of(folder, "features.csv")
     is_of_states = settings.reward == () and not any(settings.costs)  # which needs no file
     if path is None and not is_of_states:
-        said = "this is a run, not a problem" if (folder / "run.json").exists() else NEEDED
-        raise FileNotFoundError(errno.ENOENT, said, str(folder))
+        message = "this is a run, not a problem" if (folder / "run.json").exists() else NEEDED
+        raise FileNotFoundError(errno.ENOENT, message, str(folder))
     table = None if path is None else FeatureTable.read(path)
     if settings.discount is None:
         raise InvalidModel(f"{settings.path} must give discount, such as discount = 0.9")
     if moves is None and seen is None:
-        said = "a problem needs transitions.csv, or demonstrations to estimate them from"
-        raise FileNotFoundError(errno.ENOENT, said, str(folder))
+        message = "a problem needs transitions.csv, or demonstrations to estimate them from"
+        raise FileNotFoundError(errno.ENOENT, message, str(folder))
     if moves is None and table is None and not settings.states:
         raise InvalidModel(f"{settings.path} must list states in [names]; no other file does")
     source = (path or settings.path).name
@@ -215,22 +215,25 @@ def _start(
             f'{settings.path} must give initial, such as initial = "name of a state": there are no '
             "demonstrations seen from their start to take it from"
         )
-    said = (
+    note = (
         f"Where episodes start was not given: the shares of the first states of {begun} "
         "episodes were taken."
     )
-    return None, notes if settings.goal else (*notes, said)
+    return None, notes if settings.goal else (*notes, note)
 
 
 def _given_start(
-    settings: Settings, given: str | dict[str, float], names: Names, table: FeatureTable | None
+    settings: Settings, initial: str | dict[str, float], names: Names, table: FeatureTable | None
 ) -> np.ndarray:
     """[S] what `initial` says: a column of `features.csv`, a state, or shares by state."""
     known, what = names.state_numbers, f"{settings.path}: initial"
-    if isinstance(given, str) and given not in known and table and table.gives(given):
-        start, what = table.column(given, names), f"{table.path}: the column {given!r}, initial,"
+    if isinstance(initial, str) and initial not in known and table and table.gives(initial):
+        start, what = (
+            table.column(initial, names),
+            f"{table.path}: the column {initial!r}, initial,",
+        )
     else:
-        shares = {given: 1.0} if isinstance(given, str) else given
+        shares = {initial: 1.0} if isinstance(initial, str) else initial
         start = np.zeros(len(names.states))
         start[_numbers_of(shares, known, f"{what} must name a state")] = [*shares.values()]
     is_positive = (start >= 0).all()
@@ -244,8 +247,8 @@ def _staying(settings: Settings) -> tuple[str, ...]:
     """The sentence on states in which time goes on though nothing leaves them."""
     if not settings.absorbing:
         return ()
-    said = (
+    sentence = (
         f"In {listed(settings.absorbing, NAMED)} every action is taken to stay, and time goes on: "
         "[transitions] names them absorbing."
     )
-    return (Finding(said, Kind.ASSUMED, number=len(settings.absorbing)),)
+    return (Finding(sentence, Kind.ASSUMED, number=len(settings.absorbing)),)

@@ -16,7 +16,6 @@ import numpy as np
 
 from tacit.engine.kernels import at_hand
 from tacit.engine.kernels.backups import bracket, search
-from tacit.forward import BuiltInSolver, of_all_budgets
 from tacit.forward.occupancy_lp import LinearProgram, OccupancyLP, unbounded
 from tacit.forward.policies import (
     EXACT,
@@ -37,6 +36,7 @@ from tacit.forward.solution import (
     stationary_policy,
     status_of,
 )
+from tacit.forward.solver import BuiltInSolver, of_all_budgets
 from tacit.model.ends import inside_table
 from tacit.model.mdp import MDP, inside_policy
 from tacit.model.objective import Objective
@@ -191,8 +191,8 @@ def price_one(
         with at_hand(mdp.states):
             spent, stagnated = bracket(model, precision, rounding, lines, policies, values)
         evaluations += spent
-        found = lines[0, 2] > rounding >= lines[1, 2] and lines[0, 0] != lines[1, 0]
-        if found and not stagnated:
+        is_bracketed = lines[0, 2] > rounding >= lines[1, 2] and lines[0, 0] != lines[1, 0]
+        if is_bracketed and not stagnated:
             left = max(limit - evaluations, 0)
             with at_hand(mdp.states):
                 spent, stagnated = search(model, precision, rounding, left, lines, policies, values)
@@ -271,12 +271,17 @@ def price_many(
     raise RuntimeError("HiGHS refuses a mixture that phase one found")
 
 
+def smaller(budgets: np.ndarray) -> np.ndarray:
+    """[K] budgets smaller by a ten-millionth: where they cannot be met there is no room at all."""
+    sizes = np.where(np.isfinite(budgets), np.abs(budgets), 0.0)
+    return budgets - 1e-7 * np.maximum(1.0, sizes)
+
+
 def no_room(mdp: MDP, tables: np.ndarray, budgets: np.ndarray) -> bool:
-    """Whether budgets smaller by a ten-millionth could not be met together."""
-    less = budgets - 1e-7 * np.maximum(1.0, np.abs(budgets))
+    """Whether budgets any smaller could not be met together."""
     pool = Pool(mdp, tables, limit=1000)
     pool.columns.append(pool.price(0.0, np.ones(len(budgets))))
-    return _least_violation(pool, less)[1] is not None
+    return _least_violation(pool, smaller(budgets))[1] is not None
 
 
 def _least_violation(pool: Pool, budgets: np.ndarray) -> tuple[np.ndarray, Priced | None]:

@@ -167,15 +167,15 @@ def _largest_gain(chain: csr_array, reward: np.ndarray, lost: np.ndarray) -> tup
     moves = part.tocoo()
     leaves = np.zeros(count, bool)
     leaves[label[moves.coords[0]][label[moves.coords[0]] != label[moves.coords[1]]]] = True
-    found = (-np.inf, int(inside[0]))
+    best = (-np.inf, int(inside[0]))
     for number in np.flatnonzero(~leaves):
         own = np.flatnonzero(label == number)
         system = (eye_array(len(own)) - part[own][:, own]).T.tolil()
         system[0] = np.ones(len(own))
         shares = splu(system.tocsc()).solve(np.eye(len(own))[0])
         gain = float(shares @ reward[inside[own]])
-        found = max(found, (gain, int(inside[own[0]])))
-    return found
+        best = max(best, (gain, int(inside[own[0]])))
+    return best
 
 
 def best_column(

@@ -124,20 +124,24 @@ class MDP:
                 seen is unknown, not unavailable.
         """
         sizes = {"n_states": n_states, "n_actions": n_actions}
-        whole = cast("Demonstrations | None", states if hasattr(states, "offsets") else None)
-        if whole is None:
+        demonstrations = cast(
+            "Demonstrations | None", states if hasattr(states, "offsets") else None
+        )
+        if demonstrations is None:
             rows = cast("tuple[ArrayLike, ArrayLike, ArrayLike]", (states, actions, next_states))
             steps = CountedSteps(count_transitions(*rows, **sizes))
         elif actions is not None or next_states is not None:
             raise InvalidDemonstrations("demonstrations hold their own actions and next states")
         else:
-            steps = count_steps(whole, **sizes)
+            steps = count_steps(demonstrations, **sizes)
         transitions, evidence, there = estimated(
             steps, prior=prior, unvisited=unvisited, absorbing=absorbing, available=available
         )
         if initial is None:
-            start = start_shares(whole, len(evidence.visits))
-            evidence = replace(evidence, episodes=int((~whole.partial).sum()) if whole else 0)
+            start = start_shares(demonstrations, len(evidence.visits))
+            evidence = replace(
+                evidence, episodes=int((~demonstrations.partial).sum()) if demonstrations else 0
+            )
         else:
             start = start_of(initial, len(evidence.visits))
         return cls(transitions, start, discount, evidence, available=there)
@@ -179,8 +183,8 @@ class MDP:
             known = f"{self.available.shape} states and actions, as the world has"
             raise InvalidModel(f"what is available must be of {known}; it is of {allowed.shape}")
         left = self.available & allowed
-        kept = np.where(left.any(axis=1, keepdims=True), left, self.available)
-        return replace(self, available=kept)
+        available = np.where(left.any(axis=1, keepdims=True), left, self.available)
+        return replace(self, available=available)
 
     @cached_property
     def restricted(self) -> bool:

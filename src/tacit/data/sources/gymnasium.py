@@ -235,12 +235,12 @@ def action_masks(environment: Foreign) -> np.ndarray | None:
 
 
 def numbered(
-    given: npt.ArrayLike, rule: Callable[[Foreign], npt.ArrayLike] | None, count: int, name: str
+    element: npt.ArrayLike, rule: Callable[[Foreign], npt.ArrayLike] | None, count: int, name: str
 ) -> int:
     """The number of an observation or an action, checked."""
-    number = np.asarray(given if rule is None else rule(given))
+    number = np.asarray(element if rule is None else rule(element))
     if number.size != 1 or not np.issubdtype(number.dtype, np.integer):
         raise InvalidModel(f"{name} must give one integer; got {number!r:.60}")
-    if not 0 <= (found := int(number.reshape(()))) < count:
-        raise InvalidModel(f"{name} must give a number in 0..{count - 1}; got {found}")
-    return found
+    if not 0 <= (index := int(number.reshape(()))) < count:
+        raise InvalidModel(f"{name} must give a number in 0..{count - 1}; got {index}")
+    return index

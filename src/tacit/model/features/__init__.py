@@ -90,9 +90,9 @@ def columns(
             f"{did_you_mean(missing, opened.names)}"
         )
     layout = layout or Layout()
-    given = states or len(layout.state_names) or layout.rows * layout.columns
+    known_count = states or len(layout.state_names) or layout.rows * layout.columns
     read = opened.read(dict.fromkeys([state, *chosen]), texts=[state] if layout.state_names else [])
-    count = given or len(read[state])
+    count = known_count or len(read[state])
     if not chosen or not len(read[state]):
         raise InvalidModel(
             f"{opened.path} must have at least one row and one column of features; got none"
@@ -162,8 +162,8 @@ class Design:
             matrix = table if table.ndim == 2 else table.reshape(-1, table.shape[-1])
             there = mdp.choices.any(axis=1) if table.ndim == 2 else mdp.choices.ravel()
             if mdp.restricted and table.ndim == 3:
-                kept = there | np.repeat(mdp.ends, mdp.actions)
-                matrix = np.where(kept[:, None], np.asarray(matrix), 0.0)
+                paying = there | np.repeat(mdp.ends, mdp.actions)
+                matrix = np.where(paying[:, None], np.asarray(matrix), 0.0)
             inside = matrix[there] if mdp.restricted else matrix
             high, low = _edges(inside)
             if mdp.ends.any():  # 0 comes after an end
@@ -213,13 +213,13 @@ class Design:
 
     def rows(self, states: slice) -> np.ndarray:
         """[n * A, D] the features of all pairs of some states."""
-        found, (count, actions) = [], self.shape
+        blocks, (count, actions) = [], self.shape
         for part in self.parts:
             each = part.shape[0] // count  # rows a state: one, or one an action
             some = part[each * states.start : each * states.stop]
             dense = some.toarray() if is_sparse(some) else some
-            found.append(np.repeat(dense, actions // each, axis=0))
-        return np.concatenate(found, axis=1)
+            blocks.append(np.repeat(dense, actions // each, axis=0))
+        return np.concatenate(blocks, axis=1)
 
     def pull_back(self, table: np.ndarray) -> np.ndarray:
         """[D] sums of the features over a table [S, A]."""
@@ -253,10 +253,10 @@ class Design:
         from scipy.sparse.linalg import lsqr
 
         part = self.parts[0]
-        found = lsqr(part, np.ones(part.shape[0]), atol=1e-12, btol=1e-12, iter_lim=200)[0]
-        missed = float(np.abs(np.asarray(part @ found) - 1.0).max())
-        rest = np.zeros(self.size - len(found))
-        return np.concatenate([found, rest]) if missed < 1e-9 else None
+        weights = lsqr(part, np.ones(part.shape[0]), atol=1e-12, btol=1e-12, iter_lim=200)[0]
+        missed = float(np.abs(np.asarray(part @ weights) - 1.0).max())
+        rest = np.zeros(self.size - len(weights))
+        return np.concatenate([weights, rest]) if missed < 1e-9 else None
 
     def lower(self, *, free_reward: bool) -> np.ndarray:
         """[D] smallest values allowed: 0, or none for a reward of free sign."""
@@ -322,22 +322,22 @@ def filled(values: np.ndarray, centres: np.ndarray | None) -> tuple[np.ndarray, 
     one, where their `centres` [S, 2] are known.
     """
     lost = ~np.isfinite(values)
-    found, many = np.where(lost, 0.0, values), int(lost.sum())
+    complete, many = np.where(lost, 0.0, values), int(lost.sum())
     if not many or lost.all():
-        return found, many, "0"
+        return complete, many, "0"
     if values.ndim == 2:
         seen = (~lost).sum(axis=0)
         usual = np.where(
-            seen > 0, found.sum(axis=0) / np.maximum(seen, 1), found.sum() / seen.sum()
+            seen > 0, complete.sum(axis=0) / np.maximum(seen, 1), complete.sum() / seen.sum()
         )
-        return np.where(lost, usual, found), many, "that of the action elsewhere"
+        return np.where(lost, usual, complete), many, "that of the action elsewhere"
     if centres is None:
-        return found, many, "0"
+        return complete, many, "0"
     from scipy.spatial import cKDTree  # pyright: ignore[reportAttributeAccessIssue]
 
     _, near = cKDTree(centres[~lost]).query(centres[lost])
-    found[lost] = values[~lost][near]
-    return found, many, "that of the nearest one"
+    complete[lost] = values[~lost][near]
+    return complete, many, "that of the nearest one"
 
 
 def depends_on_action(
