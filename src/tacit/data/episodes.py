@@ -11,7 +11,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.weights import counts_or_weights, repeated
 from tacit.errors import InvalidDemonstrations, TacitError
 from tacit.files.atomic import LARGEST, naming
-from tacit.files.columns import Column, Fault
+from tacit.files.columns import Fault, RawColumn
 from tacit.files.wording import unused_name
 from tacit.model.layout import Layout
 
@@ -24,7 +24,7 @@ FROM_ONE = "every episode begins at step 1: steps are taken to count from 1"
 
 def episodes(
     columns: Mapping[str, np.ndarray],
-    labels: Column,
+    labels: RawColumn,
     fault: Fault,
     *,
     missing: str,
@@ -93,7 +93,7 @@ def _joined_late(
     return partial | (begins > 0), []
 
 
-def _episode_names(labels: Column, rows: np.ndarray) -> np.ndarray | None:
+def _episode_names(labels: RawColumn, rows: np.ndarray) -> np.ndarray | None:
     """[E] what the episodes that begin in these rows are called; None where 0, 1, 2, ..."""
     values = labels.values[rows]
     if labels.texts is not None:
@@ -102,7 +102,7 @@ def _episode_names(labels: Column, rows: np.ndarray) -> np.ndarray | None:
 
 
 def row_order(
-    columns: Mapping[str, np.ndarray], labels: Column, fault: Fault
+    columns: Mapping[str, np.ndarray], labels: RawColumn, fault: Fault
 ) -> tuple[np.ndarray | None, np.ndarray]:
     """(the rows by episode and step, None where they lie so; [N] whether an episode starts)."""
     episode, step = columns["episode"], columns.get("step")

@@ -17,7 +17,7 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.episodes import FROM_ONE
-from tacit.data.tally import Moves, Scatter, Spread, Sums, Tally
+from tacit.data.tally import Moves, Scatter, Sums, SumSpread, Tally
 from tacit.engine import each
 from tacit.errors import InvalidDemonstrations
 from tacit.files.atomic import LARGEST
@@ -149,11 +149,11 @@ class PartitionedDemonstrations:
         """The `Moves` of all files that this world cannot have done."""
         return self._first(mdp)[1]
 
-    def spread(self, mdp: MDP, features: Features) -> Spread:
-        """The `Spread` of the trajectories' discounted feature sums."""
+    def spread(self, mdp: MDP, features: Features) -> SumSpread:
+        """The `SumSpread` of the trajectories' discounted feature sums."""
         asked, spread = self._kept.get("spread", (None, None))
         if asked is None or asked[0] is not mdp or asked[1] is not features:
-            spread = self.reduce(partial(Spread.of, mdp, features))
+            spread = self.reduce(partial(SumSpread.of, mdp, features))
             self._kept["spread"] = ((mdp, features), spread)
         return spread
 

@@ -282,7 +282,7 @@ class Scatter:
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
+class SumSpread:
     """How discounted sums vary between trajectories; `a + b` is that of both.
 
     Attributes:
@@ -296,7 +296,7 @@ class Spread:
     squares: np.ndarray
 
     @classmethod
-    def of(cls, mdp: MDP, features: Features, demonstrations: Demonstrations) -> Spread:
+    def of(cls, mdp: MDP, features: Features, demonstrations: Demonstrations) -> SumSpread:
         """The spread of the discounted feature sums, of all maps one after the other."""
         if demonstrations.partial.all():
             size = sum(features.sizes)
@@ -327,15 +327,15 @@ class Spread:
         means, squares = zip(*moments, strict=True)
         return cls(seen.episodes, np.concatenate(means), np.concatenate(squares))
 
-    def __add__(self, other: Spread) -> Spread:
-        if not isinstance(other, Spread):
+    def __add__(self, other: SumSpread) -> SumSpread:
+        if not isinstance(other, SumSpread):
             return NotImplemented
         number = self.number + other.number
         if self.number == 0 or other.number == 0:
             return other if self.number == 0 else self
         # Chan, Golub and LeVeque (1979): no large numbers are subtracted from each other.
         apart, share = other.means - self.means, other.number / number
-        return Spread(
+        return SumSpread(
             number,
             self.means + share * apart,
             self.squares + other.squares + self.number * share * apart**2,

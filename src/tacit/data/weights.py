@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import InvalidDemonstrations
-from tacit.files.columns import Column
+from tacit.files.columns import RawColumn
 
 if TYPE_CHECKING:
     from tacit.data.demonstrations import Demonstrations
@@ -25,7 +25,7 @@ STEP = 16
 APART = 1e12
 
 
-def positive(column: Column, *, comma: bool = False) -> np.ndarray:
+def positive(column: RawColumn, *, comma: bool = False) -> np.ndarray:
     """[N] weights of the rows of a column, with decimal commas or not: numbers above 0."""
     values = column.numbers(comma=comma)[column.values] if column.texts else column.reals()
     odd = ~(np.isfinite(values) & (values > 0))

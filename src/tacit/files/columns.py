@@ -67,7 +67,7 @@ def compact(cells: polars.Series, *, is_text: bool, is_plain: bool) -> polars.Se
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class RawColumn:
     """A column of a table, as it stands in the file.
 
     Attributes:
@@ -92,7 +92,7 @@ class Column:
         *,
         is_text: bool = False,
         is_plain: bool = False,
-    ) -> Column:
+    ) -> RawColumn:
         """The column of Polars series, one below the other.
 
         Args:
@@ -126,7 +126,7 @@ class Column:
     @classmethod
     def _of_texts(
         cls, name: str, cells: polars.Series, fault: Fault, *, is_text: bool, is_plain: bool
-    ) -> Column:
+    ) -> RawColumn:
         import polars
 
         cells = cells.cast(polars.Categorical).fill_null("")
@@ -203,7 +203,7 @@ class Column:
         """[N] bool, whether each row of a column of texts is missing."""
         return self.voids[self.values]
 
-    def select(self, rows: np.ndarray) -> Column:
+    def select(self, rows: np.ndarray) -> RawColumn:
         """The column of these rows; messages name them by where they stand in the file."""
 
         def fault(row: int, words: str) -> TacitError:
@@ -211,7 +211,7 @@ class Column:
 
         return replace(self, values=self.values[rows], fault=fault)
 
-    def spelled(self) -> Column:
+    def spelled(self) -> RawColumn:
         """The same column with its numbers as texts."""
         if self.texts is not None:
             return self

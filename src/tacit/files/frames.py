@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit.errors import TacitError
-from tacit.files.tables import Progress, Table
+from tacit.files.tables import Progress, TableSource
 from tacit.files.wording import did_you_mean, some
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Frame = Any
 
 
-class FrameTable(Table):
+class FrameTable(TableSource):
     """A frame in memory as a table, its columns under the names that tacit gives them."""
 
     def __init__(

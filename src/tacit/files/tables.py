@@ -1,7 +1,7 @@
 """Tables in CSV and Parquet files: one reader, which can name the line of every row.
 
-`open_table` looks at the first line and `Table.read` gives columns. A column is whole numbers where
-every cell is one, else texts; what it must be is asked of it afterwards, such as `Column.reals`.
+`open_table` looks at the first line and `TableSource.read` gives columns. A column is whole numbers
+where every cell is one, else texts; what it must be is asked of it afterwards (`RawColumn.reals`).
 Only when a message must name a row is the file read again, up to its line.
 """
 
@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from tacit.errors import TacitError
 from tacit.files.atomic import LARGEST, check_text, known_format, write_bytes
-from tacit.files.columns import Column, compact, whole
+from tacit.files.columns import RawColumn, compact, whole
 from tacit.files.parquet import ROWS, check_parquet, readable, write_parquet
 from tacit.files.wording import did_you_mean, some
 
@@ -43,7 +43,7 @@ Progress = Callable[[int, int], object]
 
 def open_table(
     path: Path, error: type[TacitError], *, expected: Sequence[str] = (), largest: int = LARGEST
-) -> Table:
+) -> TableSource:
     """The table of a file, its column names read and its rows not yet.
 
     Args:
@@ -57,7 +57,7 @@ def open_table(
     return TextTable(path, error, tuple(expected), largest)
 
 
-class Table:
+class TableSource:
     """A table in a file.
 
     Attributes:
@@ -102,7 +102,7 @@ class Table:
         texts: Collection[str] = (),
         plain: Collection[str] = (),
         progress: Progress | None = None,
-    ) -> dict[str, Column]:
+    ) -> dict[str, RawColumn]:
         """The columns by name.
 
         Args:
@@ -122,7 +122,8 @@ class Table:
             for name, cells in parts.items():
                 cells.append(compact(batch[name], **kinds[name]))
         return {
-            name: Column.of(name, cells, self.fault, **kinds[name]) for name, cells in parts.items()
+            name: RawColumn.of(name, cells, self.fault, **kinds[name])
+            for name, cells in parts.items()
         }
 
     def refuse_repeats(self, key: np.ndarray, called: Callable[[int], str]) -> None:
@@ -149,7 +150,7 @@ class Table:
         return self.error(f"{self.path}, {self.place(row)}: {words}")
 
 
-class ParquetTable(Table):
+class ParquetTable(TableSource):
     """A Parquet file, read in slices of rows."""
 
     def __init__(self, path: Path, error: type[TacitError], largest: int) -> None:
@@ -173,7 +174,7 @@ class ParquetTable(Table):
                 progress(min(row + ROWS, self.rows), self.rows)
 
 
-class TextTable(Table):
+class TextTable(TableSource):
     """A text table, read in blocks of whole records.
 
     Attributes:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.files.columns import Column
-from tacit.files.tables import Table, open_table
+from tacit.files.columns import RawColumn
+from tacit.files.tables import TableSource, open_table
 from tacit.files.wording import did_you_mean, nearest
 from tacit.folders.names import Names
-from tacit.folders.settings import LARGEST_TABLE, Settings
+from tacit.folders.settings import LARGEST_TABLE, ProblemSettings
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -36,8 +36,8 @@ class FeatureTable:
         actions: distinct names of actions, as found; empty where a row speaks of a state alone.
     """
 
-    table: Table
-    columns: Mapping[str, Column]
+    table: TableSource
+    columns: Mapping[str, RawColumn]
     states: tuple[str, ...]
     actions: tuple[str, ...]
 
@@ -74,7 +74,7 @@ class FeatureTable:
         """Whether there is a column of that name with one entry a state."""
         return not self.actions and name in self.offered
 
-    def available(self, names: Names, settings: Settings) -> np.ndarray | None:
+    def available(self, names: Names, settings: ProblemSettings) -> np.ndarray | None:
         """[S, A] bool, what the column `available` says; None where there is none, or as a feature.
 
         Args:
@@ -155,7 +155,7 @@ class FeatureTable:
             )
 
 
-def table_features(table: FeatureTable | None, settings: Settings, names: Names) -> Features:
+def table_features(table: FeatureTable | None, settings: ProblemSettings, names: Names) -> Features:
     """The `Features` that `problem.toml` names among the columns, or makes of the states.
 
     Args:

@@ -24,7 +24,7 @@ from tacit.folders.names import Names
 from tacit.folders.settings import (
     FILE,
     VERSION,
-    Settings,
+    ProblemSettings,
     check_version,
     coefficient_table,
     read_settings,
@@ -250,7 +250,7 @@ def read_problem(folder: Path, progress: Progress | None = None) -> dict[str, An
 
 
 def _from_arrays(
-    path: Path, settings: Settings, seen: Path | None, progress: Progress | None
+    path: Path, settings: ProblemSettings, seen: Path | None, progress: Progress | None
 ) -> dict[str, Any]:
     """The parts of a problem that tacit wrote: all but demonstrations, trips and coefficients."""
     again = [name for name in TABLES if (path.parent / name).exists()]

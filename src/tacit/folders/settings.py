@@ -27,7 +27,7 @@ Check = Callable[[str, object], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class ProblemSettings:
     """What `problem.toml` says; every part may be absent.
 
     Attributes:
@@ -244,7 +244,7 @@ KEYS |= {"truth": ("reward", "costs", "budgets"), "": (*KEYS[""], *filter(None, 
 NEEDED = {"features": ("reward",), "grid": ("rows", "columns"), "truth": ("reward",)}
 
 
-def read_settings(folder: Path) -> Settings:
+def read_settings(folder: Path) -> ProblemSettings:
     """The settings of a folder, or one line that names the key; all absent without a file."""
     path = folder / FILE
     content, settings = read_toml(path) if path.exists() else {}, {}
@@ -260,7 +260,7 @@ def read_settings(folder: Path) -> Settings:
             if settings.get(key):
                 message = f'{key} is about trips, which need goal = "last"; there is no goal'
                 raise InvalidModel(message)
-    return Settings(path=path, truth=content.get("truth", {}), **settings)
+    return ProblemSettings(path=path, truth=content.get("truth", {}), **settings)
 
 
 def _check_keys(name: str, table: object, *, there: bool) -> None:

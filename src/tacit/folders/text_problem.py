@@ -19,7 +19,7 @@ from tacit.files.wording import did_you_mean, listed
 from tacit.folders.demonstrations import one_of, read_demonstrations
 from tacit.folders.feature_table import FeatureTable, table_features
 from tacit.folders.names import Names, are_numbers, in_order
-from tacit.folders.settings import FILE, Settings
+from tacit.folders.settings import FILE, ProblemSettings
 from tacit.folders.transition_table import TransitionTable
 from tacit.inverse.findings import Finding, Kind
 from tacit.model.counts import start_shares
@@ -34,7 +34,7 @@ NAMED = 5  # most states that one sentence names
 
 
 def read_text(
-    folder: Path, settings: Settings, seen: Path | None, progress: Progress | None
+    folder: Path, settings: ProblemSettings, seen: Path | None, progress: Progress | None
 ) -> dict[str, Any]:
     """The parts of a problem: model, features, truth, layout, demonstrations and notes.
 
@@ -98,7 +98,7 @@ def read_text(
 
 
 def _vocabulary(
-    folder: Path, settings: Settings, moves: Path | None, seen: Path | None
+    folder: Path, settings: ProblemSettings, moves: Path | None, seen: Path | None
 ) -> tuple[FeatureTable | None, Names]:
     """The table of features, None where none is needed, and the names known before others are read.
 
@@ -126,7 +126,7 @@ def _vocabulary(
     )
 
 
-def _model(make: Callable[..., MDP], settings: Settings, names: Names) -> MDP:
+def _model(make: Callable[..., MDP], settings: ProblemSettings, names: Names) -> MDP:
     """What `make` makes at the discount of the settings, or at 0 where only its trips end."""
     try:
         return make(discount=settings.discount)
@@ -143,7 +143,7 @@ def _model(make: Callable[..., MDP], settings: Settings, names: Names) -> MDP:
         raise InvalidModel(f"{settings.path.parent}: {error}") from None
 
 
-def _layout(folder: Path, settings: Settings, names: Names) -> Layout:
+def _layout(folder: Path, settings: ProblemSettings, names: Names) -> Layout:
     """What states and actions are called, and where they lie on a grid or by `places.csv`."""
     layout = Layout(
         rows=settings.rows,
@@ -172,7 +172,7 @@ def _with_places(path: Path, layout: Layout, states: Sequence[str]) -> Layout:
     return replace(layout, centres=centres, hexagon=hexagon)
 
 
-def _truth(settings: Settings, features: Features) -> Objective | None:
+def _truth(settings: ProblemSettings, features: Features) -> Objective | None:
     """The objective that was followed, where `problem.toml` says it."""
     if not settings.truth:
         return None
@@ -182,7 +182,7 @@ def _truth(settings: Settings, features: Features) -> Objective | None:
         )
 
 
-def _absorbing(settings: Settings, states: tuple[str, ...]) -> np.ndarray:
+def _absorbing(settings: ProblemSettings, states: tuple[str, ...]) -> np.ndarray:
     """[S] bool, the states that are said to stay."""
     must = f"{settings.path}: transitions.absorbing must name states"
     stays = np.zeros(len(states), bool)
@@ -198,7 +198,7 @@ def _numbers_of(names: Collection[str], known: Mapping[str, int], must: str) -> 
 
 
 def _start(
-    settings: Settings,
+    settings: ProblemSettings,
     names: Names,
     table: FeatureTable | None,
     demonstrations: Demonstrations | None,
@@ -223,7 +223,10 @@ def _start(
 
 
 def _given_start(
-    settings: Settings, initial: str | dict[str, float], names: Names, table: FeatureTable | None
+    settings: ProblemSettings,
+    initial: str | dict[str, float],
+    names: Names,
+    table: FeatureTable | None,
 ) -> np.ndarray:
     """[S] what `initial` says: a column of `features.csv`, a state, or shares by state."""
     known, what = names.state_numbers, f"{settings.path}: initial"
@@ -243,7 +246,7 @@ def _given_start(
     return start
 
 
-def _staying(settings: Settings) -> tuple[str, ...]:
+def _staying(settings: ProblemSettings) -> tuple[str, ...]:
     """The sentence on states in which time goes on though nothing leaves them."""
     if not settings.absorbing:
         return ()

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.files.columns import Column
-from tacit.files.tables import Table, open_table
+from tacit.files.columns import RawColumn
+from tacit.files.tables import TableSource, open_table
 from tacit.folders.names import Names, in_order
 from tacit.folders.settings import FILE, LARGEST_TABLE
 from tacit.model.arguments import ROW_SUM_TOLERANCE
@@ -29,7 +29,7 @@ class TransitionTable:
         probabilities: [N] of each row.
     """
 
-    table: Table
+    table: TableSource
     names: Names
     rows: np.ndarray
     probabilities: np.ndarray
@@ -119,7 +119,7 @@ class TransitionTable:
         return message + ("; an action that is not available has no row" if len(nothing) else "")
 
 
-def _as_found(*columns: Column) -> dict[str, None]:
+def _as_found(*columns: RawColumn) -> dict[str, None]:
     """The names in columns of text, in the order of the rows."""
     cells = [np.array(column.texts, dtype=object)[column.values] for column in columns]
     return dict.fromkeys(np.stack(cells, axis=1).ravel().tolist())

@@ -19,7 +19,7 @@ from tacit.engine.kernels.backups import bracket, search
 from tacit.forward.occupancy_lp import LinearProgram, OccupancyLP, unbounded
 from tacit.forward.policies import (
     EXACT,
-    Column,
+    PolicyColumn,
     Unbounded,
     best_column,
     deterministic_values,
@@ -29,7 +29,7 @@ from tacit.forward.policies import (
 )
 from tacit.forward.solution import (
     Infeasibility,
-    Mixture,
+    PolicyMixture,
     Solution,
     Status,
     conclude,
@@ -125,14 +125,14 @@ class ColumnGeneration(BuiltInSolver):
             best.values[0] - priced.prices @ best.values[1:],
             of_all_budgets(bounded, priced.prices),
             tolerance=self.tolerance,
-            mixture=Mixture(priced.weights, np.array([c.policy for c in priced.columns])),
+            mixture=PolicyMixture(priced.weights, np.array([c.policy for c in priced.columns])),
             infeasibility=proof,
             iterations=priced.iterations,
             policy=policy,
         )
 
 
-def _first_column(mdp: MDP, tables: np.ndarray, guess: Solution | None) -> Column | None:
+def _first_column(mdp: MDP, tables: np.ndarray, guess: Solution | None) -> PolicyColumn | None:
     """A column to start from: the most likely actions of the guess, evaluated."""
     if guess is None or guess.policy.shape != tables.shape[1:]:
         return None
@@ -140,18 +140,18 @@ def _first_column(mdp: MDP, tables: np.ndarray, guess: Solution | None) -> Colum
     if mdp.restricted and not mdp.choices[np.arange(mdp.states), policy].all():
         return None
     values = deterministic_values(mdp, policy, tables[:, np.arange(mdp.states), policy])
-    return Column(policy, values, values @ mdp.initial)
+    return PolicyColumn(policy, values, values @ mdp.initial)
 
 
 class Priced(NamedTuple):
     """What a master problem hands back."""
 
     prices: np.ndarray  # [K] multipliers
-    columns: list[Column]  # policies of the optimal mixture
+    columns: list[PolicyColumn]  # policies of the optimal mixture
     weights: np.ndarray  # [M] probability of each
     iterations: int  # unconstrained problems solved
     proof: Infeasibility | None = None  # that no policy meets the budgets, if so
-    best: Column | None = None  # the best policy at the prices, if it is another
+    best: PolicyColumn | None = None  # the best policy at the prices, if it is another
 
 
 def price_one(
@@ -159,7 +159,7 @@ def price_one(
     tables: np.ndarray,
     budgets: np.ndarray,
     *,
-    start: Column | None,
+    start: PolicyColumn | None,
     expected: float,
     limit: int,
 ) -> Priced | None:
@@ -200,9 +200,9 @@ def price_one(
         if stagnated:
             return None
 
-    def column(slot: int) -> Column:
+    def column(slot: int) -> PolicyColumn:
         totals = np.array([lines[slot, 1], lines[slot, 2] + budget])
-        return Column(policies[slot], values[slot], totals)
+        return PolicyColumn(policies[slot], values[slot], totals)
 
     if lines[0, 2] <= rounding:  # slack: the best policy at price 0 is within the budget
         return Priced(np.zeros(1), [column(0)], np.ones(1), evaluations)
@@ -230,9 +230,11 @@ class Pool:
     mdp: MDP
     tables: np.ndarray
     limit: int
-    columns: list[Column] = field(default_factory=list)
+    columns: list[PolicyColumn] = field(default_factory=list)
 
-    def price(self, reward: float, prices: np.ndarray, start: Column | None = None) -> Column:
+    def price(
+        self, reward: float, prices: np.ndarray, start: PolicyColumn | None = None
+    ) -> PolicyColumn:
         """The best policy for reward * r - prices . c, not yet in the pool."""
         if start is None and self.columns:
             start = self.columns[-1]
@@ -243,14 +245,14 @@ class Pool:
         """Whether the steps are used up."""
         return len(self.columns) >= self.limit
 
-    def mixture(self, weights: np.ndarray) -> tuple[list[Column], np.ndarray]:
+    def mixture(self, weights: np.ndarray) -> tuple[list[PolicyColumn], np.ndarray]:
         """The columns of positive weight, and their weights."""
         keep = np.flatnonzero(weights > 1e-13)
         return [self.columns[i] for i in keep], weights[keep] / weights[keep].sum()
 
 
 def price_many(
-    mdp: MDP, tables: np.ndarray, budgets: np.ndarray, *, start: Column | None, limit: int
+    mdp: MDP, tables: np.ndarray, budgets: np.ndarray, *, start: PolicyColumn | None, limit: int
 ) -> Priced:
     """As `price_one` for K budgets: a mixture of at most K + 1 policies keeps them.
 

@@ -144,8 +144,8 @@ def solve_sharded(
     return solution
 
 
-class Sums(NamedTuple):
-    """Sums over all states that a certificate is made of."""
+class SplitSums(NamedTuple):
+    """SplitSums over all states that a certificate is made of."""
 
     flow: Array  # L1 norm of what the visitation creates or loses
     value: Array  # reward collected
@@ -156,7 +156,7 @@ class Sums(NamedTuple):
 
 
 @compiled_in_double
-def summed(backend: Sharded, problem: Dual, point: Array) -> Sums:
+def summed(backend: Sharded, problem: Dual, point: Array) -> SplitSums:
     """The sums of a point, by the formulas of `certify`, each over all devices."""
     import jax.numpy as jnp
 
@@ -170,7 +170,7 @@ def summed(backend: Sharded, problem: Dual, point: Array) -> Sums:
     reward = problem.base + jnp.tensordot(point.x, problem.tables, 1)
     backed, _ = backend.soft_backup(discount, temperature, reward, point.values)
     real = jnp.arange(len(visits)) < backend.count
-    return Sums(
+    return SplitSums(
         jnp.abs(flow).sum(),
         value,
         -(problem.tables * visitation).sum(axis=(1, 2)),

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
-from tacit.forward.solution import Mixture
+from tacit.forward.solution import PolicyMixture
 from tacit.model.arguments import distributions, integer
 from tacit.model.ends import check_available
 from tacit.model.mdp import MDP, inside_policy
@@ -27,7 +27,7 @@ Chooser = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 def simulate(
     mdp: MDP,
-    policy: ArrayLike | Mixture,
+    policy: ArrayLike | PolicyMixture,
     *,
     trajectories: int = 100,
     steps: int = 2000,
@@ -38,8 +38,8 @@ def simulate(
 
     Args:
         mdp: the model.
-        policy: [S, A] one distribution over actions a state; or a `Mixture`, from which one policy
-            is drawn per episode.
+        policy: [S, A] one distribution over actions a state; or a `PolicyMixture`, from which one
+            policy is drawn per episode.
         trajectories: number of episodes E. The first ones do not change when more are asked for.
         steps: most steps of an episode. The first ones do not change when more are asked for.
         seed: non-negative integer that names the random streams.
@@ -123,9 +123,9 @@ def _streams(seed: int, count: int) -> list[np.random.Generator]:
     return [np.random.Generator(np.random.Philox(key=key, counter=c)) for c in counters]
 
 
-def _chooser(mdp: MDP, policy: ArrayLike | Mixture, uniforms: np.ndarray) -> Chooser:
+def _chooser(mdp: MDP, policy: ArrayLike | PolicyMixture, uniforms: np.ndarray) -> Chooser:
     """The function (episodes, states, draws) -> actions; `uniforms` [E] pick a mixture's policy."""
-    if isinstance(policy, Mixture):
+    if isinstance(policy, PolicyMixture):
         weights = distributions(
             policy.weights, (len(policy.policies),), "mixture weights", "policy"
         )

@@ -57,7 +57,7 @@ class Certificate:
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class PolicyMixture:
     """Draws one policy per episode; its visitation is the average. Mixing per step is another.
 
     Attributes:
@@ -114,7 +114,7 @@ class Solution:
     temperature: float
     status: Status
     certificate: Certificate
-    mixture: Mixture | None = None
+    mixture: PolicyMixture | None = None
     infeasibility: Infeasibility | None = None
     iterations: int = 0
 
@@ -302,7 +302,7 @@ def conclude(
     tolerance: float,
     temperature: float = 0.0,
     policy: np.ndarray | None = None,
-    mixture: Mixture | None = None,
+    mixture: PolicyMixture | None = None,
     infeasibility: Infeasibility | None = None,
     iterations: int = 0,
     unbounded: bool = False,

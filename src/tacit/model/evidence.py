@@ -22,7 +22,7 @@ NAMED = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class DynamicsEvidence:
     """What estimated transitions rest on.
 
     Attributes:

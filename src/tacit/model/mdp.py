@@ -21,7 +21,7 @@ from tacit.model.available import available_pairs
 from tacit.model.counts import CountedSteps, count_steps, count_transitions, start_shares
 from tacit.model.ends import check_ends_are_reached, shortest_walk
 from tacit.model.estimation import estimated, start_of
-from tacit.model.evidence import Evidence
+from tacit.model.evidence import DynamicsEvidence
 from tacit.model.prior import Prior, Unvisited
 from tacit.model.transitions import Successors, Transitions, shared_successors, successor_lists
 
@@ -50,7 +50,7 @@ class MDP:
     transitions: Successors
     initial: np.ndarray
     discount: float
-    evidence: Evidence | None = None
+    evidence: DynamicsEvidence | None = None
     available: np.ndarray = field(default=None, kw_only=True)  # pyright: ignore[reportAssignmentType]
 
     if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class MDP:
             transitions: Transitions,
             initial: ArrayLike,
             discount: float,
-            evidence: Evidence | None = None,
+            evidence: DynamicsEvidence | None = None,
             *,
             available: ArrayLike | None = None,
         ) -> None: ...

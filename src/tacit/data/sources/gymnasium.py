@@ -17,7 +17,7 @@ MOST = 2**31 - 1
 # Spaces, their elements and environments: Gymnasium is not needed to import this.
 Foreign = Any
 # P[state][action]: (probability, next state, reward, done) of every outcome.
-Table = Mapping[int, Any] | Sequence[Any]
+OutcomeTable = Mapping[int, Any] | Sequence[Any]
 
 
 def size(space: Foreign, what: str) -> int:
@@ -130,7 +130,7 @@ class Outcomes:
     done: np.ndarray
 
     @classmethod
-    def of(cls, table: Table) -> Outcomes:
+    def of(cls, table: OutcomeTable) -> Outcomes:
         """The outcomes of a table, checked entry by entry."""
         states, actions = len(table), len(table[0])
         rows = []
@@ -183,7 +183,9 @@ class Outcomes:
         return places
 
 
-def _listed(table: Table, state: int, action: int) -> list[tuple[float, float, float, float]]:
+def _listed(
+    table: OutcomeTable, state: int, action: int
+) -> list[tuple[float, float, float, float]]:
     """The outcomes (probability, next state, reward, done) of one action, as numbers."""
     place = f"P[{state}][{action}]"
     try:

@@ -11,9 +11,9 @@ import numpy as np
 from tacit.data.sources.times import time_stamps
 from tacit.data.weights import positive
 from tacit.errors import InvalidDemonstrations
-from tacit.files.columns import Column
+from tacit.files.columns import RawColumn
 from tacit.files.frames import Frame, FrameTable
-from tacit.files.tables import Table, open_table
+from tacit.files.tables import TableSource, open_table
 from tacit.files.wording import did_you_mean, natural_order, some
 
 
@@ -27,7 +27,7 @@ class LogRows:
     """
 
     source: str
-    columns: Mapping[str, Column]
+    columns: Mapping[str, RawColumn]
 
     @classmethod
     def read(cls, log: Frame | str | Path, roles: Mapping[str, str]) -> LogRows:
@@ -42,7 +42,7 @@ class LogRows:
             )
         return rows
 
-    def __getitem__(self, role: str) -> Column:
+    def __getitem__(self, role: str) -> RawColumn:
         return self.columns[role]
 
     @property
@@ -98,7 +98,9 @@ class LogRows:
         return stamps[column.values], order, True
 
 
-def _opened(log: Frame | str | Path, roles: Mapping[str, str]) -> tuple[Table, dict[str, str]]:
+def _opened(
+    log: Frame | str | Path, roles: Mapping[str, str]
+) -> tuple[TableSource, dict[str, str]]:
     """The table of a log, and the name that the column of each role has in it."""
     if not isinstance(log, str | Path):
         return FrameTable(log, InvalidDemonstrations, roles, what="the log"), {r: r for r in roles}

@@ -19,7 +19,7 @@ from tacit.data.sources.rasters import Raster, check_systems, map_features, read
 from tacit.data.sources.times import seconds
 from tacit.data.sources.tracks import Track, cut_track, infer_actions
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
-from tacit.files.columns import Column, real
+from tacit.files.columns import RawColumn, real
 from tacit.files.frames import Frame
 from tacit.files.wording import did_you_mean, natural_order, some
 from tacit.model.features import depends_on_action, filled, means_at
@@ -344,7 +344,7 @@ class LogReader:
         return features, notes
 
     def _means(
-        self, column: Column, name: str, place: np.ndarray, places: int
+        self, column: RawColumn, name: str, place: np.ndarray, places: int
     ) -> dict[str, np.ndarray]:
         """Feature -> [places] means of a column of numbers in each, or the shares of its words."""
         texts, empty = column.texts or (), column.voids
@@ -422,7 +422,7 @@ def _episodes(
     def fault(row: int, words: str) -> TacitError:
         return owners.fault(int(used[row]), words)
 
-    labels = Column("episode", columns["episode"], tuple(names), fault)
+    labels = RawColumn("episode", columns["episode"], tuple(names), fault)
     options = {"people": people, "source": rows.source, "layout": layout}
     return episodes(columns, labels, fault, missing="split", **options), notes
 

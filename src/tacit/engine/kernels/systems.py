@@ -1,8 +1,8 @@
 """Linear systems beside those of one chain: many at once, and such as products alone are known of.
 
-Many right sides of one matrix (`Factors`), or many matrices of one pattern, one a lane: an entry,
-or its place, serves them all while it is at hand. With very many coordinates a curvature is known
-by its products, or by sparse factors (`inverse_by_values`): then come steps from those
+Many right sides of one matrix (`SparseFactors`), or many matrices of one pattern, one a lane: an
+entry, or its place, serves them all while it is at hand. With very many coordinates a curvature is
+known by its products, or by sparse factors (`inverse_by_values`): then come steps from those
 (`bounded_step`).
 """
 
@@ -153,7 +153,7 @@ def substitute_rows(starts, columns, entries, downward, x):
             own[c] /= diagonal
 
 
-class Factors:
+class SparseFactors:
     """A sparse factorisation of I - M, M not negative, and its solves for many right sides.
 
     SciPy's own substitution takes the right sides one by one.

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.files.columns import Column
+from tacit.files.columns import RawColumn
 from tacit.files.frames import Frame, FrameTable
-from tacit.files.tables import PARQUET, TEXT, Table, open_table
+from tacit.files.tables import PARQUET, TEXT, TableSource, open_table
 from tacit.files.wording import did_you_mean
 from tacit.model.features.maps import (
     Map,
@@ -103,7 +103,7 @@ def columns(
     return Map(values, chosen)
 
 
-def _opened(table: str | Path | Frame, state: str) -> Table:
+def _opened(table: str | Path | Frame, state: str) -> TableSource:
     if not isinstance(table, str | Path):
         return FrameTable(table, InvalidModel, what="the table")
     path = Path(table)
@@ -112,7 +112,7 @@ def _opened(table: str | Path | Frame, state: str) -> Table:
     return open_table(path, InvalidModel, expected=(state,))
 
 
-def _states(table: Table, column: Column, count: int, layout: Layout) -> np.ndarray:
+def _states(table: TableSource, column: RawColumn, count: int, layout: Layout) -> np.ndarray:
     """[N] the number of the state of each row; every state exactly once."""
     named = state_names(layout, count)
     known = lookup(named or tuple(map(str, range(count))))
