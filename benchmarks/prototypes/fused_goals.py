@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import tacit
 import trips as study
-from tacit.engine.kernels.systems import Factors
+from tacit.engine.kernels.systems import SparseFactors
 
 BLOCK = 64  # goals whose values are in memory at once
 
@@ -149,13 +149,13 @@ def main() -> None:
     seen = study.journeys(made, args)
     trips = tacit.Trips(made.mdp, made.features, seen, discount=1.0)
     start = study.begun(trips)
-    Goals(made, seen.select(range(60)), Factors).evaluate(start, information=True)  # compiled
+    Goals(made, seen.select(range(60)), SparseFactors).evaluate(start, information=True)  # compiled
     report: dict[str, object] = {
         "links": made.mdp.states,
         "goals": len(np.unique(seen.final_states)),
     }
     cases = (("superlu_newton", True, SuperLU), ("superlu_bfgs", False, SuperLU))
-    cases += (("newton", True, Factors), ("bfgs", False, Factors))
+    cases += (("newton", True, SparseFactors), ("bfgs", False, SparseFactors))
     for name, every_step, solver in cases:
         goals = Goals(made, seen, solver)
         began = time.process_time()

@@ -569,7 +569,7 @@ def test_a_log_of_nodes_and_a_table_of_roads_become_trips(nodes, tmp_path):
     ("roads", "words"),
     [
         ("from,to,km\na,b,1\nb,a,1\n", ["1 of 2", "b to c"]),
-        ("from,to,km\na,b,1\nb,c,1\na,b,2\n", ["line 4", "one road from a to b"]),
+        ("from,to,km\na,b,1\nb,c,1\na,b,2\n", ["line 4", "the road from a to b must have one row"]),
         ("from,to,km\na,b,1\nb,c,far\n", ["line 3", "km", "'far'"]),
         ("from,to,km\na,b,1\nb,c,\n", ["line 3", "km", "missing"]),
         ("from,to\na,b\nb,c\n", ["a column of numbers for each attribute"]),

@@ -16,7 +16,7 @@ import tacit
 from experts import hill_expert
 from strategies import examples, problems
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.tally import Moves, Scatter, Spread, Tally, counts_of, group_sums, tally_of
+from tacit.data.tally import Moves, Scatter, SumSpread, Tally, counts_of, group_sums, tally_of
 from tacit.errors import InvalidDemonstrations
 from tacit.inverse.expectations import moves_of
 
@@ -84,7 +84,7 @@ def test_the_merge_of_parts_is_the_whole(problem, seed):
     for name in ("discounted", "cut", "squares"):
         assert_allclose(getattr(merged, name), getattr(whole, name), rtol=ROUNDING)
     assert added([Moves.of(mdp, part) for part in parts]) == Moves.of(mdp, walks)
-    spreads = [Spread.of(mdp, features, part) for part in [walks, *parts]]
+    spreads = [SumSpread.of(mdp, features, part) for part in [walks, *parts]]
     again = added(spreads[1:])
     assert again.number == spreads[0].number
     scale = 100.0  # of sums of up to ten normal numbers, squared
@@ -121,7 +121,7 @@ def test_spread_and_scatter_are_those_of_sums_taken_one_by_one(problem, seed):
         np.einsum("ed,ef->df", plain, plain),
         atol=1e-10,  # a few hundred products of order 10
     )
-    found = Spread.of(mdp, features, walks)
+    found = SumSpread.of(mdp, features, walks)
     assert found.number == len(sums)
     if len(sums) > 1:
         # Tails reach 1 / (1 - discount) = 1000 times a normal number.
@@ -372,7 +372,7 @@ def test_another_world_or_other_features_are_read_anew(task, walks, folder):
     assert seen == 3 * [(1, 4), (2, 4), (3, 4), (4, 4)]  # the second answer is kept
     for maps in (features, doubled):
         found = parts.spread(mdp, maps).deviations
-        assert_allclose(found, Spread.of(mdp, maps, walks).deviations, rtol=1e-9)
+        assert_allclose(found, SumSpread.of(mdp, maps, walks).deviations, rtol=1e-9)
 
 
 def test_joblib_says_how_many_workers(task, folder, monkeypatch):

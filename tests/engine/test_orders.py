@@ -25,7 +25,7 @@ from tacit.engine.backends import (
     engine_of,
     tables_fit,
 )
-from tacit.engine.backends.device import Sparse
+from tacit.engine.backends.device import SparseLists
 from tacit.search.algebra import coarse, first_largest, largest_first
 
 CPU, GPU = Device(accelerator=False, memory=2**33), Device(accelerator=True, memory=2**37)
@@ -84,7 +84,7 @@ def test_an_accelerator_finds_what_the_cores_find(monkeypatch):
     policy = tacit.solve(mdp, world.truth, solver=noisy).policy
     seen = tacit.simulate(mdp, policy, trajectories=60, steps=100, seed=1)
     found = []
-    for device, engine in ((CPU, Host), (GPU, Sparse)):
+    for device, engine in ((CPU, Host), (GPU, SparseLists)):
         monkeypatch.setattr(backends, "this_device", lambda device=device: device)
         again = tacit.MDP(mdp.transitions, mdp.initial, mdp.discount)
         assert isinstance(backends.backend_of(again), engine)

@@ -427,7 +427,6 @@ PARQUET = [
     ({"episode": [0.5, 1.5]}, ["row 1", "episode", "0.5"]),
     ({"ended": [True, None]}, ["row 2", "ended", "missing"]),
     ({"ended": [0, 2]}, ["row 2", "ended", "2"]),
-    ({"group": [1.5, 1.5]}, ["row 1", "group", "1.5"]),
 ]
 
 

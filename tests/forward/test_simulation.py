@@ -14,7 +14,7 @@ from refusals import refusal
 from strategies import examples, policies, problems, random_policy
 from tacit.errors import InvalidModel
 from tacit.forward.simulation import BLOCK, _cumulative, _drawn, _first_above, simulate
-from tacit.forward.solution import Mixture
+from tacit.forward.solution import PolicyMixture
 from tacit.model.mdp import MDP
 
 LARGEST_UNIFORM = 1.0 - 2.0**-53
@@ -168,7 +168,7 @@ def test_steps_of_one_episode_and_episodes_are_uncorrelated():
 
 def test_a_mixture_draws_one_policy_per_episode():
     mdp = MDP(np.full((4, 3, 4), 0.25), [0.25] * 4, 0.9)
-    mixture = Mixture(
+    mixture = PolicyMixture(
         np.array([0.2, 0.0, 0.8]), np.array([[0, 1, 2, 0], [1, 1, 1, 1], [2, 0, 0, 1]])
     )
     walks = simulate(mdp, mixture, trajectories=2000, steps=60, seed=4)
@@ -182,7 +182,7 @@ def test_a_mixture_draws_one_policy_per_episode():
 
 def test_a_mixture_keeps_its_policies_when_episodes_end():
     # Policy 0 leaves at once, policy 1 never: the ones still going must not inherit from the ended.
-    mixture = Mixture(np.array([0.5, 0.5]), np.array([[1, 1, 1], [0, 0, 0]]))
+    mixture = PolicyMixture(np.array([0.5, 0.5]), np.array([[1, 1, 1], [0, 0, 0]]))
     walks = simulate(corridor(), mixture, trajectories=50, steps=20, seed=2)
     assert 0 < walks.ended.sum() < 50
     assert (walks.lengths == np.where(walks.ended, 2, 20)).all()
@@ -201,7 +201,7 @@ def test_a_mixture_keeps_its_policies_when_episodes_end():
 )
 def test_a_mixture_that_is_none_is_refused(weights, policies_, message):
     with pytest.raises(InvalidModel, match=message):
-        simulate(corridor(), Mixture(np.array(weights), np.array(policies_)))
+        simulate(corridor(), PolicyMixture(np.array(weights), np.array(policies_)))
 
 
 # --- the same seed, the same bits -----------------------------------------------------------------

@@ -10,7 +10,7 @@ from scipy.special import betaln, softmax
 
 import tacit
 from tacit.errors import InvalidModel
-from tacit.forward.simulation import Avoiding, Seen, fewest
+from tacit.forward.avoidance import Avoiding, Coverage, fewest
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.forbidden.candidates import candidates_of
 from tacit.inverse.forbidden.chains import StepsPosterior, WalksPosterior
@@ -760,7 +760,7 @@ def test_updates_of_the_inverse_are_inversions():
     assert mdp.states >= SMALL
     features = walking(mdp, 168)
     policy = expert(mdp, features, [-2.0, 0.0]).policy
-    seen = Seen.of(mdp, tacit.simulate(mdp, policy, trajectories=4, steps=4000, seed=0))
+    seen = Coverage.of(mdp, tacit.simulate(mdp, policy, trajectories=4, steps=4000, seed=0))
     listed = candidates_of(mdp, features, ("states", "actions", "pairs"), [("set", (30, 60))])
     closure = close(mdp, [[one] for one in listed])
     possible = np.flatnonzero(~closure.broken_by(seen.taken, seen.visited))

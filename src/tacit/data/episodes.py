@@ -11,7 +11,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.weights import counts_or_weights, repeated
 from tacit.errors import InvalidDemonstrations, TacitError
 from tacit.files.atomic import LARGEST, naming
-from tacit.files.columns import Column, Fault
+from tacit.files.columns import Fault, RawColumn
 from tacit.files.wording import unused_name
 from tacit.model.layout import Layout
 
@@ -24,7 +24,7 @@ FROM_ONE = "every episode begins at step 1: steps are taken to count from 1"
 
 def episodes(
     columns: Mapping[str, np.ndarray],
-    labels: Column,
+    labels: RawColumn,
     fault: Fault,
     *,
     missing: str,
@@ -64,14 +64,14 @@ def episodes(
         **{name: columns[name] for name in ROWS if name in columns},
     }
     if min(columns["state"].min(), columns["action"].min()) < 0:
-        arguments, said = _without_missing(arguments, wrong, missing)
-        notes += said
+        arguments, more = _without_missing(arguments, wrong, missing)
+        notes += more
     for name, texts in people.items():
         arguments[f"{name}s"] = np.array(texts)[arguments[f"{name}s"]]
     weight, sampling_weight = (arguments.pop(name, None) for name in ROWS)
     offsets = arguments["offsets"]
-    counts, weights, said = counts_or_weights(weight, sampling_weight, offsets, source, largest)
-    notes = (*notes, *said)
+    counts, weights, more = counts_or_weights(weight, sampling_weight, offsets, source, largest)
+    notes = (*notes, *more)
     with naming(source, InvalidDemonstrations):
         seen = Demonstrations(**arguments, weights=weights, notes=notes, layout=layout)
     return seen if counts is None else repeated(seen, counts)
@@ -93,7 +93,7 @@ def _joined_late(
     return partial | (begins > 0), []
 
 
-def _episode_names(labels: Column, rows: np.ndarray) -> np.ndarray | None:
+def _episode_names(labels: RawColumn, rows: np.ndarray) -> np.ndarray | None:
     """[E] what the episodes that begin in these rows are called; None where 0, 1, 2, ..."""
     values = labels.values[rows]
     if labels.texts is not None:
@@ -102,7 +102,7 @@ def _episode_names(labels: Column, rows: np.ndarray) -> np.ndarray | None:
 
 
 def row_order(
-    columns: Mapping[str, np.ndarray], labels: Column, fault: Fault
+    columns: Mapping[str, np.ndarray], labels: RawColumn, fault: Fault
 ) -> tuple[np.ndarray | None, np.ndarray]:
     """(the rows by episode and step, None where they lie so; [N] whether an episode starts)."""
     episode, step = columns["episode"], columns.get("step")
@@ -148,7 +148,7 @@ def _said_of_episodes(
     """[E] what columns that speak of whole episodes, their rows in order, say of each."""
     lengths = np.diff(np.append(starts, len(columns["state"])))
     lasts = starts + lengths - 1
-    found: Arguments = {}
+    arguments: Arguments = {}
 
     def refuse(odd: np.ndarray, words: str) -> None:
         if odd.any():
@@ -156,7 +156,7 @@ def _said_of_episodes(
 
     if "ended" in columns:  # in all rows of an episode, or in the last alone
         flags = columns["ended"]
-        found["ended"] = ended = flags[lasts]
+        arguments["ended"] = ended = flags[lasts]
         count = np.add.reduceat(flags.astype(np.int64), starts)
         odd = np.repeat((count != ended) & (count != lengths), lengths) & flags
         refuse(odd, "ended must be true at the last step of an episode, or at none; got true")
@@ -167,8 +167,8 @@ def _said_of_episodes(
             if name == "final_state":
                 other &= values != -1
             refuse(other, f"{name} must be the same in all rows of an episode; here it differs")
-            found[f"{name}s"] = values[rows]
-    return found
+            arguments[f"{name}s"] = values[rows]
+    return arguments
 
 
 def _without_missing(
@@ -249,8 +249,8 @@ def _pieces(
 
 def _piece_names(names: np.ndarray, whose: np.ndarray) -> np.ndarray:
     """[P] names of the pieces of episodes, each once: a log may have used one already."""
-    taken, found = {*names.tolist()}, list[str]()
+    taken, pieces = {*names.tolist()}, list[str]()
     for name, again in zip(names[whose].tolist(), np.diff(whose, prepend=-1) == 0, strict=True):
-        found.append(unused_name(name, taken) if again else name)
-        taken.add(found[-1])
-    return np.array(found)
+        pieces.append(unused_name(name, taken) if again else name)
+        taken.add(pieces[-1])
+    return np.array(pieces)

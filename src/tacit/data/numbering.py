@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tacit.files.columns import TOP, Column, real, whole
+from tacit.files.columns import TOP, RawColumn, real, whole
 from tacit.files.wording import natural_order
 
 
@@ -26,7 +26,7 @@ class Numbering:
         self.kind = "names" if self.only_names else ""
         self.source = source
 
-    def numbers(self, column: Column, *, may_miss: bool = False) -> np.ndarray:
+    def numbers(self, column: RawColumn, *, may_miss: bool = False) -> np.ndarray:
         """[N] the numbers in a column, or those of its names; -1 where it is missing.
 
         `may_miss` says that -1 is another word for missing.
@@ -38,8 +38,8 @@ class Numbering:
         texts = column.texts or ()
         known = np.array([text in self.known for text in texts], bool)
         void = (column.voids | (np.array(texts) == "-1" if may_miss else False)) & ~known
-        found = [None if self.only_names else whole(text) for text in texts]
-        is_name = np.array([number is None for number in found], bool)
+        numbers = [None if self.only_names else whole(text) for text in texts]
+        is_name = np.array([number is None for number in numbers], bool)
         span = f" to {self.most}" if self.most < TOP else ""
         wanted = f"integers from 0{span}{' or names' if self.find else ''}"
         if not (self.known or self.find):
@@ -51,14 +51,14 @@ class Numbering:
         other = (is_name != (self.kind == "names")) & ~void
         column.refuse(other, "all integers or all names", f" among {self.kind}")
         if self.kind == "names":
-            found = self._looked_up(column, void, wanted)
-        below = [number is not None and number < 0 for number in found] & ~void
+            numbers = self._looked_up(column, void, wanted)
+        below = [number is not None and number < 0 for number in numbers] & ~void
         column.refuse(below, wanted)
-        table = [-1 if lost else number or 0 for number, lost in zip(found, void, strict=True)]
+        table = [-1 if lost else number or 0 for number, lost in zip(numbers, void, strict=True)]
         values = np.array(table, np.int64)[column.values]
         return replace(column, values=values, texts=None).integers(-1, self.most)
 
-    def _looked_up(self, column: Column, void: np.ndarray, wanted: str) -> list[int | None]:
+    def _looked_up(self, column: RawColumn, void: np.ndarray, wanted: str) -> list[int | None]:
         """The number of each text of a column of names; None where it is void."""
         texts = column.texts or ()
         if self.find:
@@ -85,7 +85,7 @@ class Numbering:
         return names
 
 
-def _mend(column: Column, odd: Sequence[bool] | np.ndarray) -> str:
+def _mend(column: RawColumn, odd: Sequence[bool] | np.ndarray) -> str:
     """What to do about the first of these texts, to end a message with."""
     rows = np.flatnonzero(np.asarray(odd)[column.values])
     text = str(column.cell(int(rows[0]))) if len(rows) else ""

@@ -17,7 +17,7 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.episodes import FROM_ONE
-from tacit.data.tally import Moves, Scatter, Spread, Sums, Tally
+from tacit.data.tally import Moves, Scatter, Sums, SumSpread, Tally
 from tacit.engine import each
 from tacit.errors import InvalidDemonstrations
 from tacit.files.atomic import LARGEST
@@ -66,8 +66,8 @@ def _files(folder: Path) -> list[Path]:
 
 def _stamp(path: Path) -> tuple[int, int]:
     """Size and time of a file: other ones mean that it has changed."""
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
 
 
 class _Part(NamedTuple):
@@ -149,13 +149,13 @@ class PartitionedDemonstrations:
         """The `Moves` of all files that this world cannot have done."""
         return self._first(mdp)[1]
 
-    def spread(self, mdp: MDP, features: Features) -> Spread:
-        """The `Spread` of the trajectories' discounted feature sums."""
-        asked, found = self._kept.get("spread", (None, None))
+    def spread(self, mdp: MDP, features: Features) -> SumSpread:
+        """The `SumSpread` of the trajectories' discounted feature sums."""
+        asked, spread = self._kept.get("spread", (None, None))
         if asked is None or asked[0] is not mdp or asked[1] is not features:
-            found = self.reduce(partial(Spread.of, mdp, features))
-            self._kept["spread"] = ((mdp, features), found)
-        return found
+            spread = self.reduce(partial(SumSpread.of, mdp, features))
+            self._kept["spread"] = ((mdp, features), spread)
+        return spread
 
     def scatter(self, scores: np.ndarray) -> Scatter:
         """The `Scatter` of the episodes' sums of tables [D, S, A]."""
@@ -190,9 +190,9 @@ class PartitionedDemonstrations:
 
     def _first(self, mdp: MDP) -> tuple[Tally, Moves]:
         """Tally and moves of all files, read once for each model that asks in turn."""
-        asked, found = self._kept.get("first", (None, None))
-        if found is not None and asked is mdp:
-            return found
+        asked, sums_before = self._kept.get("first", (None, None))
+        if sums_before is not None and asked is mdp:
+            return sums_before
         labels, notes, sums = [], [], None
         for part in self._each(partial(_first_part, mdp), mdp):
             labels.append(part.labels)

@@ -16,9 +16,9 @@ from tacit.data.weights import positive
 from tacit.errors import InvalidDemonstrations
 from tacit.files.arrays import read_arrays
 from tacit.files.atomic import LARGEST, naming, read_head
-from tacit.files.columns import TOP, Column
+from tacit.files.columns import TOP, RawColumn
 from tacit.files.frames import Frame, FrameTable, frame_columns
-from tacit.files.tables import PARQUET, TEXT, Progress, Table, TextTable, open_table
+from tacit.files.tables import PARQUET, TEXT, Progress, TableSource, TextTable, open_table
 from tacit.files.wording import did_you_mean, nearest
 from tacit.model.available import first_unavailable
 from tacit.model.layout import Layout
@@ -90,8 +90,8 @@ def read_file(path: Path, reading: Reading) -> Demonstrations:
 def read_frame(frame: Frame, columns: Mapping[str, str | None], reading: Reading) -> Demonstrations:
     """The demonstrations of a frame in memory, given the names of its columns by ours."""
     if reading.missing not in ("refuse", "split"):
-        said = f"missing must be 'refuse' or 'split'; got {reading.missing!r:.40}"
-        raise InvalidDemonstrations(said)
+        message = f"missing must be 'refuse' or 'split'; got {reading.missing!r:.40}"
+        raise InvalidDemonstrations(message)
     if strange := next((name for name in columns if name not in (*ORDINARY, *OPTIONAL)), None):
         raise InvalidDemonstrations(
             f"a frame has the columns {', '.join((*ORDINARY, *OPTIONAL))}; got {strange!r}"
@@ -106,7 +106,7 @@ def read_frame(frame: Frame, columns: Mapping[str, str | None], reading: Reading
     return read_table(table, replace(reading, find=("state", "action")))
 
 
-def read_table(table: Table, reading: Reading) -> Demonstrations:
+def read_table(table: TableSource, reading: Reading) -> Demonstrations:
     """The demonstrations of a table, one row a step in any order."""
     notes = _check_names(table)
     known, sources = reading.layout, reading.sources
@@ -122,18 +122,18 @@ def read_table(table: Table, reading: Reading) -> Demonstrations:
     episode = columns["episode"]
     if not len(episode):
         raise InvalidDemonstrations(f"{table.path} must hold at least one step, got none: add rows")
-    checks: dict[str, Callable[[Column], np.ndarray]] = {
-        "episode": Column.labels,
-        "step": Column.integers,
+    checks: dict[str, Callable[[RawColumn], np.ndarray]] = {
+        "episode": RawColumn.labels,
+        "step": RawColumn.integers,
         "state": states.numbers,
         "action": actions.numbers,
-        "group": Column.labels,
-        "individual": Column.labels,
+        "group": RawColumn.labels,
+        "individual": RawColumn.labels,
         "weight": positive,
         "sampling_weight": positive,
-        "ended": Column.flags,
+        "ended": RawColumn.flags,
         "final_state": lambda column: states.numbers(column, may_miss=True),
-        "partial": Column.flags,
+        "partial": RawColumn.flags,
     }
     who = {name: columns[name].texts or () for name in PEOPLE if name in columns}
     values = {name: checks[name](columns.pop(name)) for name in checks if name in columns}
@@ -164,7 +164,7 @@ def read_table(table: Table, reading: Reading) -> Demonstrations:
     return replace(seen, notes=(*notes, *seen.notes))
 
 
-def _check_names(table: Table) -> list[str]:
+def _check_names(table: TableSource) -> list[str]:
     """Notes on columns that may be misspelt; raises where one is missing or there twice."""
     others = [name for name in table.names if name not in (*ORDINARY, *OPTIONAL)]
     # Without steps the order of the file is taken; not where they are there, misspelt.
@@ -186,7 +186,7 @@ def _check_names(table: Table) -> list[str]:
     ]
 
 
-def _refuse_short(table: Table, rows: np.ndarray) -> None:
+def _refuse_short(table: TableSource, rows: np.ndarray) -> None:
     """Raises where one of these rows of a text table was cut off, with fewer fields than names."""
     if not isinstance(table, TextTable):
         return

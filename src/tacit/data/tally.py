@@ -236,13 +236,13 @@ def once(make: Callable[[MDP, Demonstrations], Sums], mdp: MDP, observed: Demons
     """What `make` finds; kept with the demonstrations, since neither they nor a world change."""
     if mdp.states * mdp.actions > KEPT:
         return make(mdp, observed)
-    world, found = _kept.get(observed, (None, {}))
+    world, sums = _kept.get(observed, (None, {}))
     if world is None or world() is not mdp:
-        found = {}
-        _kept[observed] = (ref(mdp), found)
-    if make not in found:
-        found[make] = make(mdp, observed)
-    return cast("Sums", found[make])
+        sums = {}
+        _kept[observed] = (ref(mdp), sums)
+    if make not in sums:
+        sums[make] = make(mdp, observed)
+    return cast("Sums", sums[make])
 
 
 def episode_sums(tables: np.ndarray, demonstrations: Demonstrations) -> np.ndarray:
@@ -282,7 +282,7 @@ class Scatter:
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
+class SumSpread:
     """How discounted sums vary between trajectories; `a + b` is that of both.
 
     Attributes:
@@ -296,7 +296,7 @@ class Spread:
     squares: np.ndarray
 
     @classmethod
-    def of(cls, mdp: MDP, features: Features, demonstrations: Demonstrations) -> Spread:
+    def of(cls, mdp: MDP, features: Features, demonstrations: Demonstrations) -> SumSpread:
         """The spread of the discounted feature sums, of all maps one after the other."""
         if demonstrations.partial.all():
             size = sum(features.sizes)
@@ -327,15 +327,15 @@ class Spread:
         means, squares = zip(*moments, strict=True)
         return cls(seen.episodes, np.concatenate(means), np.concatenate(squares))
 
-    def __add__(self, other: Spread) -> Spread:
-        if not isinstance(other, Spread):
+    def __add__(self, other: SumSpread) -> SumSpread:
+        if not isinstance(other, SumSpread):
             return NotImplemented
         number = self.number + other.number
         if self.number == 0 or other.number == 0:
             return other if self.number == 0 else self
         # Chan, Golub and LeVeque (1979): no large numbers are subtracted from each other.
         apart, share = other.means - self.means, other.number / number
-        return Spread(
+        return SumSpread(
             number,
             self.means + share * apart,
             self.squares + other.squares + self.number * share * apart**2,
@@ -373,13 +373,13 @@ class Moves:
         states, (odd, after) = demonstrations.states, impossible_rows(mdp, demonstrations)
         move = None
         if len(odd):
-            told = (demonstrations.episode, demonstrations.step, states, demonstrations.actions)
-            move = tuple(int(column[odd[0]]) for column in (*told, after))
+            columns = (demonstrations.episode, demonstrations.step, states, demonstrations.actions)
+            move = tuple(int(column[odd[0]]) for column in (*columns, after))
         begins = states[demonstrations.offsets[:-1]]
         late = np.flatnonzero((mdp.initial[begins] == 0) & ~demonstrations.partial)
         start = (int(late[0]), int(begins[late[0]])) if len(late) else None
-        many, found = demonstrations.episodes, {"move": move, "start": start}
-        return cls(episodes=many, impossible=len(odd), misplaced=len(late), **found)
+        many, firsts = demonstrations.episodes, {"move": move, "start": start}
+        return cls(episodes=many, impossible=len(odd), misplaced=len(late), **firsts)
 
     def __add__(self, other: Moves) -> Moves:
         if not isinstance(other, Moves):
@@ -398,7 +398,7 @@ class Moves:
 def impossible_rows(mdp: MDP, seen: Demonstrations) -> tuple[np.ndarray, np.ndarray]:
     """([M] the rows where a move of probability 0 begins, [N] the state after each, or -1)."""
     after = seen.next_states
-    inside, found = np.flatnonzero(after >= 0), []
+    inside, impossible = np.flatnonzero(after >= 0), []
     few = mdp.states**2 * mdp.actions <= len(inside)  # kinds of moves: no need to sort them
     for rows in np.array_split(inside, max(1, len(inside) // AT_ONCE)):
         pairs = seen.states[rows].astype(np.int64) * mdp.actions + seen.actions[rows]
@@ -407,8 +407,8 @@ def impossible_rows(mdp: MDP, seen: Demonstrations) -> tuple[np.ndarray, np.ndar
         at, where = np.divmod(kinds // mdp.states, mdp.actions), kinds % mdp.states
         likely = mdp.transitions.probabilities[at] > 0
         met = (likely & (mdp.transitions.states[at] == where[:, None])).any(axis=1)
-        found.append(rows[np.isin(moves, kinds[~met])] if not met.all() else rows[:0])
-    return np.concatenate(found), after
+        impossible.append(rows[np.isin(moves, kinds[~met])] if not met.all() else rows[:0])
+    return np.concatenate(impossible), after
 
 
 def group_sums(

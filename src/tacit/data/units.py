@@ -42,8 +42,8 @@ class Units:
     @property
     def doubt(self) -> str:
         """What to say of a law that takes all episodes for independent."""
-        told = f", as if all episodes of {self.called} were independent"
-        return "" if self.called == EPISODES else told
+        phrase = f", as if all episodes of {self.called} were independent"
+        return "" if self.called == EPISODES else phrase
 
     def __len__(self) -> int:
         return int(self.number.max()) + 1
@@ -79,15 +79,18 @@ class Units:
             result[ordered[within]] = member[shuffled[within]]
         return result
 
-    def dealing(self, member: np.ndarray, whole: str) -> str:
+    def dealing(self, member: np.ndarray, name: str) -> str:
         """What `dealt` does, in words; episodes are called `whole`."""
         if self.called == EPISODES:
-            return f"dealing the {whole} out again"
-        told, parted = f"dealing the {len(self)} {self.called} out again", self.parted(member).sum()
+            return f"dealing the {name} out again"
+        phrase, parted = (
+            f"dealing the {len(self)} {self.called} out again",
+            self.parted(member).sum(),
+        )
         if parted == 0:
-            return told
+            return phrase
         within = f"shuffling groups within the {parted} {self.called} that are in several"
-        return within if parted == len(self) else f"{told}, and {within},"
+        return within if parted == len(self) else f"{phrase}, and {within},"
 
     def least_chance(self, member: np.ndarray) -> float:
         """The smallest p-value that dealing groups `member` [E] out again can give."""

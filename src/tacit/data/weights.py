@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import InvalidDemonstrations
-from tacit.files.columns import Column
+from tacit.files.columns import RawColumn
 
 if TYPE_CHECKING:
     from tacit.data.demonstrations import Demonstrations
@@ -25,28 +25,22 @@ STEP = 16
 APART = 1e12
 
 
-def positive(column: Column) -> np.ndarray:
-    """[N] weights of the rows of a column: numbers above 0."""
-    wanted = "a number above 0"
-    if column.texts is not None:
-        column.refuse([text.strip() == "" for text in column.texts], wanted, ": leave out its row")
-    values = column.reals()
-    if (values <= 0).any():
-        row = int(np.argmax(values <= 0))
-        raise column.wrong(row, wanted, weight_mend(float(values[row])))
+def positive(column: RawColumn, *, comma: bool = False) -> np.ndarray:
+    """[N] weights of the rows of a column, with decimal commas or not: numbers above 0."""
+    values = column.numbers(comma=comma)[column.values] if column.texts else column.reals()
+    odd = ~(np.isfinite(values) & (values > 0))
+    if odd.any():
+        row = int(np.argmax(odd))
+        mend = "leave out" if values[row] == 0 else "correct it, or leave out"
+        raise column.wrong(row, "a number above 0", f": {mend} its row")
     return values
 
 
-def weight_mend(value: float) -> str:
-    """What to do about a weight that is refused, to end a message with."""
-    return f": {'leave out' if value == 0 else 'correct it, or leave out'} its row"
-
-
-def weights_of(given: npt.ArrayLike, lengths: np.ndarray) -> np.ndarray:
+def weights_of(values: npt.ArrayLike, lengths: np.ndarray) -> np.ndarray:
     """[N] weights of the steps; of [E] entries each is that of all steps of an episode."""
     steps, episodes = int(lengths.sum()), len(lengths)
     try:
-        weights = np.array(given, dtype=np.float64)
+        weights = np.array(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise InvalidDemonstrations("weights must be numbers, one a step or an episode") from None
     if weights.shape not in ((steps,), (episodes,)):
@@ -98,18 +92,18 @@ def counts_or_weights(
     counts, is_whole = weight[offsets[:-1]], (weight % 1 == 0).all()
     if not is_whole or not (np.repeat(counts, np.diff(offsets)) == weight).all():
         why = "differ within an episode" if is_whole else "are not all whole numbers"
-        said = f"the weights {why}: they are taken for sampling weights, not for counts"
-        return None, weight, [said]
+        note = f"the weights {why}: they are taken for sampling weights, not for counts"
+        return None, weight, [note]
     if STEP * (steps := float(weight.sum())) > largest:
         raise InvalidDemonstrations(
             f"{source}: weights must make no more steps than fit into memory; they make "
             f"{steps:.4g}: if they are sampling weights, call their column sampling_weight"
         )
-    said = (
+    note = (
         f"{len(counts)} episodes stand for {counts.sum():.0f}, as their weights say: "
         "whole numbers are counts; sampling weights stand in a column sampling_weight"
     )
-    return counts.astype(np.int64), None, [said]
+    return counts.astype(np.int64), None, [note]
 
 
 def repeated(seen: Demonstrations, counts: np.ndarray) -> Demonstrations:

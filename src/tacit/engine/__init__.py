@@ -118,14 +118,14 @@ def is_trusted(folder: str | Path, *, like: str | None = None) -> bool:
     if not hasattr(os, "getuid"):  # a system of other permissions
         return True
     try:
-        found = os.stat(folder)
+        status = os.stat(folder)
         ours = None if like is None else os.stat(os.path.dirname(like) or ".")
     except OSError:
         return True
     owners = {0, os.getuid()} | (set() if ours is None else {ours.st_uid})
     groups = {ours.st_gid} if ours is not None and ours.st_mode & stat.S_IWGRP else set()
-    by_group = found.st_mode & stat.S_IWGRP and found.st_gid not in groups
-    return found.st_uid in owners and not by_group and not found.st_mode & stat.S_IWOTH
+    by_group = status.st_mode & stat.S_IWGRP and status.st_gid not in groups
+    return status.st_uid in owners and not by_group and not status.st_mode & stat.S_IWOTH
 
 
 def numba_folder(file: str) -> str:
@@ -208,11 +208,11 @@ def each(
     from joblib.parallel import get_active_backend
 
     pieces = list(pieces)
-    cluster, told = cluster_is_told()
+    cluster, told_workers = cluster_is_told()
     come = "generator" if ordered else "generator_unordered"
     if not getattr(get_active_backend()[0], "supports_return_generator", True):
         come = "list"  # Ray's gives all at once, at the end
-    if workers is None and not cluster and told is None:
+    if workers is None and not cluster and told_workers is None:
         workers = min(cores(), max(1, len(pieces)))
     # A batch holds one piece: a worker that dies loses one, and progress is seen.
     many = Parallel(
@@ -251,8 +251,8 @@ def cluster_is_told() -> tuple[bool, object]:
     from joblib._parallel_backends import LokyBackend
     from joblib.parallel import get_active_backend
 
-    backend, told = get_active_backend()
-    return not isinstance(backend, LokyBackend), told
+    backend, workers = get_active_backend()
+    return not isinstance(backend, LokyBackend), workers
 
 
 def told_of_workers() -> bool:
@@ -266,8 +266,8 @@ def told_of_workers() -> bool:
 
     if (getattr(get_active_backend()[0], "nesting_level", 0) or 0) > 0:
         return False
-    cluster, told = cluster_is_told()
-    return cluster or told not in (None, 1)
+    cluster, workers = cluster_is_told()
+    return cluster or workers not in (None, 1)
 
 
 def cores() -> int:
@@ -321,5 +321,5 @@ def undiscounted_fixed_point(
     again = soft_fixed_point(
         backend, 1.0, temperature, reward, begin, xp.where(good, xp.inf, target)
     )
-    found = backend.select(good, (values, policy, error), again)
-    return backend.select(settled(*found), found, (below, backend.walk, xp.inf))
+    best = backend.select(good, (values, policy, error), again)
+    return backend.select(settled(*best), best, (below, backend.walk, xp.inf))

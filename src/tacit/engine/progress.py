@@ -45,8 +45,8 @@ class Event:
         numbers = dict(self.numbers)
         total = numbers.pop("of", None)
         step = f"step {self.step}" if total is None else f"{self.step} of {total:.0f}"
-        told = "".join(f", {name.replace('_', ' ')} {n:.6g}" for name, n in numbers.items())
-        return f"{self.stage}: {step}{told}"
+        words = "".join(f", {name.replace('_', ' ')} {n:.6g}" for name, n in numbers.items())
+        return f"{self.stage}: {step}{words}"
 
 
 # Returns True, or raises `StopEarly`, to end the search there.
@@ -63,10 +63,10 @@ class _Watch:
     """Who watches, how often each stage was begun, and where somebody asked to stop."""
 
     def __init__(
-        self, callbacks: tuple[Callback, ...], kept: Checkpoint | None, outer: _Watch | None
+        self, callbacks: tuple[Callback, ...], checkpoint: Checkpoint | None, outer: _Watch | None
     ) -> None:
         self.callbacks, self.outer = callbacks, outer
-        self.checkpoint = kept or (outer.checkpoint if outer else None)
+        self.checkpoint = checkpoint or (outer.checkpoint if outer else None)
         self.begun: dict[str, int] = outer.begun if outer else {}
         self.asked: Event | None = None
 
@@ -99,8 +99,8 @@ def watching(callbacks: Sequence[Callback] = ()) -> Iterator[None]:
 
     A `Checkpoint` among them keeps where the searches stand.
     """
-    kept = next((one for one in callbacks if isinstance(one, Checkpoint)), None)
-    token = _WATCH.set(_Watch(tuple(callbacks), kept, _WATCH.get()))
+    checkpoint = next((one for one in callbacks if isinstance(one, Checkpoint)), None)
+    token = _WATCH.set(_Watch(tuple(callbacks), checkpoint, _WATCH.get()))
     try:
         yield
     finally:
@@ -156,16 +156,16 @@ def pursue(
     watch = _WATCH.get()
     if watch is None:
         return advance(state, None)
-    name, kept = watch.named(stage), watch.checkpoint
+    name, checkpoint = watch.named(stage), watch.checkpoint
     if watch.stopped is not None:
-        kept = None  # what comes after a stop is not what an unbroken run does
-    if kept is not None and (place := kept.recall(name, inputs)) is not None:
+        checkpoint = None  # what comes after a stop is not what an unbroken run does
+    if checkpoint is not None and (place := checkpoint.recall(name, inputs)) is not None:
         state = restore(place)
     while True:
         until = int(step(state)) + 1
         state = advance(state, until)
-        if kept is not None:
-            kept.keep(name, save(state))
+        if checkpoint is not None:
+            checkpoint.keep(name, save(state))
         # The search itself says that it is over, by not going on: a second opinion, computed
         # elsewhere, could round differently.
         if step(state) < until:
@@ -225,13 +225,13 @@ class Checkpoint:
         if not self._problem:
             self._problem = digest(inputs)
             if self.path.exists():
-                found = read_checkpoint(self.path)
-                if found["problem"] not in ("", self._problem):
+                content = read_checkpoint(self.path)
+                if content["problem"] not in ("", self._problem):
                     raise TacitError(
                         f"{self.path} was made from other data or settings; begin again with "
                         "--overwrite"
                     )
-                self._places = found["places"]
+                self._places = content["places"]
         return self._places.get(stage)
 
     def keep(self, stage: str, place: Tree) -> None:
@@ -250,8 +250,8 @@ class Checkpoint:
         """Writes the file, whatever it holds."""
         began = time.monotonic()
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        kept = {"about": self.about, "problem": self._problem, "places": self._places}
-        write_arrays(self.path, pack(kept))
+        content = {"about": self.about, "problem": self._problem, "places": self._places}
+        write_arrays(self.path, pack(content))
         self._written, self._is_new = time.monotonic(), False
         self._pause = max(self.every, RARELY * (self._written - began)) if self.every else 0.0
 
@@ -259,8 +259,8 @@ class Checkpoint:
 def read_checkpoint(path: Path) -> Tree:
     """What a checkpoint says: about what it is, its `problem` and `places` by stage."""
     with sound(path, "a checkpoint"):
-        found = unpack(read_arrays(path))
-        return {name: found[name] for name in ("about", "problem", "places")}
+        content = unpack(read_arrays(path))
+        return {name: content[name] for name in ("about", "problem", "places")}
 
 
 def checkpoint(path: str | Path, *, every: float = EVERY) -> Checkpoint:

@@ -58,9 +58,9 @@ def read_arrays(path: Path, *, largest: int = LARGEST) -> dict[str, np.ndarray]:
     path = Path(path)
     head = read_head(path, "an npz archive", largest=largest)
     if not head.startswith(b"PK"):
-        found = known_format(head) if head else "an empty file"
+        what = known_format(head) if head else "an empty file"
         raise OSError(
-            f"{path} holds no arrays that can be read: no npz archive{found and f' but {found}'}"
+            f"{path} holds no arrays that can be read: no npz archive{what and f' but {what}'}"
         )
     try:
         with zipfile.ZipFile(path) as archive:

@@ -101,8 +101,8 @@ def read_head(path: Path, wanted: str, *, largest: int = LARGEST) -> bytes:
 
 def check_text(path: Path, wanted: str, *, largest: int = LARGEST) -> None:
     """Raises `OSError` unless the file may be text."""
-    if found := known_format(read_head(path, wanted, largest=largest)):
-        raise OSError(f"{path} must be {wanted}; it is {found}")
+    if what := known_format(read_head(path, wanted, largest=largest)):
+        raise OSError(f"{path} must be {wanted}; it is {what}")
 
 
 def check_size(path: Path, size: int, largest: int) -> None:
@@ -120,7 +120,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2
 
 def harmless(text: str) -> str:
     """The text with all that a terminal or a page would obey written as an escape."""
-    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 # The ending of a file that is being written; what a killed process leaves has it, too.
@@ -152,8 +152,8 @@ def _whole_or_none(path: Path, make: Callable[[Path], Made]) -> Iterator[tuple[P
         if not isinstance(error, OSError) or error.errno is None:
             raise
         # Say the name that was asked for: the error has the temporary one, or none.
-        told = str(error.filename or path).replace(str(temporary), str(path))
-        raise type(error)(error.errno, error.strerror, told) from None
+        name = str(error.filename or path).replace(str(temporary), str(path))
+        raise type(error)(error.errno, error.strerror, name) from None
 
 
 def write_bytes(path: Path, content: bytes | bytearray | memoryview) -> None:

@@ -67,7 +67,7 @@ def compact(cells: polars.Series, *, is_text: bool, is_plain: bool) -> polars.Se
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class RawColumn:
     """A column of a table, as it stands in the file.
 
     Attributes:
@@ -92,7 +92,7 @@ class Column:
         *,
         is_text: bool = False,
         is_plain: bool = False,
-    ) -> Column:
+    ) -> RawColumn:
         """The column of Polars series, one below the other.
 
         Args:
@@ -115,12 +115,10 @@ class Column:
             cells = cells.cast(polars.String)
         if cells.dtype in (polars.String, polars.Categorical, polars.Enum):
             return cls._of_texts(name, cells, fault, is_text=is_text, is_plain=is_plain)
-        if len(cells) and not (kind.is_integer() or (is_number and not is_text)):
+        if len(cells) and not is_number:
             got = f"got {cells.to_list()[0]!r:.60} ({kind})"
             raise fault(0, f"{name} must be integers or names; {got}")
         values = cells.to_numpy()
-        if is_text:
-            return cls(name, values, None, fault).spelled()
         if values.dtype.kind == "i" and np.array_equal(values, narrow := values.astype(np.int32)):
             values = narrow
         return cls(name, values, None, fault)
@@ -128,7 +126,7 @@ class Column:
     @classmethod
     def _of_texts(
         cls, name: str, cells: polars.Series, fault: Fault, *, is_text: bool, is_plain: bool
-    ) -> Column:
+    ) -> RawColumn:
         import polars
 
         cells = cells.cast(polars.Categorical).fill_null("")
@@ -205,11 +203,15 @@ class Column:
         """[N] bool, whether each row of a column of texts is missing."""
         return self.voids[self.values]
 
-    def select(self, rows: np.ndarray) -> Column:
-        """The column of these rows."""
-        return replace(self, values=self.values[rows])
+    def select(self, rows: np.ndarray) -> RawColumn:
+        """The column of these rows; messages name them by where they stand in the file."""
 
-    def spelled(self) -> Column:
+        def fault(row: int, words: str) -> TacitError:
+            return self.fault(int(rows[row]), words)
+
+        return replace(self, values=self.values[rows], fault=fault)
+
+    def spelled(self) -> RawColumn:
         """The same column with its numbers as texts."""
         if self.texts is not None:
             return self

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit.errors import TacitError
-from tacit.files.tables import Progress, Table
+from tacit.files.tables import Progress, TableSource
 from tacit.files.wording import did_you_mean, some
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Frame = Any
 
 
-class FrameTable(Table):
+class FrameTable(TableSource):
     """A frame in memory as a table, its columns under the names that tacit gives them."""
 
     def __init__(
@@ -51,36 +51,36 @@ class FrameTable(Table):
         """The frame itself, with the columns asked for."""
         import polars
 
-        found = {name: series(self._frame, self.columns[name]) for name in names}
-        if len({len(column) for column in found.values()}) > 1:
+        columns = {name: series(self._frame, self.columns[name]) for name in names}
+        if len({len(column) for column in columns.values()}) > 1:
             raise self.error(f"{self.path} must have columns of equal length, one entry a row")
-        yield polars.DataFrame(found)
+        yield polars.DataFrame(columns)
 
 
 def frame_columns(frame: Frame, error: type[TacitError]) -> list[str]:
     """The names of the columns of a frame."""
-    found = frame if isinstance(frame, Mapping) else getattr(frame, "columns", None)
-    if found is None:
+    columns = frame if isinstance(frame, Mapping) else getattr(frame, "columns", None)
+    if columns is None:
         raise error(
             "a frame must be a pandas or Polars frame, or a dictionary of columns; "
             f"got {type(frame).__name__}"
         )
-    return [str(name) for name in found]
+    return [str(name) for name in columns]
 
 
 def series(frame: Frame, name: str) -> polars.Series:
     """One column of a frame as Polars holds it: what is missing is null, whole numbers whole."""
     import polars
 
-    found = frame[name]
-    if not isinstance(found, polars.Series):
-        found = _from_values(np.asarray(found), name)
-    if found.dtype.is_float():  # whole numbers among missing ones are floats in pandas
-        found = found.fill_nan(None)
-        rest = found.drop_nulls().to_numpy()
+    column = frame[name]
+    if not isinstance(column, polars.Series):
+        column = _from_values(np.asarray(column), name)
+    if column.dtype.is_float():  # whole numbers among missing ones are floats in pandas
+        column = column.fill_nan(None)
+        rest = column.drop_nulls().to_numpy()
         if len(rest) and (rest == np.floor(rest)).all() and np.abs(rest).max() < 2**53:
-            found = found.cast(polars.Int64)
-    return found.alias(name)
+            column = column.cast(polars.Int64)
+    return column.alias(name)
 
 
 def _from_values(values: np.ndarray, name: str) -> polars.Series:

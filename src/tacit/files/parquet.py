@@ -28,8 +28,8 @@ def check_parquet(path: Path, *, largest: int = LARGEST) -> tuple[tuple[str, ...
         file.seek(max(0, size - 4))
         tail = file.read()
     if not (head.startswith(b"PAR1") and tail == b"PAR1" and size >= 12):
-        found = known_format(head) or ("something else" if head else "an empty file")
-        words = "it is cut off or damaged" if found == "Parquet" else f"it is {found}"
+        what = known_format(head) or ("something else" if head else "an empty file")
+        words = "it is cut off or damaged" if what == "Parquet" else f"it is {what}"
         raise OSError(f"{path} is no table that can be read: expected Parquet; {words}")
     with readable(path):
         scan = polars.scan_parquet(path, glob=False)

@@ -1,7 +1,7 @@
 """Tables in CSV and Parquet files: one reader, which can name the line of every row.
 
-`open_table` looks at the first line and `Table.read` gives columns. A column is whole numbers where
-every cell is one, else texts; what it must be is asked of it afterwards, such as `Column.reals`.
+`open_table` looks at the first line and `TableSource.read` gives columns. A column is whole numbers
+where every cell is one, else texts; what it must be is asked of it afterwards (`RawColumn.reals`).
 Only when a message must name a row is the file read again, up to its line.
 """
 
@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from tacit.errors import TacitError
 from tacit.files.atomic import LARGEST, check_text, known_format, write_bytes
-from tacit.files.columns import Column, compact, whole
+from tacit.files.columns import RawColumn, compact, whole
 from tacit.files.parquet import ROWS, check_parquet, readable, write_parquet
 from tacit.files.wording import did_you_mean, some
 
@@ -43,7 +43,7 @@ Progress = Callable[[int, int], object]
 
 def open_table(
     path: Path, error: type[TacitError], *, expected: Sequence[str] = (), largest: int = LARGEST
-) -> Table:
+) -> TableSource:
     """The table of a file, its column names read and its rows not yet.
 
     Args:
@@ -57,7 +57,7 @@ def open_table(
     return TextTable(path, error, tuple(expected), largest)
 
 
-class Table:
+class TableSource:
     """A table in a file.
 
     Attributes:
@@ -101,32 +101,28 @@ class Table:
         *,
         texts: Collection[str] = (),
         plain: Collection[str] = (),
-        as_texts: bool = False,
         progress: Progress | None = None,
-    ) -> dict[str, Column]:
+    ) -> dict[str, RawColumn]:
         """The columns by name.
 
         Args:
             names: of the columns to read; None for all. A row in which all are empty is skipped.
-            texts: names of columns that are texts even where every cell is a number.
+            texts: names of columns that are read as texts, whatever they hold.
             plain: names of columns whose numbers must be spelled plainly.
-            as_texts: whether all columns are read as texts, whatever they hold.
             progress: called now and then with what is done and what there is to do.
         """
         import polars
 
         asked = self.names if names is None else [*names]
-        texts = asked if as_texts else texts
+        kinds = {name: {"is_text": name in texts, "is_plain": name in plain} for name in asked}
         parts: dict[str, list[polars.Series]] = {name: [] for name in asked}
         for batch in self.batches(asked, progress):
-            if as_texts:
-                with readable(Path(self.path)):
-                    batch = batch.cast(polars.String)
+            with readable(Path(self.path)):
+                batch = batch.cast({name: polars.String for name in asked if name in texts})
             for name, cells in parts.items():
-                is_text, is_plain = name in texts, name in plain
-                cells.append(compact(batch[name], is_text=is_text, is_plain=is_plain))
+                cells.append(compact(batch[name], **kinds[name]))
         return {
-            name: Column.of(name, cells, self.fault, is_text=name in texts, is_plain=name in plain)
+            name: RawColumn.of(name, cells, self.fault, **kinds[name])
             for name, cells in parts.items()
         }
 
@@ -154,7 +150,7 @@ class Table:
         return self.error(f"{self.path}, {self.place(row)}: {words}")
 
 
-class ParquetTable(Table):
+class ParquetTable(TableSource):
     """A Parquet file, read in slices of rows."""
 
     def __init__(self, path: Path, error: type[TacitError], largest: int) -> None:
@@ -178,7 +174,7 @@ class ParquetTable(Table):
                 progress(min(row + ROWS, self.rows), self.rows)
 
 
-class TextTable(Table):
+class TextTable(TableSource):
     """A text table, read in blocks of whole records.
 
     Attributes:

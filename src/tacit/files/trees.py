@@ -51,10 +51,10 @@ def kind_name(kind: type) -> str:
 
 def digest(tree: Tree) -> str:
     """SHA-256 of everything a tree holds."""
-    found = hashlib.sha256()
+    total = hashlib.sha256()
     for name, array in pack(tree).items():
-        found.update(f"{name} {checksum(array)} ".encode())
-    return found.hexdigest()
+        total.update(f"{name} {checksum(array)} ".encode())
+    return total.hexdigest()
 
 
 def _packed(tree: Tree, place: str, small: int, arrays: dict[str, np.ndarray]) -> Node:
@@ -101,8 +101,8 @@ def _packed(tree: Tree, place: str, small: int, arrays: dict[str, np.ndarray]) -
         return {"sparse": all_of(parts), "shape": [int(size) for size in tree.shape]}
     assert is_dataclass(tree), f"cannot keep a {type(tree)}"
     # A field may be written as what an attribute of another name says, or by "" not at all.
-    kept = [part for part in fields(tree) if part.init]
-    sources = {part.name: part.metadata.get("packed", part.name) for part in kept}
+    written = [part for part in fields(tree) if part.init]
+    sources = {part.name: part.metadata.get("packed", part.name) for part in written}
     parts = {name: getattr(tree, source) for name, source in sources.items() if source}
     return {"kind": kind_name(type(tree)), "fields": all_of(parts)}
 
@@ -189,10 +189,10 @@ def _find_class(name: str) -> type | None:
     module, _, own = name.rpartition(".")
     for home in chain([module], _modules()) if module.startswith("tacit.") else ():
         with suppress(ImportError):
-            found = getattr(import_module(home), own, None)
-            if isinstance(found, type) and found.__module__ == home:
-                is_data = is_dataclass(found) or issubclass(found, Enum | str | tuple)
-                return found if is_data else None
+            kind = getattr(import_module(home), own, None)
+            if isinstance(kind, type) and kind.__module__ == home:
+                is_data = is_dataclass(kind) or issubclass(kind, Enum | str | tuple)
+                return kind if is_data else None
     return None
 
 

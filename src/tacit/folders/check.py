@@ -46,36 +46,36 @@ def check_problem(problem: Problem) -> tuple[str, ...]:
     mdp, trips = problem.mdp, problem.trips
     if trips is not None:  # what every step has counts steps: a trip to a goal ends
         mdp = network_ending(mdp, trips.journeys()[0].goals)
-    found: list[str] = []
+    warnings: list[str] = []
     if any(too_large(table) for table in problem.features.maps):
-        said = (
+        warning = (
             f"{max(problem.features.sizes)} sparse features are too many to compare all of them: "
             "whether some are the same, or depend on each other, was not looked at. A prior on "
             "the weights (--estimator likelihood --prior ridge) holds those that nothing tells."
         )
-        found.append(said)
+        warnings.append(warning)
     else:
-        found = [*feature_findings(problem.features, mdp), *dependent_features(problem.features)]
+        warnings = [*feature_findings(problem.features, mdp), *dependent_features(problem.features)]
     if problem.demonstrations is None:
-        found.append("There are no demonstrations: the problem can be solved, not recovered.")
+        warnings.append("There are no demonstrations: the problem can be solved, not recovered.")
     else:
-        found += _of_demonstrations(problem, problem.demonstrations)
-    return (*found, *slack_budgets(problem))
+        warnings += _of_demonstrations(problem, problem.demonstrations)
+    return (*warnings, *slack_budgets(problem))
 
 
 def _of_demonstrations(problem: Problem, seen: Demonstrations) -> list[str]:
     mdp, layout = problem.mdp, problem.layout
-    found = []
+    warnings = []
     if moves := impossible_moves(mdp, seen, layout):
         worst, total = _worst(moves)
-        found.append(
+        warnings.append(
             f"{total} probability 0 in this world ({worst}): correct the transitions or the data."
         )
     begins = seen.states[seen.offsets[:-1]]
     odd = (mdp.initial[begins] == 0) & ~seen.partial
     if odd.any() and not problem.goal:  # where a network starts is of no account to trips
         names = _named(np.unique(begins[odd]), layout)
-        found.append(
+        warnings.append(
             f"{int(odd.sum())} episodes begin where this world never starts ({names}): correct "
             "initial, or mark them as partial if they were joined later."
         )
@@ -83,71 +83,71 @@ def _of_demonstrations(problem: Problem, seen: Demonstrations) -> list[str]:
     unseen = np.flatnonzero((counts.sum(axis=1) == 0) & ~mdp.ends)
     if len(unseen):
         many = f"{len(unseen)} of {int((~mdp.ends).sum())} states were never visited"
-        found.append(
+        warnings.append(
             f"{many} ({_named(unseen, layout)}): what they cost is known only as far as they were "
             "avoided."
         )
     if mdp.evidence:
-        found += misspelt_actions(counts.sum(axis=0), layout)
+        warnings += misspelt_actions(counts.sum(axis=0), layout)
     if mdp.choices.sum(axis=1).max() == 1:
-        found.append("There is only one action: nothing was chosen, so nothing can be learnt.")
+        warnings.append("There is only one action: nothing was chosen, so nothing can be learnt.")
     elif (share := single_minded(counts, mdp.choices.sum(axis=1))) > DETERMINISTIC:
-        found.append(
+        warnings.append(
             f"The expert looks deterministic: {share:.0%} of the steps were taken in states where "
             "it always did the same, so weights are known as a range, not as a point."
         )
-    return [*found, *(_of_trips(problem) if problem.goal else _of_lengths(mdp, seen))]
+    return [*warnings, *(_of_trips(problem) if problem.goal else _of_lengths(mdp, seen))]
 
 
 def _of_trips(problem: Problem) -> list[str]:
     """What was assumed about trips, and how few there are of them."""
     assert problem.trips is not None
     journeys, findings = problem.trips.journeys()
-    found: list[str] = [*findings]
+    warnings: list[str] = [*findings]
     goals, trips = len(journeys.goals), len(journeys.origins)
     if trips == 1:
-        found.append("There is one trip only: no spread over trips can be told.")
+        warnings.append("There is one trip only: no spread over trips can be told.")
     only = np.asarray(journeys.choices.sum(axis=1) < 2)
     if only.all():
-        found.append(
+        warnings.append(
             f"No step of these {trips} trips to {goals} goals had a choice: one action alone leads "
             "on, so nothing can be learnt."
         )
-    return found
+    return warnings
 
 
 def _of_lengths(mdp: MDP, seen: Demonstrations) -> list[str]:
-    found = []
+    warnings = []
     if seen.episodes == 1:
-        found.append("There is one trajectory only: no spread over trajectories can be told.")
+        warnings.append("There is one trajectory only: no spread over trajectories can be told.")
     single = int(((seen.lengths == 1) & ~seen.partial & ~seen.ended).sum())
     if single:
         why = "" if mdp.evidence is None else ": they tell little of where actions lead"
-        found.append(f"{single} of {seen.episodes} trajectories have one step only{why}.")
+        warnings.append(f"{single} of {seen.episodes} trajectories have one step only{why}.")
     over = mdp.ends[seen.last_states]
     odd = seen.ended & ~over & ~mdp.absorbing[seen.last_states] & (seen.final_states >= 0)
     if odd.any():
-        found.append(
+        warnings.append(
             f"{int(odd.sum())} of {seen.episodes} trajectories are marked as ended in states that "
             "this world leaves: they are taken to be cut off there."
         )
     open_ended = ~(seen.ended | over) & ~seen.partial
     if mdp.discount == 1.0:
         if cut := int((open_ended | odd).sum()):
-            found.append(
+            warnings.append(
                 f"{cut} of {seen.episodes} trajectories do not reach an end: without a discount "
                 "nothing bounds what they would still collect."
             )
-        return found
+        return warnings
     horizon = 1.0 / (1.0 - mdp.discount)
     short = int((open_ended & (seen.lengths < horizon)).sum())
     if short > seen.episodes // 2:
-        found.append(
+        warnings.append(
             f"{short} of {seen.episodes} trajectories are cut off within the horizon "
             f"1 / (1 - discount) = {horizon:.3g} steps (median {np.median(seen.lengths):g}): "
             "longer ones, or a smaller discount, would tell more."
         )
-    return found
+    return warnings
 
 
 def availability(mdp: MDP, layout: Layout, folder: Path | None) -> tuple[Finding, ...]:
@@ -158,36 +158,36 @@ def availability(mdp: MDP, layout: Layout, folder: Path | None) -> tuple[Finding
         layout: how states and actions are called.
         folder: from which it was read; None where that does not say all of it.
     """
-    found = []
+    findings = []
     pairs = np.argwhere(~mdp.available & ~mdp.ends[:, None])
-    told = folder is not None and (folder / "transitions.csv").exists()
-    why = " (no row in transitions.csv)" if told else ""
+    is_table = folder is not None and (folder / "transitions.csv").exists()
+    why = " (no row in transitions.csv)" if is_table else ""
     if len(pairs):
         names = [
             f"{layout.action_name(a)} in {layout.state_name(s)}" for s, a in pairs[: NAMED + 1]
         ]
         names += [""] * (len(pairs) - len(names))
         total = int((~mdp.ends).sum()) * mdp.actions
-        said = (
+        sentence = (
             f"{len(pairs)} of {total} pairs of state and action are not available"
             f"{why}: {listed(names, NAMED)}."
         )
-        found.append(Finding(said, Kind.ASSUMED, number=len(pairs)))
+        findings.append(Finding(sentence, Kind.ASSUMED, number=len(pairs)))
     ends = np.flatnonzero(mdp.ends)
     if len(ends):
         names = [layout.state_name(int(s)) for s in ends]
         one = len(ends) == 1
-        said = (
+        sentence = (
             f"{len(ends)} of {mdp.states} states {'ends an episode' if one else 'end episodes'}"
             f"{why}: {listed(names, NAMED)}. What such a state pays it pays once, on arrival."
         )
-        found.append(Finding(said, Kind.ASSUMED, number=len(ends)))
-    return tuple(found)
+        findings.append(Finding(sentence, Kind.ASSUMED, number=len(ends)))
+    return tuple(findings)
 
 
 def misspelt_actions(counts: np.ndarray, layout: Layout) -> list[str]:
     """Rare actions that read like a frequent one, as sentences: no other file lists the actions."""
-    found = []
+    warnings = []
     for action, name in enumerate(layout.action_names):
         often = {
             other: index
@@ -195,12 +195,12 @@ def misspelt_actions(counts: np.ndarray, layout: Layout) -> list[str]:
             if counts[index] > OFTEN * counts[action] > 0
         }
         for near in get_close_matches(name, often, n=1, cutoff=0.8):
-            found.append(
+            warnings.append(
                 f"Action {name!r} was taken {counts[action]:.0f} times, {near!r} "
                 f"{counts[often[near]]:.0f} times: if that is a typing error, correct it; actions "
                 "in [names] of problem.toml lists those that there are."
             )
-    return found
+    return warnings
 
 
 def impossible_sentence(problem: Problem) -> str:
@@ -245,7 +245,7 @@ def impossible_moves(mdp: MDP, seen: Demonstrations, layout: Layout) -> list[Mov
 
 def dependent_features(features: Features) -> list[str]:
     """Feature maps whose columns depend on each other beyond pairs, as sentences."""
-    found = []
+    warnings = []
     for name, table, labels in (
         ("The reward", features.reward, features.reward_names),
         *((f"Cost {k}", table, features.cost_names[k]) for k, table in enumerate(features.costs)),
@@ -259,11 +259,11 @@ def dependent_features(features: Features) -> list[str]:
         distinct = columns[:, ~again]
         rank = int(np.linalg.matrix_rank(distinct)) if distinct.size else 0
         if rank < distinct.shape[1]:
-            found.append(
+            warnings.append(
                 f"{name} has {len(labels)} features ({some(labels, NAMED)}) of which only {rank} "
                 "are independent: their weights cannot all be told apart."
             )
-    return found
+    return warnings
 
 
 def slack_budgets(problem: Problem) -> list[str]:
@@ -306,19 +306,19 @@ def faults(folder: Path, first: Exception) -> tuple[str, ...]:
         folder: of the problem.
         first: what loading it raised.
     """
-    found = [" ".join(str(first).split())]
+    messages = [" ".join(str(first).split())]
 
     def untold(name: str) -> bool:
         """Whether the file is there and nothing has been said about it yet."""
-        return (folder / name).is_file() and str(folder / name) not in found[0]
+        return (folder / name).is_file() and str(folder / name) not in messages[0]
 
     def attempt(read: Callable[[], T]) -> T | None:
         try:
             return read()
         except (TacitError, OSError) as error:
-            said = " ".join(str(error).split())
-            if said not in found:
-                found.append(said)
+            message = " ".join(str(error).split())
+            if message not in messages:
+                messages.append(message)
             return None
 
     settings = attempt(lambda: read_settings(folder))
@@ -335,4 +335,4 @@ def faults(folder: Path, first: Exception) -> tuple[str, ...]:
     for name in FILES:
         if untold(name):
             attempt(lambda name=name: Demonstrations.load_named(folder / name))
-    return tuple(found)
+    return tuple(messages)

@@ -27,9 +27,9 @@ from tacit.folders.runs import Run
 def identity(config: Mapping[str, object], hashes: Mapping[str, str]) -> Page:
     """All that must be the same for a run to be gone on with."""
     here = {"system": platform.system(), "machine": platform.machine()}
-    whole = {"config": config, "hashes": hashes, "versions": {**versions(), **here}}
+    parts = {"config": config, "hashes": hashes, "versions": {**versions(), **here}}
     # Through JSON, so that a tuple and a list, a path and its text compare as they are read back.
-    return json.loads(json.dumps(whole, default=str))
+    return json.loads(json.dumps(parts, default=str))
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,20 +127,20 @@ def _is_done(folder: Path, identity: Page, *, resume: bool, overwrite: bool) -> 
 
 def difference(folder: Path, held: Page, wanted: Page) -> str | None:
     """One line that says what of the run in the folder is not as asked; None if all is."""
-    told = []
+    differences = []
     for part, word in (("hashes", "data"), ("config", "setting"), ("versions", "version")):
         old, new = held.get(part, {}), wanted.get(part, {})
         for name in {**old, **new}:
             if old.get(name) != new.get(name):
-                told.append(
+                differences.append(
                     f"{word} {name}: {_short(old.get(name))} there, {_short(new.get(name))} now"
                 )
-    if not told:
+    if not differences:
         return None
-    more = f" and {len(told) - 4} more" if len(told) > 4 else ""
+    more = f" and {len(differences) - 4} more" if len(differences) > 4 else ""
     return (
-        f"{folder} holds a run of another kind ({'; '.join(told[:4])}{more}): choose another "
-        "folder, or begin again with --overwrite"
+        f"{folder} holds a run of another kind ({'; '.join(differences[:4])}{more}): choose "
+        "another folder, or begin again with --overwrite"
     )
 
 

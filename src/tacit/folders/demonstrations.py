@@ -21,14 +21,14 @@ OTHERS = (".xlsx", ".xls", ".ods", ".tsv")  # tables that people keep, and no pa
 
 def one_of(folder: Path, *names: str) -> Path | None:
     """The only file of these that is there, or None; a part given twice is an error."""
-    found = [folder / name for name in names if (folder / name).exists()]
-    if len(found) > 1:
-        both = " and ".join(path.name for path in found)
+    paths = [folder / name for name in names if (folder / name).exists()]
+    if len(paths) > 1:
+        both = " and ".join(path.name for path in paths)
         raise InvalidModel(f"{folder} must give each part once; it holds {both}")
     for stray in (folder / f"{Path(name).stem}{end}" for name in names for end in OTHERS):
-        if not found and stray.exists():
+        if not paths and stray.exists():
             raise InvalidModel(f"{stray} must be {' or '.join(names)}: save the table as CSV")
-    return found[0] if found else None
+    return paths[0] if paths else None
 
 
 def read_demonstrations(
@@ -62,15 +62,15 @@ def read_demonstrations(
         progress=progress,
     )
     seen = read_file(path, reading)
-    found = seen.layout.action_names if seen.layout else ()
-    return seen, names.actions or found or numbers(int(seen.actions.max()) + 1)
+    own_names = seen.layout.action_names if seen.layout else ()
+    return seen, names.actions or own_names or numbers(int(seen.actions.max()) + 1)
 
 
 def bad_line(path: Path, error: BadTrip, layout: Layout, seen: Demonstrations) -> TacitError:
     """What is wrong with a trip, by name, with the line of the file where its step stands."""
-    said = error.sentence(layout)
+    message = error.sentence(layout)
     if path.suffix == ".npz":
-        return InvalidDemonstrations(f"{path}, row {error.row + 1}: {said}")
+        return InvalidDemonstrations(f"{path}, row {error.row + 1}: {message}")
     table = open_table(path, InvalidDemonstrations, expected=("episode", "step"))
     columns = table.read([n for n in ("episode", "step") if n in table.names], plain=["episode"])
     values = {"episode": columns["episode"].labels()}
@@ -80,4 +80,4 @@ def bad_line(path: Path, error: BadTrip, layout: Layout, seen: Demonstrations) -
     # Steps are numbered within their episode: the last row of one may be where it ended.
     place = error.row - int(seen.offsets[error.trajectory])
     row = int(np.flatnonzero(first)[error.trajectory]) + place
-    return table.fault(row if order is None else int(order[row]), said)
+    return table.fault(row if order is None else int(order[row]), message)

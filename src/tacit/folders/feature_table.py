@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.files.columns import Column
-from tacit.files.tables import Table, open_table
+from tacit.files.columns import RawColumn
+from tacit.files.tables import TableSource, open_table
 from tacit.files.wording import did_you_mean, nearest
 from tacit.folders.names import Names
-from tacit.folders.settings import LARGEST_TABLE, Settings
+from tacit.folders.settings import LARGEST_TABLE, ProblemSettings
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -36,8 +36,8 @@ class FeatureTable:
         actions: distinct names of actions, as found; empty where a row speaks of a state alone.
     """
 
-    table: Table
-    columns: Mapping[str, Column]
+    table: TableSource
+    columns: Mapping[str, RawColumn]
     states: tuple[str, ...]
     actions: tuple[str, ...]
 
@@ -74,7 +74,7 @@ class FeatureTable:
         """Whether there is a column of that name with one entry a state."""
         return not self.actions and name in self.offered
 
-    def available(self, names: Names, settings: Settings) -> np.ndarray | None:
+    def available(self, names: Names, settings: ProblemSettings) -> np.ndarray | None:
         """[S, A] bool, what the column `available` says; None where there is none, or as a feature.
 
         Args:
@@ -91,8 +91,8 @@ class FeatureTable:
                     "something else, rename it"
                 )
             return None
-        mask, said = np.ones(names.shape, bool), self.columns[MASK].flags()
-        mask[self._pairs(names)] = said if self.actions else said[:, None]
+        mask, flags = np.ones(names.shape, bool), self.columns[MASK].flags()
+        mask[self._pairs(names)] = flags if self.actions else flags[:, None]
         return mask
 
     def refuse_empty(self, asked: np.ndarray, given: np.ndarray, names: Names) -> None:
@@ -108,8 +108,8 @@ class FeatureTable:
         if not self.actions:
             empty = asked[pairs].any(axis=1) & ~given[pairs].any(axis=1)
         if empty.any():
-            said = f"{MASK} must be false where transitions.csv has no row; got true"
-            raise self.table.fault(int(np.argmax(empty)), said)
+            message = f"{MASK} must be false where transitions.csv has no row; got true"
+            raise self.table.fault(int(np.argmax(empty)), message)
 
     def _pairs(self, names: Names) -> tuple[np.ndarray, np.ndarray | slice]:
         """[N] the state of each row, and [N] its action, or all of them."""
@@ -155,7 +155,7 @@ class FeatureTable:
             )
 
 
-def table_features(table: FeatureTable | None, settings: Settings, names: Names) -> Features:
+def table_features(table: FeatureTable | None, settings: ProblemSettings, names: Names) -> Features:
     """The `Features` that `problem.toml` names among the columns, or makes of the states.
 
     Args:
@@ -190,5 +190,5 @@ def table_features(table: FeatureTable | None, settings: Settings, names: Names)
     try:
         return Features(reward, costs, reward_names, cost_names)
     except InvalidModel as error:
-        said = str(error)
-        raise InvalidModel(said if str(path) in said else f"{path}: {said}") from None
+        message = str(error)
+        raise InvalidModel(message if str(path) in message else f"{path}: {message}") from None

@@ -84,5 +84,5 @@ def layout_lines(layout: Layout) -> list[str]:
         grid = {"rows": layout.rows, "columns": layout.columns}
     if layout.directions:
         grid["directions"] = layout.directions
-    given = {name: part for name, part in names.items() if part}
-    return [*toml_lines(given, "names"), *toml_lines(grid, "grid")]
+    named = {name: part for name, part in names.items() if part}
+    return [*toml_lines(named, "names"), *toml_lines(grid, "grid")]

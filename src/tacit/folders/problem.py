@@ -24,7 +24,7 @@ from tacit.folders.names import Names
 from tacit.folders.settings import (
     FILE,
     VERSION,
-    Settings,
+    ProblemSettings,
     check_version,
     coefficient_table,
     read_settings,
@@ -225,8 +225,8 @@ def read_problem(folder: Path, progress: Progress | None = None) -> dict[str, An
     if not folder.exists():
         raise FileNotFoundError(errno.ENOENT, "there is no such problem folder", str(folder))
     if not folder.is_dir():
-        said = "a problem must be a folder (tacit ingest makes one of a log); this is a file"
-        raise NotADirectoryError(errno.ENOTDIR, said, str(folder))
+        message = "a problem must be a folder (tacit ingest makes one of a log); this is a file"
+        raise NotADirectoryError(errno.ENOTDIR, message, str(folder))
     settings, seen = read_settings(folder), one_of(folder, *FILES)
     if (folder / ARCHIVE).exists():
         parts = _from_arrays(folder / ARCHIVE, settings, seen, progress)
@@ -250,7 +250,7 @@ def read_problem(folder: Path, progress: Progress | None = None) -> dict[str, An
 
 
 def _from_arrays(
-    path: Path, settings: Settings, seen: Path | None, progress: Progress | None
+    path: Path, settings: ProblemSettings, seen: Path | None, progress: Progress | None
 ) -> dict[str, Any]:
     """The parts of a problem that tacit wrote: all but demonstrations, trips and coefficients."""
     again = [name for name in TABLES if (path.parent / name).exists()]

@@ -76,11 +76,11 @@ def _holds_recovery(value: object) -> bool:
 
 def versions() -> dict[str, str]:
     """The versions that a result depends on to the last bit, by name."""
-    found = {"tacit": __version__, "python": platform.python_version()}
+    numbers = {"tacit": __version__, "python": platform.python_version()}
     for name in ("numpy", "scipy", "jax", "jaxlib", "numba", "highspy"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
+            numbers[name] = importlib.metadata.version(name)
+    return numbers
 
 
 def save(result: AnyRecovery, folder: Path) -> None:
@@ -145,10 +145,10 @@ def load(folder: Path, kind: str | None = None) -> Any:
     path = member(folder, page, ARRAYS)
     arrays = read_arrays(path)
     with sound(path, "a recovery that can be read"):
-        found = unpack(arrays)
-        if type(found).__name__ != held:
-            raise BadFile(f"it holds a {type(found).__name__}")
-    return found
+        recovery = unpack(arrays)
+        if type(recovery).__name__ != held:
+            raise BadFile(f"it holds a {type(recovery).__name__}")
+    return recovery
 
 
 def read_run_page(path: Path) -> Page:
@@ -170,9 +170,9 @@ def read_run_page(path: Path) -> Page:
     return page
 
 
-def shape_of(found: Recovery) -> tuple[int, int]:
+def shape_of(recovery: Recovery) -> tuple[int, int]:
     """S and A: of the policy, or of the flows of trips; of several, those of the first."""
-    found = getattr(found, "types", getattr(found, "recoveries", (found,)))[0]
-    trips = found.solution is None
-    table = np.asarray(getattr(found, "flows", None) if trips else found.solution.policy)
+    recovery = getattr(recovery, "types", getattr(recovery, "recoveries", (recovery,)))[0]
+    trips = recovery.solution is None
+    table = np.asarray(getattr(recovery, "flows", None) if trips else recovery.solution.policy)
     return table.shape[0], table.shape[1]

@@ -128,23 +128,23 @@ def read_run(folder: Path, *, several: bool) -> dict[str, Any]:
             raise OSError(
                 f"{folder} holds a run that is not finished: tacit recover --resume continues it"
             )
-        said = f"the folder holds no run: {PAGE} is missing"
+        message = f"the folder holds no run: {PAGE} is missing"
         if (folder / FILE).exists():
-            said = "this is a problem, not a run; tacit recover makes one"
-        raise FileNotFoundError(errno.ENOENT, said, str(folder))
+            message = "this is a problem, not a run; tacit recover makes one"
+        raise FileNotFoundError(errno.ENOENT, message, str(folder))
     page = read_run_page(folder / PAGE)
-    found: dict[str, Tree] = {"recovery": load(folder, None if several else "Recovery")}
+    parts: dict[str, Tree] = {"recovery": load(folder, None if several else "Recovery")}
     if EXTRAS in page["files"]:
         with sound(path := member(folder, page, EXTRAS), "further results"):
-            found["extras"] = unpack(read_arrays(path))
+            parts["extras"] = unpack(read_arrays(path))
     if TRAJECTORIES in page["files"]:
-        found["trajectories"] = read_columns(member(folder, page, TRAJECTORIES))
+        parts["trajectories"] = read_columns(member(folder, page, TRAJECTORIES))
     with sound(folder / PAGE, "the page of a run"):
         for name in ("config", "data", "versions", "hashes"):
-            found[name] = dict(page.get(name, {}))
+            parts[name] = dict(page.get(name, {}))
         layout = {name: as_tuples(part) for name, part in page.get("layout", {}).items()}
-        found |= {"notes": tuple(page.get("notes", ())), "layout": Layout(**layout)}
-    return found | {"seed": page.get("seed")}
+        parts |= {"notes": tuple(page.get("notes", ())), "layout": Layout(**layout)}
+    return parts | {"seed": page.get("seed")}
 
 
 def trajectory_columns(

@@ -27,7 +27,7 @@ Check = Callable[[str, object], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class ProblemSettings:
     """What `problem.toml` says; every part may be absent.
 
     Attributes:
@@ -195,12 +195,12 @@ def _prior(key: str, value: object) -> Prior:
 
 def _coefficients(key: str, value: object) -> dict[str, dict[str, Any]]:
     """A number for a fixed coefficient, or lower, upper and start; sorted by what they are."""
-    found: dict[str, dict[str, Any]] = {}
+    known: dict[str, dict[str, Any]] = {}
     if not isinstance(value, dict):
         raise InvalidModel(f"{key} must be a table, [{key}]; got {value!r:.60}")
     words = ("fixed", "lower", "upper", "start")
-    for name, given in value.items():
-        about = given if isinstance(given, dict) else {"fixed": given}
+    for name, entry in value.items():
+        about = entry if isinstance(entry, dict) else {"fixed": entry}
         for word in about:
             if word not in words:
                 hint = did_you_mean(word, words) or f"; it may hold {_list(words)}"
@@ -208,10 +208,10 @@ def _coefficients(key: str, value: object) -> dict[str, dict[str, Any]]:
         about = {word: _number(f"{key}.{name}: {word}", number) for word, number in about.items()}
         for word in ("fixed", "start"):
             if word in about:
-                found.setdefault(word, {})[name] = about[word]
+                known.setdefault(word, {})[name] = about[word]
         if {"lower", "upper"} & {*about}:
-            found.setdefault("bounds", {})[name] = (about.get("lower"), about.get("upper"))
-    return found
+            known.setdefault("bounds", {})[name] = (about.get("lower"), about.get("upper"))
+    return known
 
 
 def _list(names: Iterable[str]) -> str:
@@ -244,23 +244,23 @@ KEYS |= {"truth": ("reward", "costs", "budgets"), "": (*KEYS[""], *filter(None, 
 NEEDED = {"features": ("reward",), "grid": ("rows", "columns"), "truth": ("reward",)}
 
 
-def read_settings(folder: Path) -> Settings:
+def read_settings(folder: Path) -> ProblemSettings:
     """The settings of a folder, or one line that names the key; all absent without a file."""
     path = folder / FILE
-    given, found = read_toml(path) if path.exists() else {}, {}
+    content, settings = read_toml(path) if path.exists() else {}, {}
     with naming(path):
         for name, checks in CHECKS.items():
-            table = given.get(name, {}) if name else given
-            _check_keys(name, table, there=name in given)
+            table = content.get(name, {}) if name else content
+            _check_keys(name, table, there=name in content)
             for key, check in checks.items():
                 if key in table:
-                    found[key] = check(f"{name}.{key}" if name else key, table[key])
-        found.pop("version", None)
-        for key in ("unended", "link_size") if "goal" not in given else ():
-            if found.get(key):
-                said = f'{key} is about trips, which need goal = "last"; there is no goal'
-                raise InvalidModel(said)
-    return Settings(path=path, truth=given.get("truth", {}), **found)
+                    settings[key] = check(f"{name}.{key}" if name else key, table[key])
+        settings.pop("version", None)
+        for key in ("unended", "link_size") if "goal" not in content else ():
+            if settings.get(key):
+                message = f'{key} is about trips, which need goal = "last"; there is no goal'
+                raise InvalidModel(message)
+    return ProblemSettings(path=path, truth=content.get("truth", {}), **settings)
 
 
 def _check_keys(name: str, table: object, *, there: bool) -> None:

@@ -19,7 +19,7 @@ from tacit.files.wording import did_you_mean, listed
 from tacit.folders.demonstrations import one_of, read_demonstrations
 from tacit.folders.feature_table import FeatureTable, table_features
 from tacit.folders.names import Names, are_numbers, in_order
-from tacit.folders.settings import FILE, Settings
+from tacit.folders.settings import FILE, ProblemSettings
 from tacit.folders.transition_table import TransitionTable
 from tacit.inverse.findings import Finding, Kind
 from tacit.model.counts import start_shares
@@ -34,7 +34,7 @@ NAMED = 5  # most states that one sentence names
 
 
 def read_text(
-    folder: Path, settings: Settings, seen: Path | None, progress: Progress | None
+    folder: Path, settings: ProblemSettings, seen: Path | None, progress: Progress | None
 ) -> dict[str, Any]:
     """The parts of a problem: model, features, truth, layout, demonstrations and notes.
 
@@ -98,7 +98,7 @@ def read_text(
 
 
 def _vocabulary(
-    folder: Path, settings: Settings, moves: Path | None, seen: Path | None
+    folder: Path, settings: ProblemSettings, moves: Path | None, seen: Path | None
 ) -> tuple[FeatureTable | None, Names]:
     """The table of features, None where none is needed, and the names known before others are read.
 
@@ -107,14 +107,14 @@ def _vocabulary(
     path = one_of(folder, "features.csv")
     is_of_states = settings.reward == () and not any(settings.costs)  # which needs no file
     if path is None and not is_of_states:
-        said = "this is a run, not a problem" if (folder / "run.json").exists() else NEEDED
-        raise FileNotFoundError(errno.ENOENT, said, str(folder))
+        message = "this is a run, not a problem" if (folder / "run.json").exists() else NEEDED
+        raise FileNotFoundError(errno.ENOENT, message, str(folder))
     table = None if path is None else FeatureTable.read(path)
     if settings.discount is None:
         raise InvalidModel(f"{settings.path} must give discount, such as discount = 0.9")
     if moves is None and seen is None:
-        said = "a problem needs transitions.csv, or demonstrations to estimate them from"
-        raise FileNotFoundError(errno.ENOENT, said, str(folder))
+        message = "a problem needs transitions.csv, or demonstrations to estimate them from"
+        raise FileNotFoundError(errno.ENOENT, message, str(folder))
     if moves is None and table is None and not settings.states:
         raise InvalidModel(f"{settings.path} must list states in [names]; no other file does")
     source = (path or settings.path).name
@@ -126,7 +126,7 @@ def _vocabulary(
     )
 
 
-def _model(make: Callable[..., MDP], settings: Settings, names: Names) -> MDP:
+def _model(make: Callable[..., MDP], settings: ProblemSettings, names: Names) -> MDP:
     """What `make` makes at the discount of the settings, or at 0 where only its trips end."""
     try:
         return make(discount=settings.discount)
@@ -143,7 +143,7 @@ def _model(make: Callable[..., MDP], settings: Settings, names: Names) -> MDP:
         raise InvalidModel(f"{settings.path.parent}: {error}") from None
 
 
-def _layout(folder: Path, settings: Settings, names: Names) -> Layout:
+def _layout(folder: Path, settings: ProblemSettings, names: Names) -> Layout:
     """What states and actions are called, and where they lie on a grid or by `places.csv`."""
     layout = Layout(
         rows=settings.rows,
@@ -172,7 +172,7 @@ def _with_places(path: Path, layout: Layout, states: Sequence[str]) -> Layout:
     return replace(layout, centres=centres, hexagon=hexagon)
 
 
-def _truth(settings: Settings, features: Features) -> Objective | None:
+def _truth(settings: ProblemSettings, features: Features) -> Objective | None:
     """The objective that was followed, where `problem.toml` says it."""
     if not settings.truth:
         return None
@@ -182,7 +182,7 @@ def _truth(settings: Settings, features: Features) -> Objective | None:
         )
 
 
-def _absorbing(settings: Settings, states: tuple[str, ...]) -> np.ndarray:
+def _absorbing(settings: ProblemSettings, states: tuple[str, ...]) -> np.ndarray:
     """[S] bool, the states that are said to stay."""
     must = f"{settings.path}: transitions.absorbing must name states"
     stays = np.zeros(len(states), bool)
@@ -198,7 +198,7 @@ def _numbers_of(names: Collection[str], known: Mapping[str, int], must: str) -> 
 
 
 def _start(
-    settings: Settings,
+    settings: ProblemSettings,
     names: Names,
     table: FeatureTable | None,
     demonstrations: Demonstrations | None,
@@ -215,22 +215,28 @@ def _start(
             f'{settings.path} must give initial, such as initial = "name of a state": there are no '
             "demonstrations seen from their start to take it from"
         )
-    said = (
+    note = (
         f"Where episodes start was not given: the shares of the first states of {begun} "
         "episodes were taken."
     )
-    return None, notes if settings.goal else (*notes, said)
+    return None, notes if settings.goal else (*notes, note)
 
 
 def _given_start(
-    settings: Settings, given: str | dict[str, float], names: Names, table: FeatureTable | None
+    settings: ProblemSettings,
+    initial: str | dict[str, float],
+    names: Names,
+    table: FeatureTable | None,
 ) -> np.ndarray:
     """[S] what `initial` says: a column of `features.csv`, a state, or shares by state."""
     known, what = names.state_numbers, f"{settings.path}: initial"
-    if isinstance(given, str) and given not in known and table and table.gives(given):
-        start, what = table.column(given, names), f"{table.path}: the column {given!r}, initial,"
+    if isinstance(initial, str) and initial not in known and table and table.gives(initial):
+        start, what = (
+            table.column(initial, names),
+            f"{table.path}: the column {initial!r}, initial,",
+        )
     else:
-        shares = {given: 1.0} if isinstance(given, str) else given
+        shares = {initial: 1.0} if isinstance(initial, str) else initial
         start = np.zeros(len(names.states))
         start[_numbers_of(shares, known, f"{what} must name a state")] = [*shares.values()]
     is_positive = (start >= 0).all()
@@ -240,12 +246,12 @@ def _given_start(
     return start
 
 
-def _staying(settings: Settings) -> tuple[str, ...]:
+def _staying(settings: ProblemSettings) -> tuple[str, ...]:
     """The sentence on states in which time goes on though nothing leaves them."""
     if not settings.absorbing:
         return ()
-    said = (
+    sentence = (
         f"In {listed(settings.absorbing, NAMED)} every action is taken to stay, and time goes on: "
         "[transitions] names them absorbing."
     )
-    return (Finding(said, Kind.ASSUMED, number=len(settings.absorbing)),)
+    return (Finding(sentence, Kind.ASSUMED, number=len(settings.absorbing)),)

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.files.columns import Column
-from tacit.files.tables import Table, open_table
+from tacit.files.columns import RawColumn
+from tacit.files.tables import TableSource, open_table
 from tacit.folders.names import Names, in_order
 from tacit.folders.settings import FILE, LARGEST_TABLE
 from tacit.model.arguments import ROW_SUM_TOLERANCE
@@ -29,7 +29,7 @@ class TransitionTable:
         probabilities: [N] of each row.
     """
 
-    table: Table
+    table: TableSource
     names: Names
     rows: np.ndarray
     probabilities: np.ndarray
@@ -85,8 +85,8 @@ class TransitionTable:
         if left.any():
             first = int(np.argmax(left))
             name = self.names.states[begin[first]]
-            said = f"nothing may leave {name!r}, which is absorbing in {FILE}"
-            raise self.table.fault(first, said)
+            message = f"nothing may leave {name!r}, which is absorbing in {FILE}"
+            raise self.table.fault(first, message)
         sums = np.bincount(row, weights=self.probabilities, minlength=states * actions)
         there = np.bincount(row, minlength=states * actions) > 0
         off = there & (np.abs(sums - 1.0) > ROW_SUM_TOLERANCE)
@@ -109,17 +109,17 @@ class TransitionTable:
         nothing = np.flatnonzero(off & (sums == 0))
         worst = int(nothing[0] if len(nothing) else np.argmax(np.abs(sums - 1.0) * off))
         s, a = divmod(worst, len(self.names.actions))
-        said = (
+        message = (
             f"{self.table.path}: the probabilities of a state and action must sum to 1; state "
             f"{self.names.states[s]!r}, action {self.names.actions[a]!r} sums to "
             f"{sums[worst]:.10g} ({self.table.place(int(np.argmax(row == worst)))})"
         )
         others = int(off.sum()) - 1
-        said += f", and {others} more do not" if others else ""
-        return said + ("; an action that is not available has no row" if len(nothing) else "")
+        message += f", and {others} more do not" if others else ""
+        return message + ("; an action that is not available has no row" if len(nothing) else "")
 
 
-def _as_found(*columns: Column) -> dict[str, None]:
+def _as_found(*columns: RawColumn) -> dict[str, None]:
     """The names in columns of text, in the order of the rows."""
     cells = [np.array(column.texts, dtype=object)[column.values] for column in columns]
     return dict.fromkeys(np.stack(cells, axis=1).ravel().tolist())

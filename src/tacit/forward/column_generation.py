@@ -16,11 +16,10 @@ import numpy as np
 
 from tacit.engine.kernels import at_hand
 from tacit.engine.kernels.backups import bracket, search
-from tacit.forward import BuiltInSolver, of_all_budgets
 from tacit.forward.occupancy_lp import LinearProgram, OccupancyLP, unbounded
 from tacit.forward.policies import (
     EXACT,
-    Column,
+    PolicyColumn,
     Unbounded,
     best_column,
     deterministic_values,
@@ -30,13 +29,14 @@ from tacit.forward.policies import (
 )
 from tacit.forward.solution import (
     Infeasibility,
-    Mixture,
+    PolicyMixture,
     Solution,
     Status,
     conclude,
     stationary_policy,
     status_of,
 )
+from tacit.forward.solver import BuiltInSolver, of_all_budgets
 from tacit.model.ends import inside_table
 from tacit.model.mdp import MDP, inside_policy
 from tacit.model.objective import Objective
@@ -125,14 +125,14 @@ class ColumnGeneration(BuiltInSolver):
             best.values[0] - priced.prices @ best.values[1:],
             of_all_budgets(bounded, priced.prices),
             tolerance=self.tolerance,
-            mixture=Mixture(priced.weights, np.array([c.policy for c in priced.columns])),
+            mixture=PolicyMixture(priced.weights, np.array([c.policy for c in priced.columns])),
             infeasibility=proof,
             iterations=priced.iterations,
             policy=policy,
         )
 
 
-def _first_column(mdp: MDP, tables: np.ndarray, guess: Solution | None) -> Column | None:
+def _first_column(mdp: MDP, tables: np.ndarray, guess: Solution | None) -> PolicyColumn | None:
     """A column to start from: the most likely actions of the guess, evaluated."""
     if guess is None or guess.policy.shape != tables.shape[1:]:
         return None
@@ -140,18 +140,18 @@ def _first_column(mdp: MDP, tables: np.ndarray, guess: Solution | None) -> Colum
     if mdp.restricted and not mdp.choices[np.arange(mdp.states), policy].all():
         return None
     values = deterministic_values(mdp, policy, tables[:, np.arange(mdp.states), policy])
-    return Column(policy, values, values @ mdp.initial)
+    return PolicyColumn(policy, values, values @ mdp.initial)
 
 
 class Priced(NamedTuple):
     """What a master problem hands back."""
 
     prices: np.ndarray  # [K] multipliers
-    columns: list[Column]  # policies of the optimal mixture
+    columns: list[PolicyColumn]  # policies of the optimal mixture
     weights: np.ndarray  # [M] probability of each
     iterations: int  # unconstrained problems solved
     proof: Infeasibility | None = None  # that no policy meets the budgets, if so
-    best: Column | None = None  # the best policy at the prices, if it is another
+    best: PolicyColumn | None = None  # the best policy at the prices, if it is another
 
 
 def price_one(
@@ -159,7 +159,7 @@ def price_one(
     tables: np.ndarray,
     budgets: np.ndarray,
     *,
-    start: Column | None,
+    start: PolicyColumn | None,
     expected: float,
     limit: int,
 ) -> Priced | None:
@@ -191,8 +191,8 @@ def price_one(
         with at_hand(mdp.states):
             spent, stagnated = bracket(model, precision, rounding, lines, policies, values)
         evaluations += spent
-        found = lines[0, 2] > rounding >= lines[1, 2] and lines[0, 0] != lines[1, 0]
-        if found and not stagnated:
+        is_bracketed = lines[0, 2] > rounding >= lines[1, 2] and lines[0, 0] != lines[1, 0]
+        if is_bracketed and not stagnated:
             left = max(limit - evaluations, 0)
             with at_hand(mdp.states):
                 spent, stagnated = search(model, precision, rounding, left, lines, policies, values)
@@ -200,9 +200,9 @@ def price_one(
         if stagnated:
             return None
 
-    def column(slot: int) -> Column:
+    def column(slot: int) -> PolicyColumn:
         totals = np.array([lines[slot, 1], lines[slot, 2] + budget])
-        return Column(policies[slot], values[slot], totals)
+        return PolicyColumn(policies[slot], values[slot], totals)
 
     if lines[0, 2] <= rounding:  # slack: the best policy at price 0 is within the budget
         return Priced(np.zeros(1), [column(0)], np.ones(1), evaluations)
@@ -230,9 +230,11 @@ class Pool:
     mdp: MDP
     tables: np.ndarray
     limit: int
-    columns: list[Column] = field(default_factory=list)
+    columns: list[PolicyColumn] = field(default_factory=list)
 
-    def price(self, reward: float, prices: np.ndarray, start: Column | None = None) -> Column:
+    def price(
+        self, reward: float, prices: np.ndarray, start: PolicyColumn | None = None
+    ) -> PolicyColumn:
         """The best policy for reward * r - prices . c, not yet in the pool."""
         if start is None and self.columns:
             start = self.columns[-1]
@@ -243,14 +245,14 @@ class Pool:
         """Whether the steps are used up."""
         return len(self.columns) >= self.limit
 
-    def mixture(self, weights: np.ndarray) -> tuple[list[Column], np.ndarray]:
+    def mixture(self, weights: np.ndarray) -> tuple[list[PolicyColumn], np.ndarray]:
         """The columns of positive weight, and their weights."""
         keep = np.flatnonzero(weights > 1e-13)
         return [self.columns[i] for i in keep], weights[keep] / weights[keep].sum()
 
 
 def price_many(
-    mdp: MDP, tables: np.ndarray, budgets: np.ndarray, *, start: Column | None, limit: int
+    mdp: MDP, tables: np.ndarray, budgets: np.ndarray, *, start: PolicyColumn | None, limit: int
 ) -> Priced:
     """As `price_one` for K budgets: a mixture of at most K + 1 policies keeps them.
 
@@ -271,12 +273,17 @@ def price_many(
     raise RuntimeError("HiGHS refuses a mixture that phase one found")
 
 
+def smaller(budgets: np.ndarray) -> np.ndarray:
+    """[K] budgets smaller by a ten-millionth: where they cannot be met there is no room at all."""
+    sizes = np.where(np.isfinite(budgets), np.abs(budgets), 0.0)
+    return budgets - 1e-7 * np.maximum(1.0, sizes)
+
+
 def no_room(mdp: MDP, tables: np.ndarray, budgets: np.ndarray) -> bool:
-    """Whether budgets smaller by a ten-millionth could not be met together."""
-    less = budgets - 1e-7 * np.maximum(1.0, np.abs(budgets))
+    """Whether budgets any smaller could not be met together."""
     pool = Pool(mdp, tables, limit=1000)
     pool.columns.append(pool.price(0.0, np.ones(len(budgets))))
-    return _least_violation(pool, less)[1] is not None
+    return _least_violation(pool, smaller(budgets))[1] is not None
 
 
 def _least_violation(pool: Pool, budgets: np.ndarray) -> tuple[np.ndarray, Priced | None]:

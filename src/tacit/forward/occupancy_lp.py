@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacit.forward import BuiltInSolver, of_all_budgets
 from tacit.forward.policies import deterministic_values, deterministic_visitation
 from tacit.forward.solution import Infeasibility, Solution, conclude
+from tacit.forward.solver import BuiltInSolver, of_all_budgets
 from tacit.model.ends import inside_table
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective

@@ -21,7 +21,7 @@ from tacit.engine.kernels import at_hand
 from tacit.engine.kernels.backups import NOTHING, iterate
 from tacit.engine.kernels.chains import chain_solve, policy_chain
 from tacit.errors import InvalidModel, NotConverged
-from tacit.forward.solution import Mixture, Solution, check_policy, visitation
+from tacit.forward.solution import PolicyMixture, Solution, check_policy, visitation
 from tacit.model.arguments import integer
 from tacit.model.ends import never_ending, uniform_policy
 from tacit.model.mdp import MDP, deterministic_chain, outside_visitation
@@ -87,7 +87,7 @@ def deterministic_values(mdp: MDP, actions: np.ndarray, gains: np.ndarray) -> np
     return chain_solve(mdp, *chain, gains, transposed=False, several=side_by_side)
 
 
-class Column(NamedTuple):
+class PolicyColumn(NamedTuple):
     """A deterministic policy with what it earns and spends."""
 
     policy: np.ndarray  # [S] the action taken in each state
@@ -101,7 +101,7 @@ class Unbounded(NotConverged):
 
 def eliminated_column(
     mdp: MDP, tables: np.ndarray, combination: np.ndarray, start: np.ndarray | None, limit: int
-) -> Column:
+) -> PolicyColumn:
     """As `best_column`, by sparse elimination, from actions [S].
 
     At discount 1 these are used if they end, and the walk if not.
@@ -126,7 +126,7 @@ def eliminated_column(
         error = float(np.abs(best - value).max())
         better = best > worth[every, policy] + margin
         if error <= margin or not better.any() or steps >= limit:  # else only rounding is left
-            return Column(policy, values, values @ mdp.initial)
+            return PolicyColumn(policy, values, values @ mdp.initial)
         switched = np.where(better, worth.argmax(axis=1), policy).astype(np.int32)
         policy = _kept_proper(mdp, reward, policy, switched, margin) if endless else switched
         steps += 1
@@ -167,15 +167,15 @@ def _largest_gain(chain: csr_array, reward: np.ndarray, lost: np.ndarray) -> tup
     moves = part.tocoo()
     leaves = np.zeros(count, bool)
     leaves[label[moves.coords[0]][label[moves.coords[0]] != label[moves.coords[1]]]] = True
-    found = (-np.inf, int(inside[0]))
+    best = (-np.inf, int(inside[0]))
     for number in np.flatnonzero(~leaves):
         own = np.flatnonzero(label == number)
         system = (eye_array(len(own)) - part[own][:, own]).T.tolil()
         system[0] = np.ones(len(own))
         shares = splu(system.tocsc()).solve(np.eye(len(own))[0])
         gain = float(shares @ reward[inside[own]])
-        found = max(found, (gain, int(inside[own[0]])))
-    return found
+        best = max(best, (gain, int(inside[own[0]])))
+    return best
 
 
 def best_column(
@@ -183,9 +183,9 @@ def best_column(
     tables: np.ndarray,
     combination: np.ndarray,
     *,
-    start: Column | None = None,
+    start: PolicyColumn | None = None,
     limit: int = 1000,
-) -> Column:
+) -> PolicyColumn:
     """The best policy for the reward sum_k combination[k] * tables[k].
 
     Args:
@@ -209,7 +209,7 @@ def best_column(
         missed = iterate(*listed_model(mdp), tables, *exactly, values, policy, limit)
     if missed:  # a chain on which the Krylov method stagnates
         return eliminated_column(mdp, tables, combination, policy, limit)
-    return Column(policy, values, values @ mdp.initial)
+    return PolicyColumn(policy, values, values @ mdp.initial)
 
 
 def first_choices(mdp: MDP, reward: np.ndarray) -> np.ndarray:
@@ -263,7 +263,7 @@ def with_favourites(solution: Solution, chosen: np.ndarray) -> Solution:
     mixture = solution.mixture
     if mixture is not None:
         moved = chosen[rows[:, 0], mixture.policies].astype(mixture.policies.dtype)
-        mixture = Mixture(mixture.weights, moved)
+        mixture = PolicyMixture(mixture.weights, moved)
     return replace(solution, policy=policy, visitation=visitation, mixture=mixture)
 
 

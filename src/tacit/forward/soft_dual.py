@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.engine.backends import backend_of
-from tacit.forward import BuiltInSolver, of_all_budgets
-from tacit.forward.column_generation import ColumnGeneration
+from tacit.forward.column_generation import ColumnGeneration, smaller
 from tacit.forward.occupancy_lp import optimum
 from tacit.forward.policies import deterministic_values
 from tacit.forward.solution import (
@@ -31,13 +30,14 @@ from tacit.forward.solution import (
     spending_scales,
     status_of,
 )
+from tacit.forward.solver import BuiltInSolver, of_all_budgets
 from tacit.model.ends import inside_table
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
 from tacit.search.smooth_dual import Dual, loss_at, minimum
 
 if TYPE_CHECKING:
-    from tacit.engine.backends import Backend
+    from tacit.engine.backends import Array, Backend
 
 # If spending reacts to its price by less than this share of the largest cost, the dual may have no
 # minimum at all, and the exact solver is asked.
@@ -101,21 +101,16 @@ class SoftDual(BuiltInSolver):
             values = deterministic_values(mdp, walk, reward[every, walk])
         costs, budgets = costs[bounded], objective.budgets[bounded]
         dearest = [largest_entry(cost) for cost in costs]
-        largest = largest_entry(reward) + self.temperature * np.log(mdp.actions + 1.0)
-        nothing = np.zeros(len(budgets))
-        problem = Dual(
+        gain = largest_entry(reward) + self.temperature * np.log(mdp.actions + 1.0)
+        problem = priced_dual(
             start=mdp.initial,
             discount=mdp.discount,
             temperature=self.temperature,
-            base=reward,
+            reward=reward,
             tables=-costs,
-            target=-budgets,
-            lower=nothing,
-            upper=np.full(len(budgets), np.inf),
-            ridge=nothing,
-            # The price at which a cost weighs as much as the reward and the noise.
-            unit=largest / np.maximum(dearest, 1e-300),
-            scale=spending_scales(mdp, dearest, budgets),
+            budgets=budgets,
+            unit=gain / np.maximum(dearest, 1e-300),
+            scale=spending_scales(mdp.horizon, dearest, budgets),
             information=np.zeros(mdp.states),
         )
         if mdp.discount == 1.0:
@@ -155,22 +150,53 @@ class SoftDual(BuiltInSolver):
 
     def _diagnosed(self, mdp: MDP, objective: Objective, solution: Solution) -> Solution:
         """The solution, with a status that says whether the budgets are the trouble."""
-        indifferent = Objective(np.zeros(mdp.states), objective.costs, objective.budgets)
-        exact = ColumnGeneration().solve(mdp, indifferent, throw=False)
-        if exact.status is Status.INFEASIBLE:
-            reward, _ = objective.tables(mdp)
-            return replace(
-                exact, value=float(np.vdot(exact.visitation, reward)), temperature=self.temperature
-            )
-        bounded = np.isfinite(objective.budgets)
-        less = objective.budgets.copy()
-        less[bounded] -= 1e-7 * np.maximum(1.0, np.abs(less[bounded]))
-        tighter = Objective(np.zeros(mdp.states), objective.costs, less)
-        found = ColumnGeneration().solve(mdp, tighter, throw=False)
-        no_room = found.status is Status.INFEASIBLE
+
+        def exact(budgets: np.ndarray) -> Solution:
+            """Some policy within these budgets, or the proof that there is none."""
+            indifferent = Objective(np.zeros(mdp.states), objective.costs, budgets)
+            return ColumnGeneration().solve(mdp, indifferent, throw=False)
+
+        feasible = exact(objective.budgets)
+        if feasible.status is Status.INFEASIBLE:
+            value = float(np.vdot(feasible.visitation, objective.tables(mdp)[0]))
+            return replace(feasible, value=value, temperature=self.temperature)
+        no_room = exact(smaller(objective.budgets)).status is Status.INFEASIBLE
         lost = solution.status is Status.UNBOUNDED and not no_room
         status = status_of(solution.certificate, self.tolerance, no_room=no_room, unbounded=lost)
         return replace(solution, status=status)
+
+
+def priced_dual(
+    *,
+    start: Array,
+    discount: float,
+    temperature: float,
+    reward: Array,
+    tables: Array,
+    budgets: np.ndarray,
+    unit: np.ndarray,
+    scale: np.ndarray,
+    information: Array,
+) -> Dual:
+    """The dual in the prices [K] of costs, minus the tables [K, S, A]; none is below 0.
+
+    `unit` [K] are the prices at which a cost weighs as much as the reward and the noise.
+    """
+    nothing, endless = np.zeros(len(budgets)), np.full(len(budgets), np.inf)
+    return Dual(
+        start=start,
+        discount=discount,
+        temperature=temperature,
+        base=reward,
+        tables=tables,
+        target=-budgets,
+        lower=nothing,
+        upper=endless,
+        ridge=nothing,
+        unit=unit,
+        scale=scale,
+        information=information,
+    )
 
 
 def _usable(mdp: MDP, objective: Objective, guess: Solution | None) -> Solution | None:
@@ -251,7 +277,7 @@ def _best_parameters(
     tied = csr_array(np.concatenate([ties[0], -ties[0], rest], axis=1))
     right = np.r_[-problem.base[states, actions], -problem.base[ends, 0], ties[1]]
     low, high, free = problem.lower, problem.upper, np.full(mdp.states, np.inf)
-    found = optimum(
+    vertex = optimum(
         cost,
         vstack([falling, fixed, tied]),
         lower=np.r_[np.maximum(low, 0.0), np.maximum(-high, 0.0), -free, drop],
@@ -259,7 +285,7 @@ def _best_parameters(
         row_lower=np.where(np.arange(len(right)) < len(pairs), -np.inf, right),
         row_upper=right,
     )
-    if found is None:
+    if vertex is None:
         return None
-    up, down = np.split(np.array(found.col_value)[: 2 * size], 2)
+    up, down = np.split(np.array(vertex.col_value)[: 2 * size], 2)
     return up - down

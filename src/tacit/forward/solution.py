@@ -57,7 +57,7 @@ class Certificate:
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class PolicyMixture:
     """Draws one policy per episode; its visitation is the average. Mixing per step is another.
 
     Attributes:
@@ -114,7 +114,7 @@ class Solution:
     temperature: float
     status: Status
     certificate: Certificate
-    mixture: Mixture | None = None
+    mixture: PolicyMixture | None = None
     infeasibility: Infeasibility | None = None
     iterations: int = 0
 
@@ -165,56 +165,92 @@ def certify(
     if mdp.discount < 1.0:
         dual = float(mdp.initial @ values) + residual / (1.0 - mdp.discount)  # NaN if values are
     else:
-        found = lift(mdp, priced(reward, costs, multipliers), values, temperature)
-        dual = np.inf if found is None else float(mdp.initial @ (values + found))
-    scale = value_scale(mdp, objective, float(primal), temperature)
-    scales = spending_scales(mdp, sizes_of(objective)[1:], budgets)
+        raised = lift(mdp, priced(reward, costs, multipliers), values, temperature)
+        dual = np.inf if raised is None else float(mdp.initial @ (values + raised))
+    reward_size, *cost_sizes = sizes_of(objective)
+    gain = reward_size + temperature * float(np.log(mdp.actions))
+    return certificate_of(
+        flow_residual=float(flow_residual),
+        primal=float(primal),
+        dual=dual,
+        multipliers=multipliers,
+        budgets=budgets,
+        spent=spent,
+        unit=value_scale(float(primal), gain * mdp.horizon),
+        units=spending_scales(mdp.horizon, cost_sizes, budgets),
+    )
+
+
+def certificate_of(
+    *,
+    flow_residual: float,
+    primal: float,
+    dual: float,
+    multipliers: np.ndarray,
+    budgets: np.ndarray,
+    spent: np.ndarray,
+    unit: float,
+    units: np.ndarray,
+) -> Certificate:
+    """The certificate of sums over all states.
+
+    Args:
+        flow_residual: as in the certificate.
+        primal: what the visitation collects, its entropy at the temperature included.
+        dual: a bound on what any can collect at the multipliers, budgets not counted.
+        multipliers: [K].
+        budgets: [K].
+        spent: [K].
+        unit: on which values count.
+        units: [K] on which spending counts.
+    """
     violation, slackness = 0.0, 0.0
-    for price, budget, cost, unit in zip(multipliers, budgets, spent, scales, strict=True):
+    for price, budget, cost, size in zip(multipliers, budgets, spent, units, strict=True):
         if price < 0 or (price > 0 and budget == np.inf):
             dual = np.inf  # the bound holds only for non-negative prices, 0 for no budget at all
         elif price > 0 or np.isnan(price):
             dual += price * budget
-            slackness = np.maximum(slackness, abs(price * (budget - cost)) / scale)
+            slackness = np.maximum(slackness, abs(price * (budget - cost)) / unit)
         if budget < np.inf:
-            violation = np.maximum(violation, (cost - budget) / unit)
+            violation = np.maximum(violation, (cost - budget) / size)
     return Certificate(
-        flow_residual=float(flow_residual),
+        flow_residual=flow_residual,
         violation=float(violation),
-        duality_gap=float((dual - primal) / scale),
+        duality_gap=float((dual - primal) / unit),
         slackness=float(slackness),
     )
 
 
 def sizes_of(objective: Objective) -> list[float]:
     """[1 + K] the largest absolute reward, and that of each cost; kept with the objective."""
-    kept = objective.__dict__.get("_sizes")
-    if kept is None:
-        kept = [largest_entry(table) for table in (objective.reward, *objective.costs)]
-        objective.__dict__["_sizes"] = kept
-    return kept
+    sizes = objective.__dict__.get("_sizes")
+    if sizes is None:
+        sizes = [largest_entry(table) for table in (objective.reward, *objective.costs)]
+        objective.__dict__["_sizes"] = sizes
+    return sizes
 
 
-def spending_scales(mdp: MDP, dearest: Sequence[float], budgets: np.ndarray) -> np.ndarray:
+def spending_scales(
+    horizon: float, dearest: Sequence[float] | np.ndarray, budgets: np.ndarray
+) -> np.ndarray:
     """[K] the scale on which spending counts: its budget, or 1, but no more than can be spent.
 
-    An episode spends at most its length times the `dearest` [K] action; where that is nothing, or
-    less than the budget, the budget alone is the scale.
+    An episode spends at most its length, the `horizon`, times the `dearest` [K] action; where that
+    is nothing, or less than the budget, the budget alone is the scale.
     """
-    given = (abs(budget) if budget < np.inf else 0.0 for budget in budgets.tolist())
-    reach = (mdp.horizon * size for size in dearest)
-    return np.array([_scale(*pair) for pair in zip(given, reach, strict=True)])
+    return np.array(
+        [
+            value_scale(budget if budget < np.inf else 0.0, horizon * size)
+            for budget, size in zip(budgets.tolist(), dearest, strict=True)
+        ]
+    )
 
 
-def value_scale(mdp: MDP, objective: Objective, value: float, temperature: float = 0.0) -> float:
-    """The scale on which values count: the value, or 1, but no more than can be gained."""
-    size = sizes_of(objective)[0] + temperature * float(np.log(mdp.actions))
-    return _scale(abs(value), size * mdp.horizon)
-
-
-def _scale(given: float, reach: float) -> float:
-    found = min(max(1.0, given), max(given, reach))
-    return found if found > 0.0 else 1.0  # NaN is on the scale of 1
+def value_scale(value: float, reach: float) -> float:
+    """The scale on which values count: the value, or 1, but no more than can be reached."""
+    size = abs(value)
+    scale = min(max(1.0, size), max(size, reach))
+    return scale if scale > 0.0 else 1.0  # NaN is on the scale of 1
 
 
 def costs_of(costs: np.ndarray, visitation: np.ndarray) -> np.ndarray:
@@ -266,7 +302,7 @@ def conclude(
     tolerance: float,
     temperature: float = 0.0,
     policy: np.ndarray | None = None,
-    mixture: Mixture | None = None,
+    mixture: PolicyMixture | None = None,
     infeasibility: Infeasibility | None = None,
     iterations: int = 0,
     unbounded: bool = False,

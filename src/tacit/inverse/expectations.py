@@ -16,7 +16,7 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, PartitionedDemonstrations
-from tacit.data.tally import Horizons, Moves, Spread, Tally, once, random_loss, tally_of
+from tacit.data.tally import Horizons, Moves, SumSpread, Tally, once, random_loss, tally_of
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, is_sparse, known_rest
@@ -302,12 +302,12 @@ def moves_of(mdp: MDP, observed: Observed) -> Moves | None:
     return observed.moves(mdp) if isinstance(observed, PartitionedDemonstrations) else None
 
 
-def spread_of(mdp: MDP, features: Features, observed: Observed) -> Spread | None:
-    """The `Spread` of the discounted feature sums; None where they weigh, or only sums are left."""
+def spread_of(mdp: MDP, features: Features, observed: Observed) -> SumSpread | None:
+    """The `SumSpread` of discounted feature sums; None where they weigh, or only sums are left."""
     if isinstance(observed, Demonstrations):
         if are_weighted(observed):
             return None
-        return Spread.of(mdp, features, observed)
+        return SumSpread.of(mdp, features, observed)
     if isinstance(observed, PartitionedDemonstrations):
         return observed.spread(mdp, features)
     return None

@@ -50,11 +50,11 @@ def set_agreement(truth: npt.ArrayLike, recovered: npt.ArrayLike) -> SetAgreemen
     if first.shape != second.shape:
         raise InvalidModel(f"sets must have one shape; got {first.shape} and {second.shape}")
     both, either = int((first & second).sum()), int((first | second).sum())
-    true, found = int(first.sum()), int(second.sum())
+    true, positive = int(first.sum()), int(second.sum())
     return SetAgreement(
-        precision=both / found if found else float("nan"),
+        precision=both / positive if positive else float("nan"),
         recall=both / true if true else float("nan"),
-        f1=2 * both / (true + found) if either else 1.0,
+        f1=2 * both / (true + positive) if either else 1.0,
         jaccard=both / either if either else 1.0,
     )
 
@@ -323,14 +323,14 @@ def feasible_agreement(
         recovered: costs and budgets.
         behaviours: of `sample_behaviours`, on the same model.
     """
-    true, found = allowed(mdp, truth, behaviours), allowed(mdp, recovered, behaviours)
-    either = int((true | found).sum())
-    rates = [rate.mean() for rate in (found[true], ~found[~true]) if len(rate)]
+    true, allowed_too = allowed(mdp, truth, behaviours), allowed(mdp, recovered, behaviours)
+    either = int((true | allowed_too).sum())
+    rates = [rate.mean() for rate in (allowed_too[true], ~allowed_too[~true]) if len(rate)]
     return FeasibleAgreement(
-        jaccard=float((true & found).sum() / either) if either else 1.0,
+        jaccard=float((true & allowed_too).sum() / either) if either else 1.0,
         balanced=float(np.mean(rates)),
         true_share=float(true.mean()),
-        recovered_share=float(found.mean()),
+        recovered_share=float(allowed_too.mean()),
         samples=behaviours.count,
         seed=behaviours.seed,
     )

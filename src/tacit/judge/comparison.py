@@ -155,12 +155,12 @@ def compare(
         seed: of that draw.
     """
     expert = true_solution or solve(mdp, truth, solver=solver)
-    found = recovered_solution or solve(mdp, recovered, solver=solver, throw=False)
-    policy, visits = found.policy, found.visitation
+    answer = recovered_solution or solve(mdp, recovered, solver=solver, throw=False)
+    policy, visits = answer.policy, answer.visitation
     if recovered_policy is not None:
         policy = check_policy(mdp, recovered_policy)
         visits = visitation_of(mdp, policy)
-    for name, solution, objective in (("true", expert, truth), ("recovered", found, recovered)):
+    for name, solution, objective in (("true", expert, truth), ("recovered", answer, recovered)):
         shapes = solution.policy.shape, solution.multipliers.shape
         if shapes != ((mdp.states, mdp.actions), (objective.constraints,)):
             raise InvalidModel(f"{name}_solution must solve the {name} objective; got {shapes}")
@@ -170,7 +170,7 @@ def compare(
     lost = outcomes.regret(mdp, truth, visits, optimum=expert.value)
     charged = outcomes.lagrangian_regret(mdp, priced, visits, temperature=expert.temperature)
     prices = outcomes.gauged_multipliers(mdp, truth, expert.multipliers)
-    other_prices = outcomes.gauged_multipliers(mdp, recovered, found.multipliers)
+    other_prices = outcomes.gauged_multipliers(mdp, recovered, answer.multipliers)
     pairs = list(zip(costs, other_costs, strict=True)) if len(costs) == len(other_costs) else []
     unmatched = np.full(len(costs), np.nan)
     there = mdp.choices if mdp.restricted else slice(None)  # an end counts once
@@ -188,7 +188,7 @@ def compare(
     return Comparison(
         starc=outcomes.starc(mdp, reward, other_reward),
         lagrangian_starc=outcomes.starc(
-            mdp, priced, outcomes.lagrangian(mdp, recovered, found.multipliers)
+            mdp, priced, outcomes.lagrangian(mdp, recovered, answer.multipliers)
         ),
         cost_starcs=np.array([outcomes.starc(mdp, *pair) for pair in pairs])
         if pairs
@@ -221,7 +221,7 @@ def compare(
         true_log_likelihood=likelihoods[1],
         temperature=expert.temperature,
         status=expert.status,
-        recovered_status=found.status,
+        recovered_status=answer.status,
     )
 
 

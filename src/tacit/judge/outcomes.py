@@ -34,17 +34,17 @@ def canonical(mdp: MDP, table: npt.ArrayLike) -> np.ndarray:
         mdp: the model.
         table: [S] or [S, A] a reward or a cost.
     """
-    given = Objective(table).tables(mdp)[0]
-    centred = given
+    paid = Objective(table).tables(mdp)[0]
+    centred = paid
     if not mdp.ends.any():
         # A constant is shaping: taking it out first spares digits.
-        centred = given - (given[mdp.available].mean() if mdp.restricted else given.mean())
+        centred = paid - (paid[mdp.available].mean() if mdp.restricted else paid.mean())
     uniform = mdp.choices / mdp.choices.sum(axis=1, keepdims=True)
     values = policy_values(mdp, uniform, centred)
     shaped = centred + mdp.discount * mdp.expected_next(values) - values[:, None]
     if mdp.restricted:
         shaped = np.where(mdp.available, shaped, 0.0)
-    size = (np.abs(given[mdp.choices]).max() + np.abs(values).max()) * mdp.horizon
+    size = (np.abs(paid[mdp.choices]).max() + np.abs(values).max()) * mdp.horizon
     return shaped if np.abs(shaped).max() > ROUNDING * size else np.zeros_like(shaped)
 
 
@@ -173,7 +173,7 @@ def violation(mdp: MDP, truth: Objective, visitation: np.ndarray) -> float:
 
     The same number as in the certificate of a solve; 0 exactly when all true budgets are kept.
     """
-    scales = spending_scales(mdp, sizes_of(truth)[1:], truth.budgets)
+    scales = spending_scales(mdp.horizon, sizes_of(truth)[1:], truth.budgets)
     over = excess(mdp, truth, visitation) / scales
     return float(max(0.0, over.max(initial=0.0)))
 

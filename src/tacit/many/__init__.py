@@ -59,14 +59,14 @@ def recover_each(
         raise InvalidModel(
             f"there must be one estimator, or one a task ({len(tasks)}); got {len(estimators)}"
         )
-    found: list[Recovery] = []
+    recoveries: list[Recovery] = []
     allowed = [allow_impossible] * len(tasks)
     pieces = zip(tasks, estimators, allowed, strict=True)
     for recovery in each(_recovered, pieces, workers=workers):
-        found.append(recovery)
+        recoveries.append(recovery)
         for callback in callbacks:
-            callback(Event("tasks", len(found), {"of": float(len(tasks))}))
-    return found
+            callback(Event("tasks", len(recoveries), {"of": float(len(tasks))}))
+    return recoveries
 
 
 def _recovered(task: Task, estimator: Estimator | None, allow_impossible: bool) -> Recovery:
@@ -142,24 +142,26 @@ class Differences:
     @property
     def sentences(self) -> tuple[Finding, ...]:
         """What came out, as findings."""
-        found = [_spoken(row) for row in self.rows if row.adjusted <= LEVEL]
+        findings = [_spoken(row) for row in self.rows if row.adjusted <= LEVEL]
         if not self.rows:
-            said = "No single number can be compared: none has errors in one unit in two of them."
-            found = [Finding(said)]
-        elif not found:
+            sentence = (
+                "No single number can be compared: none has errors in one unit in two of them."
+            )
+            findings = [Finding(sentence)]
+        elif not findings:
             least = float(self.rows[0].adjusted)
-            said = (
+            sentence = (
                 f"Nothing shows that {' and '.join(self.names)} differ: of {len(self.rows)} "
                 f"differences the clearest has {chance(least)}, adjusted by Holm's method."
             )
-            found = [Finding(said, number=least)]
+            findings = [Finding(sentence, number=least)]
         if self.unjudged:
-            said = (
+            sentence = (
                 f"Not judged: {', '.join(self.unjudged[:6])}. Groups of one problem can differ all "
                 "the same: tacit recover --groups tests all their weights together."
             )
-            found.append(Finding(said, Kind.NOT_IDENTIFIED, number=len(self.unjudged)))
-        return (*found, *self.doubts)
+            findings.append(Finding(sentence, Kind.NOT_IDENTIFIED, number=len(self.unjudged)))
+        return (*findings, *self.doubts)
 
     @property
     def columns(self) -> dict[str, np.ndarray]:
@@ -171,12 +173,12 @@ class Differences:
 def _spoken(row: Difference) -> Finding:
     more = "larger" if row.value > 0 else "smaller"
     ends = [math.copysign(1.0, row.value) * end for end in (row.low, row.high)]
-    said = (
+    sentence = (
         f"For {row.first} {row.what} is {more} than for {row.second} by {abs(row.value):.3g} "
         f"[{min(ends):.3g}, {max(ends):.3g}] "
         f"({chance(row.adjusted)}, adjusted by Holm's method)."
     )
-    return Finding(said, Kind.NOTE, feature=row.name, number=row.adjusted)
+    return Finding(sentence, Kind.NOTE, feature=row.name, number=row.adjusted)
 
 
 def differences(
@@ -238,8 +240,8 @@ def differences(
             )
             rows.append(row)
     adjusted = holm([row.p_value for row in rows]).tolist()
-    found = [replace(row, adjusted=fair) for row, fair in zip(rows, adjusted, strict=True)]
-    order = [found[i] for i in largest_first([-row.p_value for row in found])]
+    judged = [replace(row, adjusted=fair) for row, fair in zip(rows, adjusted, strict=True)]
+    order = [judged[i] for i in largest_first([-row.p_value for row in judged])]
     doubts = [doubt for name, one in recoveries.items() for doubt in _doubts(name, one)]
     doubts += unit_findings(shown)
     doubts = [*_dependence(shared), *doubts]
@@ -250,12 +252,12 @@ def _dependence(shared: Mapping[tuple[str, str], int]) -> Iterator[Finding]:
     """That some pairs are not independent, with how many individuals are in both."""
     if shared:
         pairs = listed([f"{one} and {other} ({n})" for (one, other), n in shared.items()])
-        said = (
+        sentence = (
             f"The same individuals are in {pairs}, so these are not independent: the errors of a "
             "difference are added, the most that any dependence allows. tacit recover --groups "
             "shuffles groups within individuals, and may see a difference that this does not."
         )
-        yield Finding(said, Kind.ERRORS, number=float(max(shared.values())))
+        yield Finding(sentence, Kind.ERRORS, number=float(max(shared.values())))
 
 
 def _other_unit(key: tuple[str, str]) -> tuple[str, str]:
@@ -264,19 +266,19 @@ def _other_unit(key: tuple[str, str]) -> tuple[str, str]:
     return (plain + OVER_NOISE if plain == key[0] else plain), key[1]
 
 
-def _doubts(name: str, found: Recovery) -> Iterator[Finding]:
+def _doubts(name: str, recovery: Recovery) -> Iterator[Finding]:
     """What keeps the numbers of one recovery from being read as they stand."""
-    fit = found.goodness
-    if found.status is RecoveryStatus.NOT_CONVERGED:
-        yield Finding(f"{name}: {found.status.value}.", Kind.NOT_CONVERGED)
+    fit = recovery.goodness
+    if recovery.status is RecoveryStatus.NOT_CONVERGED:
+        yield Finding(f"{name}: {recovery.status.value}.", Kind.NOT_CONVERGED)
     if not fit.adequate:
         how = f" ({chance(fit.p_value)})" if math.isfinite(fit.p_value) else ""
-        said = (
+        sentence = (
             f"{name}: the model does not fit what was seen{how}; its numbers, and differences "
             "from them, are about the best approximation. Its report says where it fails."
         )
-        yield Finding(said, Kind.MISFIT, number=float(fit.p_value))
-    for one in found.identification.findings:
+        yield Finding(sentence, Kind.MISFIT, number=float(fit.p_value))
+    for one in recovery.identification.findings:
         if isinstance(one, Finding) and one.kind in (Kind.NOT_IDENTIFIED, Kind.INACTIVE):
             yield Finding(f"{name}: {one[:1].lower()}{one[1:]}", one.kind, **asdict(one.about))
 
@@ -294,20 +296,20 @@ class _Measured:
 NOT_KNOWN = _Measured(math.nan, math.nan, math.nan, math.nan)
 
 
-def _numbers(found: Recovery) -> Iterator[tuple[tuple[str, str], _Measured]]:
+def _numbers(recovery: Recovery) -> Iterator[tuple[tuple[str, str], _Measured]]:
     """((quantity, name), number) of every weight and price; NaN where unknown."""
-    rows = [row for row in checks.numbers_of(found) if not row.is_budget]
+    rows = [row for row in checks.numbers_of(recovery) if not row.is_budget]
     many = Counter(row.quantity for row in rows)
     # Where no reward is known, prices are in units of the noise: no matter for a difference.
-    unit = "" if np.isfinite(found.reward_weights).all() else OVER_NOISE
+    unit = "" if np.isfinite(recovery.reward_weights).all() else OVER_NOISE
     for quantity, name, value, low, high, error in rows:
         below, above, most = value - low, high - value, 1.0
         if quantity == "price":
-            quantity, name = f"price {name}{unit}", " and ".join(found.cost_names[int(name)][:3])
+            quantity, name = f"price {name}{unit}", " and ".join(recovery.cost_names[int(name)][:3])
             most = math.inf
         elif many[quantity] == 1:
             continue  # a weight that stands alone is 1 by definition
-        if not found.temperature > 0:
+        if not recovery.temperature > 0:
             error = math.nan  # the set of all explanations is no matter of chance
         elif not error > 0:
             error = max(above, below) / ONE_SIDED

@@ -39,8 +39,8 @@ def count_transitions(
     """
     from scipy.sparse import csr_array
 
-    given = {"states": states, "actions": actions, "next_states": next_states}
-    columns = {name: _column(column, name) for name, column in given.items()}
+    columns_given = {"states": states, "actions": actions, "next_states": next_states}
+    columns = {name: _column(column, name) for name, column in columns_given.items()}
     lengths = [len(column) for column in columns.values()]
     if len(set(lengths)) > 1:
         raise InvalidDemonstrations(
@@ -112,13 +112,13 @@ def count_steps(
 
 def start_shares(demonstrations: Demonstrations | None, states: int) -> np.ndarray:
     """[S] the shares of the first states of the episodes that were seen from their start."""
-    whole = None if demonstrations is None else ~demonstrations.partial
-    if demonstrations is None or whole is None or not whole.any():
+    from_start = None if demonstrations is None else ~demonstrations.partial
+    if demonstrations is None or from_start is None or not from_start.any():
         raise InvalidModel(
             "initial must be given, a distribution [S] or the number of a state: no episode was "
             "seen from its start"
         )
-    rows = demonstrations.offsets[:-1][whole]
+    rows = demonstrations.offsets[:-1][from_start]
     total = np.bincount(demonstrations.states[rows], demonstrations.shares[rows], states)
     return total / total.sum()
 

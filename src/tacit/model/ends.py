@@ -65,8 +65,8 @@ def steps_to_end(mdp: MDP, taken: np.ndarray | None = None) -> np.ndarray:
 
     pairs, following = mdp.sparse().tocoo().coords
     if taken is not None:
-        kept = taken.ravel()[pairs] > 0
-        pairs, following = pairs[kept], following[kept]
+        is_taken = taken.ravel()[pairs] > 0
+        pairs, following = pairs[is_taken], following[is_taken]
     shape = (mdp.states, mdp.states)
     back = csr_array((np.ones(len(pairs)), (following, pairs // mdp.actions)), shape=shape)
     return dijkstra(back, unweighted=True, indices=np.flatnonzero(mdp.ends), min_only=True)

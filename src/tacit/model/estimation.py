@@ -11,7 +11,7 @@ from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.model.arguments import is_integer, numbers
 from tacit.model.available import available_pairs, first_unavailable
 from tacit.model.counts import CountedSteps
-from tacit.model.evidence import Evidence
+from tacit.model.evidence import DynamicsEvidence
 from tacit.model.prior import Prior, Unvisited, posterior, unvisited_rule
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def estimated(
     unvisited: Unvisited | str,
     absorbing: ArrayLike,
     available: ArrayLike | None,
-) -> tuple[csr_array, Evidence, np.ndarray | None]:
+) -> tuple[csr_array, DynamicsEvidence, np.ndarray | None]:
     """([S * A, S] transitions, what they rest on, [S, A] available), as `MDP.from_transitions`."""
     prior, rule, counts = _prior(prior), unvisited_rule(unvisited), steps.counts
     pairs, states = counts.shape
@@ -36,7 +36,7 @@ def estimated(
     choices = _available(available, steps.ends[~known[steps.ends]], counts, shape)
     transitions, behind = posterior(counts, prior, rule, known, choices)
     visits, ways = counts.sum(axis=1), np.diff(counts.indptr)
-    evidence = Evidence(
+    evidence = DynamicsEvidence(
         visits.reshape(shape),
         behind,
         prior,

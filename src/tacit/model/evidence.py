@@ -22,7 +22,7 @@ NAMED = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class DynamicsEvidence:
     """What estimated transitions rest on.
 
     Attributes:
@@ -122,29 +122,29 @@ class Evidence:
         pairs = int(np.isfinite(self.concentration).sum())
         steps = int(self.visits.sum())
         counted = _many(steps, "observed step")
-        found = [f"The transitions were estimated from {counted}. {self.prior.sentence}"]
+        sentences = [f"The transitions were estimated from {counted}. {self.prior.sentence}"]
         if self.uncounted:
-            found.append(
+            sentences.append(
                 f"{_many(self.uncounted, 'last step')} could not be counted: where "
                 f"{'it' if self.uncounted == 1 else 'they'} led was not recorded."
             )
         if self.episodes:
-            found.append(f"The start was counted from {_many(self.episodes, 'episode')}.")
+            sentences.append(f"The start was counted from {_many(self.episodes, 'episode')}.")
         over = self.certain if ends is None else self.certain & np.asarray(ends, bool)
         for states, said in (
             (over, "Episodes end in {}, which nothing leaves."),
             (self.certain & ~over, "Nothing leaves {}: time goes on there."),
         ):
             if len(names := [layout.state_name(int(s)) for s in np.flatnonzero(states)]):
-                found.append(said.format(listed(names, NAMED)))
+                sentences.append(said.format(listed(names, NAMED)))
         closed = np.isinf(self.concentration) & ~self.certain[:, None]
         if many := int(closed.sum()):
             verb = "pair of state and action is" if many == 1 else "pairs of state and action are"
-            found.append(f"{many} {verb} not available, as was said.")
+            sentences.append(f"{many} {verb} not available, as was said.")
         missing = self.unvisited_pairs
         if len(missing):
             names = [f"{layout.action_name(a)} in {layout.state_name(s)}" for s, a in missing]
-            found.append(
+            sentences.append(
                 f"{len(missing)} of {pairs} pairs of state and action were never seen "
                 f"({listed(names, NAMED)}). {self._filled()}"
             )
@@ -153,23 +153,23 @@ class Evidence:
             near = self.prior.over in (Over.SUCCESSORS, Over.STAY)
             stays = self.unvisited is Unvisited.STAY or near
             rule = "taken to stay for ever" if stays else "filled from the prior alone"
-            found.append(f"No step out of {listed(names, NAMED)} was seen: {rule}.")
+            sentences.append(f"No step out of {listed(names, NAMED)} was seen: {rule}.")
         if steps:
-            found.append(
+            sentences.append(
                 f"{self.thin_share:.0%} of the observed steps lie in pairs seen fewer than {THIN} "
                 f"times; a step's pair was seen {self.effective_sample_size:.3g} times on average "
                 "(harmonic mean)."
             )
-        found.append(
+        sentences.append(
             "Errors, intervals and tests of Likelihood count what is not known of these "
             "transitions; other estimators take them for known."
         )
         if self.deterministic and self.prior.strength > 0:
-            found.append(
+            sentences.append(
                 "Every pair seen twice or more always led to the same state: if this world is "
                 "deterministic, a prior of 0 (no pseudo-counts) suits it better."
             )
-        return tuple(found)
+        return tuple(sentences)
 
     def _filled(self) -> str:
         if self.unvisited is Unvisited.STAY:

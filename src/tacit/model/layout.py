@@ -135,24 +135,26 @@ def with_directions(layout: Layout, successors: np.ndarray, probabilities: np.nd
     steps = [after // layout.columns - here // layout.columns]
     steps += [after % layout.columns - here % layout.columns]
     chance = np.where(after < cells, chance, 0.0)  # what leaves the grid points nowhere
-    found = []
+    directions = []
     for action in range(successors.shape[1]):
         moved = chance[:, action] * (after[:, action] != here[:, 0])
         down, right = (step[:, action][moved > 0] for step in steps)
         ways, which = np.unique(np.stack([down, right]), axis=1, return_inverse=True)
         weight = np.bincount(which.ravel(), weights=moved[moved > 0], minlength=ways.shape[1])
         if not len(weight):
-            found.append((0, 0))
+            directions.append((0, 0))
         elif weight.max() > ONE_WAY * weight.sum():
             row, column = ways[:, weight.argmax()].tolist()
-            found.append((row, column))
+            directions.append((row, column))
         else:
             return layout
-    if not any(map(any, found)):
+    if not any(map(any, directions)):
         return layout
-    names = tuple(COMPASS.get(step, "") for step in found)
-    told = layout.action_names or (names if all(names) and len({*names}) == len(names) else ())
-    return replace(layout, directions=tuple(found), action_names=told)
+    names = tuple(COMPASS.get(step, "") for step in directions)
+    action_names = layout.action_names or (
+        names if all(names) and len({*names}) == len(names) else ()
+    )
+    return replace(layout, directions=tuple(directions), action_names=action_names)
 
 
 def state_names(layout: Layout, count: int) -> tuple[str, ...]:
@@ -191,10 +193,10 @@ def numbers_of(
 
 def lookup(names: Sequence[str]) -> dict[str, int]:
     """The number of each name; plain numbers are understood too where no name looks like one."""
-    found = {name: number for number, name in enumerate(names)}
+    numbers = {name: number for number, name in enumerate(names)}
     if not any(map(looks_numeric, names)):
-        found |= {str(number): number for number in range(len(names))}
-    return found
+        numbers |= {str(number): number for number in range(len(names))}
+    return numbers
 
 
 def looks_numeric(name: str) -> bool:

@@ -21,7 +21,7 @@ from tacit.model.available import available_pairs
 from tacit.model.counts import CountedSteps, count_steps, count_transitions, start_shares
 from tacit.model.ends import check_ends_are_reached, shortest_walk
 from tacit.model.estimation import estimated, start_of
-from tacit.model.evidence import Evidence
+from tacit.model.evidence import DynamicsEvidence
 from tacit.model.prior import Prior, Unvisited
 from tacit.model.transitions import Successors, Transitions, shared_successors, successor_lists
 
@@ -50,7 +50,7 @@ class MDP:
     transitions: Successors
     initial: np.ndarray
     discount: float
-    evidence: Evidence | None = None
+    evidence: DynamicsEvidence | None = None
     available: np.ndarray = field(default=None, kw_only=True)  # pyright: ignore[reportAssignmentType]
 
     if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class MDP:
             transitions: Transitions,
             initial: ArrayLike,
             discount: float,
-            evidence: Evidence | None = None,
+            evidence: DynamicsEvidence | None = None,
             *,
             available: ArrayLike | None = None,
         ) -> None: ...
@@ -124,20 +124,24 @@ class MDP:
                 seen is unknown, not unavailable.
         """
         sizes = {"n_states": n_states, "n_actions": n_actions}
-        whole = cast("Demonstrations | None", states if hasattr(states, "offsets") else None)
-        if whole is None:
+        demonstrations = cast(
+            "Demonstrations | None", states if hasattr(states, "offsets") else None
+        )
+        if demonstrations is None:
             rows = cast("tuple[ArrayLike, ArrayLike, ArrayLike]", (states, actions, next_states))
             steps = CountedSteps(count_transitions(*rows, **sizes))
         elif actions is not None or next_states is not None:
             raise InvalidDemonstrations("demonstrations hold their own actions and next states")
         else:
-            steps = count_steps(whole, **sizes)
+            steps = count_steps(demonstrations, **sizes)
         transitions, evidence, there = estimated(
             steps, prior=prior, unvisited=unvisited, absorbing=absorbing, available=available
         )
         if initial is None:
-            start = start_shares(whole, len(evidence.visits))
-            evidence = replace(evidence, episodes=int((~whole.partial).sum()) if whole else 0)
+            start = start_shares(demonstrations, len(evidence.visits))
+            evidence = replace(
+                evidence, episodes=int((~demonstrations.partial).sum()) if demonstrations else 0
+            )
         else:
             start = start_of(initial, len(evidence.visits))
         return cls(transitions, start, discount, evidence, available=there)
@@ -179,8 +183,8 @@ class MDP:
             known = f"{self.available.shape} states and actions, as the world has"
             raise InvalidModel(f"what is available must be of {known}; it is of {allowed.shape}")
         left = self.available & allowed
-        kept = np.where(left.any(axis=1, keepdims=True), left, self.available)
-        return replace(self, available=kept)
+        available = np.where(left.any(axis=1, keepdims=True), left, self.available)
+        return replace(self, available=available)
 
     @cached_property
     def restricted(self) -> bool:

@@ -118,13 +118,13 @@ class Objective:
             raise InvalidModel(
                 f"costs must have shape [K, S] or [K, S, A] with S, A = {shape}; got {costs.shape}"
             )
-        kept = self.__dict__.get("_tables")
-        if kept is None or kept[0].shape != shape:
+        tables = self.__dict__.get("_tables")
+        if tables is None or tables[0].shape != shape:
             reward = reward if reward.ndim == 2 else np.repeat(reward[:, None], shape[1], axis=1)
             costs = costs if costs.ndim == 3 else np.repeat(costs[:, :, None], shape[1], axis=2)
-            kept = (read_only(reward), read_only(costs))
-            self.__dict__["_tables"] = kept
-        return kept
+            tables = (read_only(reward), read_only(costs))
+            self.__dict__["_tables"] = tables
+        return tables
 
     def __repr__(self) -> str:
         return (
@@ -362,8 +362,8 @@ def coefficient_names(
     plain = (*reward_names, *(name for names in costs for name in names))
     if len(set(plain)) == len(plain):
         return plain
-    told = (f"cost {k}: {name}" for k, names in enumerate(costs) for name in names)
-    return (*plain[: len(plain) - sum(len(names) for names in costs)], *told)
+    numbered = (f"cost {k}: {name}" for k, names in enumerate(costs) for name in names)
+    return (*plain[: len(plain) - sum(len(names) for names in costs)], *numbered)
 
 
 def known_rest(mdp: MDP, features: Features) -> np.ndarray:

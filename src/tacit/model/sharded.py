@@ -90,15 +90,15 @@ class ShardedMDP:
         discount, mesh = checked_discount(discount), mesh_of(devices)
         begins = _start(initial, states)
         parts: list[tuple[int, Successors]] = []
-        fault, mass, found = None, 0.0, (0, 1, 1, 0)
+        fault, mass, shape = None, 0.0, (0, 1, 1, 0)
         try:
             parts = [part for first in _firsts(mesh, states) for part in _read(rows, first, states)]
             mass = sum(float(begins(*_span(part)).sum()) for part in parts)
-            found = _shape(parts)
+            shape = _shape(parts)
         except InvalidModel as error:
             fault = error
         # Every process hears of a fault, or the others would wait for this one for ever.
-        agreed = _heard([*found, fault is not None, mass])
+        agreed = _heard([*shape, fault is not None, mass])
         if fault is not None:
             raise fault
         if agreed[:, 4].any():
@@ -168,12 +168,12 @@ def _read(rows: Rows[Successors], own: range, states: int) -> list[tuple[int, Su
     for start in range(own.start, own.stop, CHUNK):
         stop = min(start + CHUNK, own.stop)
         try:
-            given = successor_lists(rows(start, stop), reached=states)
-            if len(given.states) != stop - start:
-                raise InvalidModel(f"{stop - start} states were asked for; got {len(given.states)}")
+            lists = successor_lists(rows(start, stop), reached=states)
+            if len(lists.states) != stop - start:
+                raise InvalidModel(f"{stop - start} states were asked for; got {len(lists.states)}")
         except InvalidModel as error:
             raise InvalidModel(f"rows({start}, {stop}), counted from its first: {error}") from None
-        shared = shared_successors(given, reached=states)
+        shared = shared_successors(lists, reached=states)
         every = np.arange(start, stop, dtype=np.int32)[:, None, None]
         home = at_home(shared.states, shared.probabilities, every)
         chunks.append((start, Successors(home, shared.probabilities)))
@@ -317,10 +317,10 @@ class Partners:
         """Keeps the next connection that knows the secret; any other is closed."""
         one, _ = door.accept()
         one.settimeout(PATIENCE)
-        said = b""
+        answer = b""
         with suppress(OSError):
-            said = one.recv(len(secret), socket.MSG_WAITALL)
-        if secrets.compare_digest(said, secret):
+            answer = one.recv(len(secret), socket.MSG_WAITALL)
+        if secrets.compare_digest(answer, secret):
             self._keep(one)
         else:
             one.close()
@@ -365,10 +365,10 @@ class Partners:
 
 def _wait(one: socket.socket) -> None:
     """Returns when the other process is done; ends this one where it is lost."""
-    said = b""
+    answer = b""
     with suppress(OSError):
-        said = one.recv(1)
-    if said != DONE:
+        answer = one.recv(1)
+    if answer != DONE:
         end()
 
 
@@ -377,7 +377,7 @@ def end() -> None:
     _ending.acquire()  # never released: who finds the same loss a moment later waits here
     line = "tacit: another process of this job was lost, so this one ends; see what that one said\n"
     with suppress(OSError):
-        told = os.dup(2)
+        stream = os.dup(2)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # an engine is on its way to say more
-        os.write(told, line.encode())
+        os.write(stream, line.encode())
     os._exit(LOST)

@@ -88,8 +88,8 @@ def transition_rows(
     count, there = shape[0] if reached is None else reached, np.ones(shape, bool)
     if available is not None:
         there = available_pairs(available, shape)
-        kept = there.ravel()[entries[0]]
-        entries = [part[kept] for part in entries]
+        is_there = there.ravel()[entries[0]]
+        entries = [part[is_there] for part in entries]
     rows, following, chances = entries
     _check_entries(rows, following, chances, (*shape, count))
     sums = np.bincount(rows, chances, there.size)

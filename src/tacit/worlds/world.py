@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tacit.data.sources.gymnasium import Outcomes, Table, action_masks, made
+from tacit.data.sources.gymnasium import Outcomes, OutcomeTable, action_masks, made
 from tacit.errors import InvalidModel
 from tacit.inference.gauge import normalised
 from tacit.model.arguments import number, read_only
@@ -183,7 +183,7 @@ _ACTIONS = {
 
 
 def gymnasium(
-    environment: str | Table | object,
+    environment: str | OutcomeTable | object,
     *,
     discount: float = 0.99,
     initial: npt.ArrayLike | None = None,
@@ -245,7 +245,7 @@ def gymnasium(
     )
 
 
-def _table(environment: Any) -> tuple[Table, object, str]:
+def _table(environment: Any) -> tuple[OutcomeTable, object, str]:
     """The table P, the environment it is from (None if it is given itself), and its name."""
     name = environment if isinstance(environment, str) else ""
     environment = made(environment) if name else environment

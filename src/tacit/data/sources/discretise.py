@@ -22,9 +22,9 @@ from tacit.model.layout import Layout
 LARGEST = 1_000_000
 
 
-def points_of(given: npt.ArrayLike) -> np.ndarray:
+def points_of(values: npt.ArrayLike) -> np.ndarray:
     """[N, d] finite numbers; one column where [N] is given."""
-    points = numbers(given, "points")
+    points = numbers(values, "points")
     points = points[:, None] if points.ndim == 1 else points
     if points.ndim != 2 or 0 in points.shape:
         raise InvalidDemonstrations(f"points must have shape [N, d], N, d > 0; got {points.shape}")
@@ -38,11 +38,11 @@ def points_of(given: npt.ArrayLike) -> np.ndarray:
     return points
 
 
-def axis_names(given: Sequence[str] | None, axes: int) -> tuple[str, ...]:
+def axis_names(names_given: Sequence[str] | None, axes: int) -> tuple[str, ...]:
     """[d] the names as given; else x, y, z, or axis 0 and so on where there are more."""
-    if given is None:
+    if names_given is None:
         return ("x", "y", "z")[:axes] if axes <= 3 else tuple(f"axis {j}" for j in range(axes))
-    names = (given,) if isinstance(given, str) else tuple(map(str, given))
+    names = (names_given,) if isinstance(names_given, str) else tuple(map(str, names_given))
     if len(names) != axes:
         raise InvalidModel(f"{axes} axes need {axes} names; got {len(names)}")
     return names
@@ -134,9 +134,9 @@ def cluster_centres(points: np.ndarray, count: int, seed: int) -> np.ndarray:
     return centres[np.lexsort(centres.T[::-1])]
 
 
-def checked_ends(given: npt.ArrayLike, states: int) -> np.ndarray:
+def checked_ends(values: npt.ArrayLike, states: int) -> np.ndarray:
     """[S] where an episode is over that terminates in each state, -1 for the state itself."""
-    ends = np.array(given)
+    ends = np.array(values)
     if ends.shape != (states,) or ends.dtype.kind not in "iu":
         raise InvalidModel(
             f"ends must hold the number of a state for each of {states}; got {ends.dtype} of "
@@ -179,7 +179,7 @@ def spelled(values: np.ndarray) -> list[str]:
 def _told_apart(spell: Callable[[int], list[str]]) -> list[str]:
     """What `spell` gives with the fewest digits, three or more, that make all texts different."""
     every = (spell(digits) for digits in range(3, 18))
-    return next((found for found in every if len(set(found)) == len(found)), spell(17))
+    return next((texts for texts in every if len(set(texts)) == len(texts)), spell(17))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -260,13 +260,13 @@ class Discretiser:
             names: one per axis.
             clip: whether a point outside goes to the nearest state.
         """
-        given = checked_edges(edges)
+        checked = checked_edges(edges)
         return cls(
-            centres=middles(given),
-            edges=tuple(given),
-            low=np.array([axis[0] for axis in given]),
-            high=np.array([axis[-1] for axis in given]),
-            names=axis_names(names, len(given)),
+            centres=middles(checked),
+            edges=tuple(checked),
+            low=np.array([axis[0] for axis in checked]),
+            high=np.array([axis[-1] for axis in checked]),
+            names=axis_names(names, len(checked)),
             clip=clip,
         )
 
@@ -300,9 +300,9 @@ class Discretiser:
 
     def __call__(self, points: npt.ArrayLike) -> np.ndarray | int:
         """[N] the states of points [N, d]; one number for a single point [d]."""
-        given = numbers(points, "points")
-        single = given.ndim == (0 if len(self.names) == 1 else 1)
-        seen = points_of(given.reshape(1, -1) if single else given)
+        values = numbers(points, "points")
+        single = values.ndim == (0 if len(self.names) == 1 else 1)
+        seen = points_of(values.reshape(1, -1) if single else values)
         if seen.shape[1] != len(self.names):
             raise InvalidDemonstrations(
                 f"points must have the {len(self.names)} axes {', '.join(self.names)}; "
@@ -343,12 +343,14 @@ class Discretiser:
         """The discretiser saved in this file; `OSError` if it is damaged or something else."""
         arrays = read_arrays(Path(path))
         try:
-            found = unpack(arrays)
+            discretiser = unpack(arrays)
         except BadFile as error:
             raise OSError(f"{path} must hold a discretiser; {error}") from None
-        if not isinstance(found, cls):
-            raise OSError(f"{path} must hold a discretiser; it holds a {type(found).__name__}")
-        return found
+        if not isinstance(discretiser, cls):
+            raise OSError(
+                f"{path} must hold a discretiser; it holds a {type(discretiser).__name__}"
+            )
+        return discretiser
 
     def _inside(self, points: np.ndarray) -> np.ndarray:
         """The points, moved to the border where `clip` allows it."""

@@ -66,20 +66,20 @@ class ColumnGuess:
         words = [n for n, kind in self.holds.items() if kind == "words" and n not in used]
         if "x" not in needed and len(words) > ("state" not in roles):
             needed.append("action")
-        found: dict[str, str | bool | list[str]] = {}
+        options: dict[str, str | bool | list[str]] = {}
         for role in ("episode", "time", *place, "action", "group"):
             if role not in given and (role in roles or role in needed):
-                found[role] = roles.get(role, ("COLUMN",))[0]
-        if "time" in found and "every" not in given and (step := guess._time_step()):
-            found["every"] = step
+                options[role] = roles.get(role, ("COLUMN",))[0]
+        if "time" in options and "every" not in given and (step := guess._time_step()):
+            options["every"] = step
         if "x" in needed and not {"cell", "hexagon", "clusters"} & {*given}:
-            found["cell"] = f"{guess._width() or 1.0:.9g}"
+            options["cell"] = f"{guess._width() or 1.0:.9g}"
         if "columns" in roles and "columns" not in given:
-            found["columns"] = [*roles["columns"]]
+            options["columns"] = [*roles["columns"]]
         numbers = [self.texts[name] for name in used if self.holds[name] == "numbers"]
         if "decimal_comma" not in given and any("," in cell for cells in numbers for cell in cells):
-            found["decimal_comma"] = True
-        return found
+            options["decimal_comma"] = True
+        return options
 
     def _changes(self, values: np.ndarray) -> np.ndarray:
         """[M] or [M, 2] by how much values change from row to row of one episode."""
@@ -165,16 +165,20 @@ def guess_columns(log: str | Path) -> ColumnGuess:
     if not take("episode", free("words", "numbers", repeated=True)):
         words = free("words", repeated=True)
         roles |= {"episode": (max(words, key=count.__getitem__),)} if words else {}
-    told = []
+    constant_within = []
     if "episode" in roles:
         (who,) = roles["episode"]
         few = min(MOST_GROUPS, count[who] - 1)
-        told = [name for name in free("words", "numbers", "time stamps") if 1 < count[name] <= few]
-        told = [name for name in told if len(rows.select(name, who).unique()) == count[who]]
-        if told and not take("group", told):
-            words = [name for name in told if holds[name] == "words"]
+        constant_within = [
+            name for name in free("words", "numbers", "time stamps") if 1 < count[name] <= few
+        ]
+        constant_within = [
+            name for name in constant_within if len(rows.select(name, who).unique()) == count[who]
+        ]
+        if constant_within and not take("group", constant_within):
+            words = [name for name in constant_within if holds[name] == "words"]
             roles |= {"group": (words[0],)} if words else {}
-    matters = [name for name in free("numbers") if name not in told and count[name] > 1]
+    matters = [name for name in free("numbers") if name not in constant_within and count[name] > 1]
     matters = [name for name in matters if not _numbers_the_rows(texts[name])][:MOST_COLUMNS]
     roles |= {"columns": tuple(matters)} if matters else {}
     return ColumnGuess(holds, first, roles, _in_order(texts, roles))
@@ -216,5 +220,5 @@ def _rank(name: str, role: str) -> int:
 
 
 def _numbers_the_rows(cells: np.ndarray) -> bool:
-    found = [whole(cell) for cell in cells]
-    return None not in found and len({*found}) == len(found)
+    numbers = [whole(cell) for cell in cells]
+    return None not in numbers and len({*numbers}) == len(numbers)

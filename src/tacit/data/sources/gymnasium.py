@@ -17,7 +17,7 @@ MOST = 2**31 - 1
 # Spaces, their elements and environments: Gymnasium is not needed to import this.
 Foreign = Any
 # P[state][action]: (probability, next state, reward, done) of every outcome.
-Table = Mapping[int, Any] | Sequence[Any]
+OutcomeTable = Mapping[int, Any] | Sequence[Any]
 
 
 def size(space: Foreign, what: str) -> int:
@@ -130,7 +130,7 @@ class Outcomes:
     done: np.ndarray
 
     @classmethod
-    def of(cls, table: Table) -> Outcomes:
+    def of(cls, table: OutcomeTable) -> Outcomes:
         """The outcomes of a table, checked entry by entry."""
         states, actions = len(table), len(table[0])
         rows = []
@@ -183,7 +183,9 @@ class Outcomes:
         return places
 
 
-def _listed(table: Table, state: int, action: int) -> list[tuple[float, float, float, float]]:
+def _listed(
+    table: OutcomeTable, state: int, action: int
+) -> list[tuple[float, float, float, float]]:
     """The outcomes (probability, next state, reward, done) of one action, as numbers."""
     place = f"P[{state}][{action}]"
     try:
@@ -235,12 +237,12 @@ def action_masks(environment: Foreign) -> np.ndarray | None:
 
 
 def numbered(
-    given: npt.ArrayLike, rule: Callable[[Foreign], npt.ArrayLike] | None, count: int, name: str
+    element: npt.ArrayLike, rule: Callable[[Foreign], npt.ArrayLike] | None, count: int, name: str
 ) -> int:
     """The number of an observation or an action, checked."""
-    number = np.asarray(given if rule is None else rule(given))
+    number = np.asarray(element if rule is None else rule(element))
     if number.size != 1 or not np.issubdtype(number.dtype, np.integer):
         raise InvalidModel(f"{name} must give one integer; got {number!r:.60}")
-    if not 0 <= (found := int(number.reshape(()))) < count:
-        raise InvalidModel(f"{name} must give a number in 0..{count - 1}; got {found}")
-    return found
+    if not 0 <= (index := int(number.reshape(()))) < count:
+        raise InvalidModel(f"{name} must give a number in 0..{count - 1}; got {index}")
+    return index

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from tacit.data.sources.times import time_stamps
-from tacit.data.weights import weight_mend
+from tacit.data.weights import positive
 from tacit.errors import InvalidDemonstrations
-from tacit.files.columns import Column
+from tacit.files.columns import RawColumn
 from tacit.files.frames import Frame, FrameTable
-from tacit.files.tables import Table, open_table
+from tacit.files.tables import TableSource, open_table
 from tacit.files.wording import did_you_mean, natural_order, some
 
 
@@ -27,27 +27,28 @@ class LogRows:
     """
 
     source: str
-    columns: Mapping[str, Column]
+    columns: Mapping[str, RawColumn]
 
     @classmethod
     def read(cls, log: Frame | str | Path, roles: Mapping[str, str]) -> LogRows:
         """The columns of a log that have these roles -> their names."""
         table, names = _opened(log, roles)
-        found = table.read([*dict.fromkeys(names.values())], as_texts=True)
-        rows = cls(str(table.path), {role: found[name] for role, name in names.items()})
-        if not len(rows.who):
+        asked = [*dict.fromkeys(names.values())]
+        columns = table.read(asked, texts=asked)
+        rows = cls(str(table.path), {role: columns[name] for role, name in names.items()})
+        if not len(rows["episode"]):
             raise InvalidDemonstrations(
                 f"{table.path} must hold at least one row below its header; got none"
             )
         return rows
 
-    def __getitem__(self, role: str) -> Column:
+    def __getitem__(self, role: str) -> RawColumn:
         return self.columns[role]
 
     @property
     def who(self) -> np.ndarray:
         """[N] the place of each row's episode among the texts; none may be missing."""
-        column = self.columns["episode"]
+        column = self["episode"]
         column.refuse(column.voids, "the name of an episode")
         return column.values
 
@@ -59,51 +60,47 @@ class LogRows:
         pairs, at = np.unique(np.stack([whose.values, self.who]), axis=1, return_inverse=True)
         if len(np.unique(pairs[1])) == pairs.shape[1] or whose.missing.any():
             return self, []
-        told = [f"{(whose.texts or ())[w]} {(episode.texts or ())[e]}" for w, e in pairs.T.tolist()]
-        column = replace(episode, values=at.ravel(), texts=tuple(told))
-        note = f"individuals have episodes of the same name: {len(told)} in all, such as {told[0]}"
+        who, what = whose.texts or (), episode.texts or ()
+        names = tuple(f"{who[w]} {what[e]}" for w, e in pairs.T.tolist())
+        column = replace(episode, values=at.ravel(), texts=names)
+        note = f"individuals have episodes of one name: {len(names)} in all, such as {names[0]}"
         return replace(self, columns={**self.columns, "episode": column}), [note]
 
     def numbered(self, role: str, rows: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
         """([n] the numbers of these rows' texts, -1 where missing; the texts, sorted)."""
-        column = self.columns[role].select(rows)
+        column = self[role].select(rows)
         texts = np.array(column.texts or (), object)
         names = natural_order({*texts[column.values[~column.missing]]})
-        place = {name: at for at, name in enumerate(names)}
-        return np.array([place.get(text, -1) for text in texts])[column.values], names
+        number = {name: at for at, name in enumerate(names)}
+        return np.array([number.get(text, -1) for text in texts])[column.values], names
 
     def labels(self, role: str, rows: np.ndarray) -> np.ndarray:
         """[n] the place of each of these rows' texts in the column; none may be missing."""
-        column = self.columns[role]
-        if (lost := column.missing[rows]).any():
-            mend = f": fill it in, or leave out --{role.replace('_', '-')}"
-            raise column.wrong(int(rows[np.argmax(lost)]), "a name", mend)
-        return column.values[rows]
+        column = self[role].select(rows)
+        mend = f": fill it in, or leave out --{role.replace('_', '-')}"
+        column.refuse(column.voids, "a name", mend)
+        return column.values
 
     def weights(self, role: str, rows: np.ndarray) -> np.ndarray:
         """[n] the numbers of these rows; all must be above 0."""
-        column = self[role]
-        found = column.numbers(comma=True)[column.values]
-        if (odd := ~((found > 0) & np.isfinite(found))[rows]).any():
-            row = int(rows[odd].min())
-            raise column.wrong(row, "a number above 0", weight_mend(float(found[row])))
-        return found[rows]
+        return positive(self[role].select(rows), comma=True)
 
     def moments(self, *, comma: bool) -> tuple[np.ndarray, str, bool]:
         """([N] times, how dates were read if that was guessed, whether they are time stamps)."""
         column = self["time"]
-        texts = column.texts or ()
         column.refuse(column.voids, "a time")
         numbers = column.numbers(comma=comma)
         if np.isfinite(numbers).all():
             return numbers[column.values], "", False
-        found, order = time_stamps(texts)
+        stamps, order = time_stamps(column.texts or ())
         hint = ": write it as 2024-05-31 18:30:00"
-        column.refuse(~np.isfinite(found), "a time stamp, or a number in all rows", hint)
-        return found[column.values], order, True
+        column.refuse(~np.isfinite(stamps), "a time stamp, or a number in all rows", hint)
+        return stamps[column.values], order, True
 
 
-def _opened(log: Frame | str | Path, roles: Mapping[str, str]) -> tuple[Table, dict[str, str]]:
+def _opened(
+    log: Frame | str | Path, roles: Mapping[str, str]
+) -> tuple[TableSource, dict[str, str]]:
     """The table of a log, and the name that the column of each role has in it."""
     if not isinstance(log, str | Path):
         return FrameTable(log, InvalidDemonstrations, roles, what="the log"), {r: r for r in roles}

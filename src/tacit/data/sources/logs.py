@@ -19,7 +19,7 @@ from tacit.data.sources.rasters import Raster, check_systems, map_features, read
 from tacit.data.sources.times import seconds
 from tacit.data.sources.tracks import Track, cut_track, infer_actions
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
-from tacit.files.columns import Column, real
+from tacit.files.columns import RawColumn, real
 from tacit.files.frames import Frame
 from tacit.files.wording import did_you_mean, natural_order, some
 from tacit.model.features import depends_on_action, filled, means_at
@@ -177,8 +177,8 @@ class LogReader:
         rasters = {name: read_raster(path) for name, path in self.maps.items()}
         points, frame = np.zeros((len(rows.who), 2)), Degrees(self.origin or (0.0, 0.0))
         if self.state is None:
-            points, frame, said = self._positions(rows, rasters)
-            notes = [*notes, *said]
+            points, frame, more_notes = self._positions(rows, rasters)
+            notes = [*notes, *more_notes]
             known = np.asarray(np.isfinite(points).all(axis=1))
         else:
             known = ~rows["state"].missing
@@ -216,14 +216,14 @@ class LogReader:
             moves = moves.copy()
             moves[over] = -1
         notes = [*notes, *track.notes, *alone, *seen.notes, *_alike(seen, layout)]
-        features, said = self._features(rows, track, where, taken, layout, over)
+        features, more_notes = self._features(rows, track, where, taken, layout, over)
         for name, raster in rasters.items():
             assert places is not None  # maps without positions were refused
-            layers, told = map_features(name, frame.map(raster), places, self.classes)
+            layers, map_notes = map_features(name, frame.map(raster), places, self.classes)
             features |= layers
-            said += told
+            more_notes += map_notes
         features, missing = _filled(features, places)
-        notes = (*notes, *said, *missing)
+        notes = (*notes, *more_notes, *missing)
         return Log(
             demonstrations=replace(seen, notes=notes),
             layout=layout,
@@ -243,8 +243,8 @@ class LogReader:
                 f"both{has}"
             )
         if both := {*self.columns} & {*self.action_columns}:
-            said = "a column must be given to --columns or to --action-columns, not to both"
-            raise InvalidModel(f"{said}; got {min(both)!r}")
+            message = "a column must be given to --columns or to --action-columns, not to both"
+            raise InvalidModel(f"{message}; got {min(both)!r}")
         for name in self.classes or {}:
             if name not in self.maps:
                 near = did_you_mean(name, self.maps)
@@ -275,19 +275,19 @@ class LogReader:
                 raise rows[name].wrong(int(np.argmax(far)), "a position", ": write NA if unknown")
         points, axes = np.stack(columns, axis=1), (str(self.x), str(self.y))
         corners = (one.corner for one in rasters.values() if math.isfinite(one.left))
-        frame, said = Degrees.found(points, axes, self.origin or next(corners, None))
+        frame, notes = Degrees.found(points, axes, self.origin or next(corners, None))
         in_degrees = frame.scale is not None
         check_systems(rasters, self.maps, points, axes=axes, degrees=in_degrees)
-        return frame.metres(points), frame, said
+        return frame.metres(points), frame, notes
 
     def _places(self, points: np.ndarray, origin: tuple[float, float]) -> Places:
         """The cells or clusters of the one among cell, hexagon and clusters that has a number."""
         widths = {"cell": self.cell, "hexagon": self.hexagon, "clusters": self.clusters}
-        given = [name for name, number in widths.items() if number is not None]
-        if len(given) != 1:
+        chosen = [name for name, number in widths.items() if number is not None]
+        if len(chosen) != 1:
             raise InvalidModel(
                 "positions need one of cell, hexagon and clusters: a width, a width, or how many; "
-                f"got {' and '.join(given) or 'none'}"
+                f"got {' and '.join(chosen) or 'none'}"
             )
         if self.clusters is not None:
             return clusters(points, int(self.clusters), seed=self.seed)
@@ -344,7 +344,7 @@ class LogReader:
         return features, notes
 
     def _means(
-        self, column: Column, name: str, place: np.ndarray, places: int
+        self, column: RawColumn, name: str, place: np.ndarray, places: int
     ) -> dict[str, np.ndarray]:
         """Feature -> [places] means of a column of numbers in each, or the shares of its words."""
         texts, empty = column.texts or (), column.voids
@@ -366,10 +366,10 @@ def _filled(
     features: Mapping[str, np.ndarray], places: Places | None
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     """The features with something in place of every missing value, and what that is."""
-    found: dict[str, np.ndarray] = {}
+    complete: dict[str, np.ndarray] = {}
     notes: list[str] = []
     for name, values in features.items():
-        found[name], lost, whence = filled(values, places and places.centres)
+        complete[name], lost, whence = filled(values, places and places.centres)
         if lost == values.size:
             raise InvalidModel(
                 f"{name} must be known in at least one state; all {lost} have no value of it: "
@@ -378,7 +378,7 @@ def _filled(
         if lost:
             what = "states" if values.ndim == 1 else "pairs of state and action"
             notes.append(f"{lost} of {values.size} {what} have no {name}: {whence} is taken")
-    return found, notes
+    return complete, notes
 
 
 def _episodes(
@@ -388,7 +388,7 @@ def _episodes(
 
     The last moment of a piece is where its last action led, where that was inferred.
     """
-    kept, notes, begins = np.ones(len(where), bool), [], np.flatnonzero(track.first)
+    used_rows, notes, begins = np.ones(len(where), bool), [], np.flatnonzero(track.first)
     columns = {
         "episode": track.piece,
         "step": track.step,
@@ -397,16 +397,16 @@ def _episodes(
         "partial": track.part > 0,
     }
     if "action" not in rows.columns:
-        kept, ends = track.follows(), np.append(begins[1:], len(where)) - 1
-        if not kept.any():
+        used_rows, ends = track.follows(), np.append(begins[1:], len(where)) - 1
+        if not used_rows.any():
             raise InvalidDemonstrations(
                 f"{rows.source} must have moments that follow each other at the time step; none do"
             )
         columns["final_state"] = where[ends][track.piece]
         if alone := int((begins == ends).sum()):
             notes = [f"{alone} moments stand alone, without one before or after: they are left out"]
-    used, people = track.rows[kept], {}
-    columns = {name: column[kept] for name, column in columns.items()}
+    used, people = track.rows[used_rows], {}
+    columns = {name: column[used_rows] for name, column in columns.items()}
     for role in [name for name in PASSED_ON if name in rows.columns]:
         if role in PEOPLE:
             columns[role], people[role] = rows.labels(role, used), rows[role].texts or ()
@@ -422,7 +422,7 @@ def _episodes(
     def fault(row: int, words: str) -> TacitError:
         return owners.fault(int(used[row]), words)
 
-    labels = Column("episode", columns["episode"], tuple(names), fault)
+    labels = RawColumn("episode", columns["episode"], tuple(names), fault)
     options = {"people": people, "source": rows.source, "layout": layout}
     return episodes(columns, labels, fault, missing="split", **options), notes
 

@@ -113,8 +113,8 @@ class Places:
 def _floor(place: np.ndarray, count: int) -> np.ndarray:
     """[N] the whole part; what rounding puts just outside of 0..count is inside."""
     inside = (place > -1e-9) & (place < count + 1e-9)
-    whole = np.floor(place).astype(np.int64)
-    return np.where(inside, np.clip(whole, 0, count - 1), whole)
+    floor = np.floor(place).astype(np.int64)
+    return np.where(inside, np.clip(floor, 0, count - 1), floor)
 
 
 def square_cells(
@@ -179,11 +179,11 @@ def _refuse_many(count: int, size: float, seen: np.ndarray) -> None:
         off = np.abs(seen - np.median(seen, axis=0)).max(axis=1)
         x, y = seen[np.argmax(off)]
         stray = off.max() > 10 * np.quantile(off, 0.9)
-        said = f", or write NA in the place of ({x:.9g}, {y:.9g}), far from the others"
+        mend = f", or write NA in the place of ({x:.9g}, {y:.9g}), far from the others"
         wider = size * math.sqrt(count / MOST)
         raise InvalidModel(
             f"cells must be at most {MOST}; a width of {size:g} makes {count}: take at least "
-            f"{wider:.2g}{said if stray else ''}"
+            f"{wider:.2g}{mend if stray else ''}"
         )
 
 

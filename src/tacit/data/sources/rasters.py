@@ -237,7 +237,7 @@ def check_systems(
         return
     span = np.array([where.min(axis=0), where.max(axis=0)])
     log_degrees = True if degrees else False if _beyond_degrees(span) else None
-    said = f"the log has {_spans(span, axes)}{' (degrees)' if degrees else ''}"
+    of_log = f"the log has {_spans(span, axes)}{' (degrees)' if degrees else ''}"
     for name, one in placed.items():
         map_degrees = False if one.degrees is None and _beyond_degrees(one.extent) else one.degrees
         its = f"{called[name]} {_spans(one.extent, ('x', 'y'))}"
@@ -245,14 +245,14 @@ def check_systems(
         if log_degrees is not None and map_degrees is (not log_degrees):
             other = "degrees (gdalwarp -t_srs EPSG:4326)" if log_degrees else "that of the log"
             raise InvalidDemonstrations(
-                f"a map must be in the coordinate system of the log; {said}, {its}: bring it to "
+                f"a map must be in the coordinate system of the log; {of_log}, {its}: bring it to "
                 f"{other}"
             )
         if not _inside(where, one).any():
             swapped = _inside(where[:, ::-1], one).any()
             mend = "x and y seem swapped" if swapped else "bring both to one coordinate system"
             raise InvalidDemonstrations(
-                f"positions must lie on a map, and none does; {said}, {its}: {mend}"
+                f"positions must lie on a map, and none does; {of_log}, {its}: {mend}"
             )
 
 
@@ -343,12 +343,12 @@ def class_shares(
             f"{reference!r}{did_you_mean(reference, totals)}"
         )
     left_out = reference or max(totals, key=totals.__getitem__)
-    told = (
+    note = (
         f"{name} holds whole numbers, {', '.join(totals)}, taken for classes: a feature for each "
         f"is its share of a cell, compared with class {left_out}, which is left out (--classes "
         f"{name}=CLASS names another one, --classes without names takes all maps for amounts)"
     )
-    return {f"{name}: {code}": shares[code] for code in totals if code != left_out}, told
+    return {f"{name}: {code}": shares[code] for code in totals if code != left_out}, note
 
 
 def without_background(values: np.ndarray) -> np.ndarray:
@@ -372,8 +372,8 @@ def map_features(
             f"{name} does not say where it lies: it was laid over all cells, {first} to {last}"
         )
     if holds_classes(raster.values) if classes is None else name in classes:
-        shares, told = class_shares(raster, name, places, (classes or {}).get(name))
-        return shares, [*notes, told]
+        shares, note = class_shares(raster, name, places, (classes or {}).get(name))
+        return shares, [*notes, note]
     codes = len(class_codes(raster.values))
     if classes is None and 2 < codes <= MOST_CODES:
         notes.append(

@@ -124,8 +124,8 @@ def rollouts(
         last = seeing.one(observation)
         pairs.append(([*seen, int(over[last]) if terminated else last], taken))
         ended.append(bool(terminated))
-    found = Demonstrations.from_trajectories(pairs, ended=ended)
-    return replace(found, layout=_layout(discretiser, action_discretiser))
+    demonstrations = Demonstrations.from_trajectories(pairs, ended=ended)
+    return replace(demonstrations, layout=_layout(discretiser, action_discretiser))
 
 
 def _layout(states: Discretiser | None, actions: Discretiser | None) -> Layout | None:
@@ -136,11 +136,11 @@ def _layout(states: Discretiser | None, actions: Discretiser | None) -> Layout |
     return layout if actions is None else replace(layout, action_names=actions.layout.state_names)
 
 
-def ends_of(given: npt.ArrayLike | None, discretiser: object) -> npt.ArrayLike | None:
+def ends_of(ends: npt.ArrayLike | None, discretiser: object) -> npt.ArrayLike | None:
     """[S] the ends as given, or those that a discretiser carries; None where nobody says."""
     if not isinstance(discretiser, Discretiser):
-        return given
-    if given is not None:
+        return ends
+    if ends is not None:
         raise InvalidModel(
             "a discretiser carries its ends: give them to it, discretiser.with_ends(ends), in "
             "place of ends="
@@ -148,9 +148,9 @@ def ends_of(given: npt.ArrayLike | None, discretiser: object) -> npt.ArrayLike |
     return discretiser.ends
 
 
-def where_over(given: npt.ArrayLike | None, states: int) -> np.ndarray:
+def where_over(ends_given: npt.ArrayLike | None, states: int) -> np.ndarray:
     """[S] where an episode is over that terminates in each state: as given, or the state itself."""
-    ends = np.full(states, -1) if given is None else checked_ends(given, states)
+    ends = np.full(states, -1) if ends_given is None else checked_ends(ends_given, states)
     return np.where(ends < 0, np.arange(states), ends)
 
 
@@ -248,8 +248,8 @@ def from_minari(
         raise
     except Exception as error:  # Minari, HDF5 and Arrow each have errors of their own
         raise _unreadable(source, error) from None
-    found = Demonstrations.from_trajectories(pairs, ended=ended)
-    return replace(found, layout=_layout(discretiser, action_discretiser))
+    demonstrations = Demonstrations.from_trajectories(pairs, ended=ended)
+    return replace(demonstrations, layout=_layout(discretiser, action_discretiser))
 
 
 def _opened(source: Foreign) -> Foreign:

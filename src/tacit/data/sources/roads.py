@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tacit.data.demonstrations import Demonstrations
 from tacit.data.sources.logs import Log
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.tables import open_table
@@ -33,47 +34,51 @@ def on_roads(log: Log, path: str | Path, *, decimal_comma: bool = False) -> Log:
     table.require(FROM, TO)
     attributes = [name for name in table.names if name not in (FROM, TO)]
     columns = table.read(texts=table.names)
-    if not attributes or not len(columns[FROM]):
+    begins, ends = columns[FROM], columns[TO]
+    if not attributes or not len(begins):
         raise InvalidModel(
             f"{path} must have a row for each road and a column of numbers for each attribute; "
-            f"it has {len(columns[FROM])} rows and the columns {some(table.names)}"
+            f"it has {len(begins)} rows and the columns {some(table.names)}"
         )
-    begins, ends = (
-        [column.cell(row) for row in range(len(column))] for column in (columns[FROM], columns[TO])
+    visited, goals = log.layout.state_names, natural_order(ends.texts or ())
+    others = {*(begins.texts or ()), *goals} - {*visited}
+    nodes = (*visited, *natural_order(others))
+    node = {name: number for number, name in enumerate(nodes)}
+    start = begins.numbered(node, "a node")
+    taken = ends.numbered({name: number for number, name in enumerate(goals)}, "a node")
+    table.refuse_repeats(
+        start * len(goals) + taken,
+        lambda row: f"the road from {begins.cell(row)} to {ends.cell(row)}",
     )
-    visited = log.layout.state_names
-    nodes = (*visited, *natural_order({*map(str, begins), *map(str, ends)} - {*visited}))
-    goals = natural_order({*map(str, ends)})
-    node = {name: at for at, name in enumerate(nodes)}
-    move = {f"{TO} {name}": at for at, name in enumerate(goals)}
-    at = np.array([node[str(name)] for name in begins])
-    taken = np.array([move[f"{TO} {name}"] for name in ends])
     moves = np.full((len(nodes), len(goals)), -1, np.int64)
-    for row, place in enumerate(zip(at.tolist(), taken.tolist(), strict=True)):
-        if moves[place] >= 0:
-            raise table.fault(row, f"there must be one road from {begins[row]} to {ends[row]}")
-        moves[place] = node[str(ends[row])]
+    moves[start, taken] = ends.numbered(node, "a node")
     features = {}
     for name in attributes:
         values = columns[name].measurements(comma=decimal_comma)
-        columns[name].refuse(~np.isfinite(values[np.unique(columns[name].values)]), "a number")
+        if (odd := ~np.isfinite(values)).any():
+            raise columns[name].wrong(int(np.argmax(odd)), "a number")
         features[name] = np.zeros(moves.shape)
-        features[name][at, taken] = values
-    seen = log.demonstrations
-    done = [log.layout.action_names[action] for action in seen.actions.tolist()]
-    roads = np.array([move.get(name, -1) for name in done])
-    missing = (roads < 0) | (moves[seen.states, roads] < 0)
-    if missing.any():
-        first = int(np.argmax(missing))
-        raise InvalidDemonstrations(
-            f"every move must be a road of {path}; {int(missing.sum())} of {len(done)} are none, "
-            f"such as {visited[seen.states[first]]} {done[first]}"
-        )
-    layout = Layout(state_names=nodes, action_names=tuple(move))
+        features[name][start, taken] = values
+    layout = Layout(state_names=nodes, action_names=tuple(f"{TO} {name}" for name in goals))
     return replace(
         log,
-        demonstrations=replace(seen, actions=roads, layout=layout),
+        demonstrations=_along(log, moves, layout, path),
         layout=layout,
         moves=moves,
         features={**log.features, **features},
     )
+
+
+def _along(log: Log, moves: np.ndarray, layout: Layout, path: str | Path) -> Demonstrations:
+    """The demonstrations of a log, each of whose moves is the road there of moves [S, A]."""
+    seen, own = log.demonstrations, log.layout.action_names
+    number = {name: action for action, name in enumerate(layout.action_names)}
+    roads = np.array([number.get(name, -1) for name in own])[seen.actions]
+    missing = (roads < 0) | (moves[seen.states, roads] < 0)
+    if missing.any():
+        first = int(np.argmax(missing))
+        raise InvalidDemonstrations(
+            f"every move must be a road of {path}; {int(missing.sum())} of {seen.steps} are none, "
+            f"such as {layout.state_names[seen.states[first]]} {own[seen.actions[first]]}"
+        )
+    return replace(seen, actions=roads, layout=layout)

@@ -30,20 +30,20 @@ def time_stamps(texts: Sequence[str]) -> tuple[np.ndarray, str]:
         elif late[0] or all(date[2] == "." for date in dates):
             order = "day, month and year"
     month, day = (1, 3) if order.startswith("month") else (3, 1)
-    found = []
+    stamps = []
     for text, date in zip(texts, parts, strict=True):
         if date is not None and order:
             text = f"{date[4]}-{int(date[month]):02d}-{int(date[day]):02d}{date[5]}"
-        found.append(_stamp(text.replace("/", "-")))
-    return np.array(found), order
+        stamps.append(_stamp(text.replace("/", "-")))
+    return np.array(stamps), order
 
 
 def _stamp(text: str) -> float:
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return math.nan
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def duration(length: float, unit: str = "s", *, digits: int = 4) -> str:

@@ -111,11 +111,11 @@ def backend_of(mdp: MDP, *, whole: bool = False) -> Backend:
     """
     mesh = None if whole else MESH.get()
     form = (mesh, whole and mdp.states <= DENSE_LIMIT)
-    kept, of = mdp.__dict__.get("_backend", (None, None))
-    if kept is None or of != form:
-        kept = _build(mdp, mesh, whole)
-        mdp.__dict__["_backend"] = (kept, form)
-    return kept
+    backend, of = mdp.__dict__.get("_backend", (None, None))
+    if backend is None or of != form:
+        backend = _build(mdp, mesh, whole)
+        mdp.__dict__["_backend"] = (backend, form)
+    return backend
 
 
 def _build(mdp: MDP, mesh: Mesh | None, whole: bool) -> Backend:
@@ -142,12 +142,12 @@ def policy_visits(mdp: MDP, policy: np.ndarray) -> np.ndarray:
     engine = engine_of(mdp.states, split=MESH.get() is not None)
     if engine is Engine.DIRECT:  # held as one dense array anyway
         side = Side(mdp.initial, None, transposed=True)
-        found = backend_of(mdp).solve(policy, mdp.discount, side)
+        visits = backend_of(mdp).solve(policy, mdp.discount, side)
     elif engine is Engine.LISTS and mdp.discount < 1.0:
-        found = _visits(backend_of(mdp), policy, mdp.discount, mdp.initial)
+        visits = _visits(backend_of(mdp), policy, mdp.discount, mdp.initial)
     else:
-        found = chain_solve(mdp, *policy_chain(mdp, policy), mdp.initial, transposed=True)
-    return np.maximum(found, 0.0)
+        visits = chain_solve(mdp, *policy_chain(mdp, policy), mdp.initial, transposed=True)
+    return np.maximum(visits, 0.0)
 
 
 class Stepwise(Backend):

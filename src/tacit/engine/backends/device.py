@@ -144,7 +144,7 @@ class Lists(Traced):
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
-class Sparse(Lists):
+class SparseLists(Lists):
     """A large model on one device.
 
     Attributes:
@@ -183,7 +183,7 @@ def _limits(mdp: MDP) -> dict[str, Array]:
     return {name: None if part is None else jnp.asarray(part) for name, part in parts}
 
 
-def sparse(mdp: MDP) -> Sparse:
+def sparse(mdp: MDP) -> SparseLists:
     """The model as successor and predecessor lists."""
     packed = mdp.packed
     shared = packed.states.shape[1] == 1
@@ -202,7 +202,7 @@ def sparse(mdp: MDP) -> Sparse:
         slot = np.arange(len(order)) - np.repeat(first, degree)
         predecessors[target[order], slot] = order
     with jax.enable_x64(True):
-        return Sparse(
+        return SparseLists(
             jnp.asarray(packed.states),
             jnp.asarray(packed.probabilities),
             jnp.asarray(predecessors),

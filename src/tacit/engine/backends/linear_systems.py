@@ -53,7 +53,7 @@ def total(residual: Array) -> Array:
     return jnp.abs(residual).sum()
 
 
-class Approach(NamedTuple):
+class SolveProgress(NamedTuple):
     """How far a solve has come, by the true residual."""
 
     x: Array
@@ -89,7 +89,7 @@ def bicgstab(
     on: they shrink the residual by the discount each, whatever the chain.
     """
 
-    def restart(at: Approach) -> Approach:
+    def restart(at: SolveProgress) -> SolveProgress:
         zero = jnp.zeros_like(at.x)
         # Uneven weights: the residual itself breaks down after one step where it is an eigenvector
         # of the transpose, as an even start is for the visits of any policy.
@@ -103,24 +103,24 @@ def bicgstab(
         before, after = size(at.residual), size(fresh)
         better = after < before  # not where it is NaN
         x, residual = jnp.where(better, end.x, at.x), jnp.where(better, fresh, at.residual)
-        return Approach(x, residual, at.spent + end.steps, after < 0.5 * before)
+        return SolveProgress(x, residual, at.spent + end.steps, after < 0.5 * before)
 
     def some_steps(state: Recurrence) -> Recurrence:
         for _ in range(AT_ONCE):
             state = _bicgstab_step(product, state)
         return state
 
-    def plain(at: Approach) -> Approach:
+    def plain(at: SolveProgress) -> SolveProgress:
         one = lambda _, s: (s[0] + s[1], right - product(s[0] + s[1]))  # noqa: E731
         x, fresh = jax.lax.fori_loop(0, BLOCK, one, (at.x, at.residual))
         # At rounding level it stops falling.
-        return Approach(x, fresh, at.spent + BLOCK, size(fresh) < 0.98 * size(at.residual))
+        return SolveProgress(x, fresh, at.spent + BLOCK, size(fresh) < 0.98 * size(at.residual))
 
-    def going(limit: int) -> Callable[[Approach], Array]:
+    def going(limit: int) -> Callable[[SolveProgress], Array]:
         return lambda at: (size(at.residual) > target) & (at.spent < limit) & at.gaining
 
     x = jnp.zeros_like(right) if guess is None else guess
-    start = Approach(x, right - product(x), 0, True)
+    start = SolveProgress(x, right - product(x), 0, True)
     end = jax.lax.while_loop(going(LIMIT), restart, start)
     return jax.lax.while_loop(going(PLAIN), plain, end._replace(spent=0, gaining=True)).x
 

@@ -107,8 +107,8 @@ class Loop(Generic[Given, Found]):
         )
         own.__qualname__, own.__module__ = function.__qualname__, function.__module__
         file = inspect.getfile(function)
-        kept = is_trusted(numba_folder(file), like=file)
-        return njit(cache=kept, nogil=True)(own)
+        may_cache = is_trusted(numba_folder(file), like=file)
+        return njit(cache=may_cache, nogil=True)(own)
 
 
 def runs_plainly(states: int) -> bool:

@@ -39,7 +39,7 @@ def improve(
     shared = states.shape[1] == 1
     error, switches = 0.0, 0
     for s in range(count):
-        best, chosen, kept = -np.inf, 0, 0.0
+        best, chosen, current = -np.inf, 0, 0.0
         for a in range(actions):
             if masked and missing[s, a]:
                 continue
@@ -51,8 +51,8 @@ def improve(
             if worth > best:
                 best, chosen = worth, a
             if a == policy[s]:
-                kept = worth
-        if best > kept + margin:
+                current = worth
+        if best > current + margin:
             policy[s] = chosen
             switches += 1
         gap = abs(best - values[s])
@@ -175,15 +175,15 @@ def bracket(model, precision, rounding, lines, policies, values):
     width = upper - lower
     stagnated = draw_line(model, precision, lower, low, lines, policies, values, low)
     evaluations = 1
-    found = False
+    is_bracketed = False
     while lines[low, 2] <= rounding and lower > 0.0:
         copy_slot(low, high, lines, policies, values)
-        found = True
+        is_bracketed = True
         lower = lower - width if width < lower else 0.0
         width *= 8.0
         stagnated |= draw_line(model, precision, lower, low, lines, policies, values, low)
         evaluations += 1
-    if found or lines[low, 2] <= rounding:
+    if is_bracketed or lines[low, 2] <= rounding:
         return evaluations, stagnated
     stagnated |= draw_line(model, precision, upper, low, lines, policies, values, high)
     evaluations += 1

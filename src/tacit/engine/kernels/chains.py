@@ -328,8 +328,8 @@ def chain_solve(
         try:
             with at_hand(mdp.states):
                 factors = eliminate(rows, weights, mdp.discount, transposed)
-                for side, found in sides:
-                    substitute(factors, side, found)
+                for side, answer in sides:
+                    substitute(factors, side, answer)
         except ZeroDivisionError:  # singular: at discount 1, a policy that never ends
             x[:] = np.nan
         return x
@@ -337,8 +337,8 @@ def chain_solve(
         targets = np.broadcast_to(target, len(right))
 
         def single(d: int) -> None:
-            given = {"transposed": transposed, "target": targets[d], "guess": x[d]}
-            x[d] = chain_solve(mdp, rows, weights, right[d], **given)
+            options = {"transposed": transposed, "target": targets[d], "guess": x[d]}
+            x[d] = chain_solve(mdp, rows, weights, right[d], **options)
 
         list(several(single, range(len(x))))
         return x

@@ -1,8 +1,8 @@
 """Linear systems beside those of one chain: many at once, and such as products alone are known of.
 
-Many right sides of one matrix (`Factors`), or many matrices of one pattern, one a lane: an entry,
-or its place, serves them all while it is at hand. With very many coordinates a curvature is known
-by its products, or by sparse factors (`inverse_by_values`): then come steps from those
+Many right sides of one matrix (`SparseFactors`), or many matrices of one pattern, one a lane: an
+entry, or its place, serves them all while it is at hand. With very many coordinates a curvature is
+known by its products, or by sparse factors (`inverse_by_values`): then come steps from those
 (`bounded_step`).
 """
 
@@ -153,7 +153,7 @@ def substitute_rows(starts, columns, entries, downward, x):
             own[c] /= diagonal
 
 
-class Factors:
+class SparseFactors:
     """A sparse factorisation of I - M, M not negative, and its solves for many right sides.
 
     SciPy's own substitution takes the right sides one by one.
@@ -215,9 +215,9 @@ def conjugate_gradients(
         rough: an approximate inverse.
     """
     x, residual = np.zeros(len(right)), np.where(free, right, 0.0)
-    whole = float(np.linalg.norm(residual))
+    norm = float(np.linalg.norm(residual))
     best, least = x, 1.0
-    if whole == 0.0:
+    if norm == 0.0:
         return x, 0, 0.0
     direction = np.where(free, rough(residual), 0.0)
     square = float(residual @ direction)
@@ -228,7 +228,7 @@ def conjugate_gradients(
             return best, taken, least
         length = square / bend
         x, residual = x + length * direction, residual - length * image
-        left = float(np.linalg.norm(residual)) / whole
+        left = float(np.linalg.norm(residual)) / norm
         if left < least:
             best, least = x, left
         if left <= share:
@@ -297,11 +297,11 @@ def bounded_step(
 
 def _largest_eigenvalue(matrix: Matrix, size: int) -> float:
     """About the largest eigenvalue, by powers of the matrix."""
-    x, found = np.random.default_rng(0).normal(size=size), 0.0
+    x, eigenvalue = np.random.default_rng(0).normal(size=size), 0.0
     for _ in range(STRETCH):
         x = matrix @ (x / max(float(np.linalg.norm(x)), 1e-300))
-        found = float(np.linalg.norm(x))
-    return 1.2 * found
+        eigenvalue = float(np.linalg.norm(x))
+    return 1.2 * eigenvalue
 
 
 def inverse_by_values(

@@ -18,7 +18,7 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
-from tacit.forward.simulation import Seen
+from tacit.forward.avoidance import Coverage
 from tacit.inverse.sets import HardConstraint
 from tacit.model.closure import Closure, close
 from tacit.model.mdp import MDP
@@ -197,7 +197,7 @@ def members(name: str, given: Sequence[int] | Sequence[tuple[int, int]]) -> Memb
 
 
 def check_left(
-    mdp: MDP, demonstrations: Demonstrations, found: list[Candidate], seen: Seen
+    mdp: MDP, demonstrations: Demonstrations, found: list[Candidate], seen: Coverage
 ) -> None:
     """`InvalidModel` where a demonstration takes a given group, or where none is left to test."""
     closure = close(mdp, [[one] for one in found])

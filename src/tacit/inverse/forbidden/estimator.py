@@ -14,7 +14,7 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
-from tacit.forward.simulation import Seen
+from tacit.forward.avoidance import Coverage
 from tacit.forward.soft_dual import SoftDual
 from tacit.inference.goodness import NOISE, FitTests, Part
 from tacit.inverse.baselines import ConstraintOnly, RewardOnly
@@ -121,7 +121,7 @@ class Forbidden:
         return ForwardSelection(
             mdp=mdp,
             candidates=candidates_of(mdp, features, self.candidates, groups),  # type: ignore[arg-type]
-            seen=Seen.of(mdp, demonstrations),
+            seen=Coverage.of(mdp, demonstrations),
             policy=lambda world: self.policy(world, alone, demonstrations),
             level=self.level,
         )

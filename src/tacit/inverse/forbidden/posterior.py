@@ -20,7 +20,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tacit.forward.simulation import MOST, fewest
+from tacit.forward.avoidance import MOST, fewest
 from tacit.inverse.forbidden.steps import Steps, flipped
 from tacit.inverse.forbidden.walks import Walks
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tacit.forward.simulation import Avoiding, Seen
+from tacit.forward.avoidance import Avoiding, Coverage
 from tacit.inverse.forbidden.candidates import Candidate
 from tacit.model.closure import Closure, close
 from tacit.model.mdp import MDP
@@ -66,7 +66,7 @@ class ForwardSelection:
 
     mdp: MDP
     candidates: list[Candidate]
-    seen: Seen
+    seen: Coverage
     policy: Callable[[MDP], np.ndarray]
     level: float
     worlds: dict[frozenset[int], ReducedWorld] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.forward.simulation import Seen
+from tacit.forward.avoidance import Coverage
 from tacit.inverse.forbidden.candidates import Candidate
 from tacit.model.mdp import MDP
 
@@ -50,7 +50,7 @@ class Walks:
     """
 
     def __init__(
-        self, mdp: MDP, policy: np.ndarray, candidates: list[Candidate], seen: Seen
+        self, mdp: MDP, policy: np.ndarray, candidates: list[Candidate], seen: Coverage
     ) -> None:
         self._weights, self._ends = policy.ravel(), mdp.ends.astype(float)
         likely = np.argmax(mdp.transitions.probabilities, axis=2)[..., None]

@@ -16,7 +16,12 @@ import numpy as np
 
 from tacit.engine.backends import side_by_side
 from tacit.engine.kernels import SMALL
-from tacit.engine.kernels.systems import Factors, eliminate_lanes, flow_moments, substitute_lanes
+from tacit.engine.kernels.systems import (
+    SparseFactors,
+    eliminate_lanes,
+    flow_moments,
+    substitute_lanes,
+)
 from tacit.errors import InvalidModel
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.trips import Journeys, paid
@@ -154,7 +159,7 @@ class Network:
             return csr_array((weights, self._to, self._starts), shape=(states, states))
 
         try:
-            factors = Factors((eye_array(states) - along(chances)).tocsc())
+            factors = SparseFactors((eye_array(states) - along(chances)).tocsc())
         except RuntimeError:  # exactly singular: the border of finite values
             return nothing(size, np.inf), chosen[:0]
         ways = [] if lean else [along(chances * gains) for gains in self._gains]
@@ -167,7 +172,7 @@ class Network:
         self,
         chances: np.ndarray,
         ways: list[csr_array],
-        factors: Factors,
+        factors: SparseFactors,
         chosen: np.ndarray,
         detailed: bool,
     ) -> tuple[Sums, np.ndarray]:

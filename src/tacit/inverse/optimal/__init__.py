@@ -31,7 +31,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 import numpy as np
 
 from tacit.forward.occupancy_lp import Matrix
-from tacit.forward.policies import Column, Unbounded, best_column, policy_values
+from tacit.forward.policies import PolicyColumn, Unbounded, best_column, policy_values
 from tacit.model.ends import uniform_policy
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -347,8 +347,8 @@ def _stopped(mdp: MDP, rest: np.ndarray) -> MDP:
 
 
 def values(
-    cone: ExplanationCone, x: np.ndarray, start: Column | None
-) -> tuple[np.ndarray, Column | None]:
+    cone: ExplanationCone, x: np.ndarray, start: PolicyColumn | None
+) -> tuple[np.ndarray, PolicyColumn | None]:
     """[S] the values of an explanation x [n], and the optimal policy in the rest.
 
     The search starts from the policy that this returned for a similar x.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.forward.occupancy_lp import Matrix
-from tacit.forward.policies import Column, Unbounded, best_column
+from tacit.forward.policies import PolicyColumn, Unbounded, best_column
 from tacit.forward.solution import visitation
 from tacit.inverse.findings import Finding, Kind, listed
 from tacit.inverse.optimal import (
@@ -143,7 +143,7 @@ def _settled(program: Program, corner: np.ndarray) -> tuple[np.ndarray, float]:
     return tried[int(np.argmin(departures))]
 
 
-def _best(cone: ExplanationCone, amounts: np.ndarray) -> Column:
+def _best(cone: ExplanationCone, amounts: np.ndarray) -> PolicyColumn:
     """The optimal policy for amounts [C, ...] that a program allows, with its values.
 
     At discount 1 the program's rounding may let rounds gain that gain nothing: each step is charged

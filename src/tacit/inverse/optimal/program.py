@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.forward.occupancy_lp import Matrix, new_highs, optimum
-from tacit.forward.policies import Column
+from tacit.forward.policies import PolicyColumn
 from tacit.inverse.optimal import ExplanationCone, full_forms, rows, slack, values
 
 # Rows added at once, the most violated first.
@@ -50,7 +50,7 @@ class Program:
         self.cone = cone
         self.strict = np.zeros_like(cone.observed) if strict is None else strict
         self.tolerance = tolerance
-        self.start: Column | None = None
+        self.start: PolicyColumn | None = None
         self.solved = 0
         self._held = cone.restricted
         self._known: set[tuple[int, bytes]] = set()  # rows: the pair, and the policy in the rest
@@ -118,7 +118,7 @@ class Program:
             corner = np.array(self._solver.getSolution().col_value)
         return corner
 
-    def _add_broken(self, broken: np.ndarray, best: Column | None) -> bool:
+    def _add_broken(self, broken: np.ndarray, best: PolicyColumn | None) -> bool:
         """Adds the most broken inequalities that are not yet rows; whether there were any."""
         index = np.flatnonzero(broken > self.tolerance)
         if len(index) == 0:
@@ -134,7 +134,7 @@ class Program:
         self._add(block, self.strict[states, actions])
         return True
 
-    def _forms_at(self, best: Column | None) -> np.ndarray:
+    def _forms_at(self, best: PolicyColumn | None) -> np.ndarray:
         """[S, n] the linear forms of the values for this policy in the rest, the last one kept."""
         if best is None:
             return self.cone.forms

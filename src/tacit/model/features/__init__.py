@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.files.columns import Column
+from tacit.files.columns import RawColumn
 from tacit.files.frames import Frame, FrameTable
-from tacit.files.tables import PARQUET, TEXT, Table, open_table
+from tacit.files.tables import PARQUET, TEXT, TableSource, open_table
 from tacit.files.wording import did_you_mean
 from tacit.model.features.maps import (
     Map,
@@ -79,9 +79,9 @@ def columns(
             f"{did_you_mean(missing, opened.names)}"
         )
     layout = layout or Layout()
-    given = states or len(layout.state_names) or layout.rows * layout.columns
+    known_count = states or len(layout.state_names) or layout.rows * layout.columns
     read = opened.read(dict.fromkeys([state, *chosen]), texts=[state] if layout.state_names else [])
-    count = given or len(read[state])
+    count = known_count or len(read[state])
     if not chosen or not len(read[state]):
         raise InvalidModel(
             f"{opened.path} must have at least one row and one column of features; got none"
@@ -92,7 +92,7 @@ def columns(
     return Map(values, chosen)
 
 
-def _opened(table: str | Path | Frame, state: str) -> Table:
+def _opened(table: str | Path | Frame, state: str) -> TableSource:
     if not isinstance(table, str | Path):
         return FrameTable(table, InvalidModel, what="the table")
     path = Path(table)
@@ -101,7 +101,7 @@ def _opened(table: str | Path | Frame, state: str) -> Table:
     return open_table(path, InvalidModel, expected=(state,))
 
 
-def _states(table: Table, column: Column, count: int, layout: Layout) -> np.ndarray:
+def _states(table: TableSource, column: RawColumn, count: int, layout: Layout) -> np.ndarray:
     """[N] the number of the state of each row; every state exactly once."""
     named = state_names(layout, count)
     known = lookup(named or tuple(map(str, range(count))))
@@ -134,22 +134,22 @@ def filled(values: np.ndarray, centres: np.ndarray | None) -> tuple[np.ndarray, 
     one, where their `centres` [S, 2] are known.
     """
     lost = ~np.isfinite(values)
-    found, many = np.where(lost, 0.0, values), int(lost.sum())
+    complete, many = np.where(lost, 0.0, values), int(lost.sum())
     if not many or lost.all():
-        return found, many, "0"
+        return complete, many, "0"
     if values.ndim == 2:
         seen = (~lost).sum(axis=0)
         usual = np.where(
-            seen > 0, found.sum(axis=0) / np.maximum(seen, 1), found.sum() / seen.sum()
+            seen > 0, complete.sum(axis=0) / np.maximum(seen, 1), complete.sum() / seen.sum()
         )
-        return np.where(lost, usual, found), many, "that of the action elsewhere"
+        return np.where(lost, usual, complete), many, "that of the action elsewhere"
     if centres is None:
-        return found, many, "0"
+        return complete, many, "0"
     from scipy.spatial import cKDTree  # pyright: ignore[reportAttributeAccessIssue]
 
     _, near = cKDTree(centres[~lost]).query(centres[lost])
-    found[lost] = values[~lost][near]
-    return found, many, "that of the nearest one"
+    complete[lost] = values[~lost][near]
+    return complete, many, "that of the nearest one"
 
 
 def depends_on_action(

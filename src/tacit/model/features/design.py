@@ -63,8 +63,8 @@ class Design:
             matrix = table if table.ndim == 2 else table.reshape(-1, table.shape[-1])
             there = mdp.choices.any(axis=1) if table.ndim == 2 else mdp.choices.ravel()
             if mdp.restricted and table.ndim == 3:
-                kept = there | np.repeat(mdp.ends, mdp.actions)
-                matrix = np.where(kept[:, None], np.asarray(matrix), 0.0)
+                paying = there | np.repeat(mdp.ends, mdp.actions)
+                matrix = np.where(paying[:, None], np.asarray(matrix), 0.0)
             inside = matrix[there] if mdp.restricted else matrix
             high, low = _edges(inside)
             if mdp.ends.any():  # 0 comes after an end
@@ -137,13 +137,13 @@ class Design:
 
     def rows(self, states: slice) -> np.ndarray:
         """[n * A, D] the features of all pairs of some states."""
-        found, (count, actions) = [], self.shape
+        blocks, (count, actions) = [], self.shape
         for part in self.parts:
             each = part.shape[0] // count  # rows a state: one, or one an action
             some = part[each * states.start : each * states.stop]
             dense = some.toarray() if is_sparse(some) else some
-            found.append(np.repeat(dense, actions // each, axis=0))
-        return np.concatenate(found, axis=1)
+            blocks.append(np.repeat(dense, actions // each, axis=0))
+        return np.concatenate(blocks, axis=1)
 
     def pull_back(self, table: np.ndarray) -> np.ndarray:
         """[D] sums of the features over a table [S, A]."""

@@ -306,8 +306,8 @@ def distance_to(
     if isinstance(world, MDP | Layout):
         count, layout = known_states(world, layout)
         chosen = numbers_of(targets, count, state_names(layout, count), "state")
-        found = moves(world) if isinstance(world, Layout) else ways(world, likely)
-        table = _fewest_steps(*found, chosen, count)
+        steps = moves(world) if isinstance(world, Layout) else ways(world, likely)
+        table = _fewest_steps(*steps, chosen, count)
     else:
         points = points_of(world)
         count, layout = known_states(len(points), layout)
