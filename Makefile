@@ -50,8 +50,7 @@ test-orders: .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -p no:xdist --reversed
 	OMP_NUM_THREADS=2 $(BIN)/pytest -q -p no:xdist --jax-first
 
-wheel-# As many workers as cores: a worker's own threads would only wait for each other.
-test: .venv/installed
+wheel-test: .venv/installed
 	$(BIN)/python tools/wheel.py
 
 # Half an hour of faults, kills, signals, hostile files and the long tests, two at a time;

@@ -13,8 +13,9 @@ from tacit.errors import InvalidModel
 from tacit.inverse.joint.tasks import SharedLikelihood
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.model.layout import Layout
-from tacit.show.differences import shared_section
+from tacit.show.differences import shared_section, side_by_side
 from tacit.show.page import recovery_document
+from tacit.show.several import shared_weights
 from tacit.show.tables import short
 
 PHI = np.random.default_rng(1).uniform(size=(9, 2))
@@ -260,15 +261,15 @@ def test_what_groups_share_is_tested_and_shown_beside_their_own(named, tmp_path,
     assert json.loads(capsys.readouterr().out)["agreement"] == told["agreement"]
     page = place.read_text("utf-8")
     own = {n: tacit.runs.Run.load(n).recovery.standardised for n in told["runs"]}
-    section = shared_section(joint, own)
-    rows = next(one for one in section.blocks if getattr(one, "caption", "").startswith("Shared"))
-    for row, weight in zip(rows.rows, joint.reward_weights, strict=False):
-        assert row.cells[1].value == weight
+    _, table = side_by_side({**own, "shared": shared_weights(joint)})
+    shown = {row.cells[0]: row.cells[-1] for row in table.rows}
+    for name, weight in zip(joint.recoveries[0].reward_names, joint.reward_weights, strict=True):
+        assert shown[name].value == weight
         assert short(float(weight)) in page
-    tests = next(one for one in section.blocks if getattr(one, "caption", "").startswith("Tests"))
+    assert [one for one in shown.values() if one is None]  # prices are of each
+    [tests] = shared_section(joint).blocks
     assert [row.cells[1] for row in tests.rows] == [short(p, digits=2) for p in tested]
     assert "Tests between shared and own weights" in page
-    assert (tmp_path / "compared-shared.svg").exists()
     whole = recovery_document(tacit.runs.Run.load(told["shared"], several=True))
     assert whole.headlines[0].text.partition(" fits")[0] in ("Joint", "compare.html")
     kept = [one.label for one in whole.headlines if one.label in ("Joint", "compare.html")]

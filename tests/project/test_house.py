@@ -126,3 +126,9 @@ def test_examples_in_docstrings_run():
     results = [doctest.testmod(one, optionflags=doctest.NORMALIZE_WHITESPACE) for one in modules()]
     assert sum(one.attempted for one in results) > 0
     assert not sum(one.failed for one in results)
+
+
+def test_make_reads_its_targets():
+    targets = ["test", "test-orders", "wheel-test", "demo", "docs", "bench", "torture"]
+    called = subprocess.run(["make", "-n", *targets], cwd=Path(__file__).parents[2], capture_output=True, check=False)
+    assert called.returncode == 0, called.stderr.decode()

@@ -167,8 +167,8 @@ def holdout(
     rest, new = task.select(~held), demonstrations.select(held)
 
     # What must not be was said, or allowed, when everything was recovered.
-    def fit(part: Task) -> Recovery:
-        rules = {"estimator": estimator, "seed": seed, "allow_impossible": True}
+    def fit(part: Task, options: Estimator | None = estimator) -> Recovery:
+        rules = {"estimator": options, "seed": seed, "allow_impossible": True}
         return recover(part, **rules, throw=False)
 
     fitted = fit(rest)
@@ -176,7 +176,7 @@ def holdout(
     if task.features.constraints:
         alone = replace(rest, features=task.features.reward_alone)
         free = isinstance(task, Trips) or getattr(estimator, "free_reward", False)
-        baseline = recover(alone, estimator=Likelihood(free_reward=free), throw=False)
+        baseline = fit(alone, Likelihood(free_reward=free))
     whole = fit(task) if recovery is None else recovery
     _, own = np.unique(units.number[held], return_inverse=True)
 

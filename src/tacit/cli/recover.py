@@ -336,25 +336,14 @@ def without_untaken(problem: Problem, estimator: Estimator | None) -> tuple[MDP,
     return untaken.close(problem.mdp), untaken.closing(problem.layout)
 
 
-def recovered(
-    problem: Problem,
-    *,
-    estimator: Estimator | None,
-    bootstrap: int = 0,
-    seed: int = 0,
-    allow_impossible: bool = False,
-) -> Recovery:
-    """What `tacit.recover` makes of a problem, types as well; impossible moves are told by name."""
+def recovered(problem: Problem, **options: Any) -> Recovery:
+    """What `tacit.recover` makes of a problem; impossible moves are told by name."""
     from tacit.folders.check import impossible_sentence
     from tacit.inverse.findings import ImpossibleMoves
     from tacit.inverse.recover import recover
 
-    options: dict[str, Any] = {"estimator": estimator, "bootstrap": bootstrap, "seed": seed}
-    if problem.trips is not None:
-        return recover(problem.trips, **options, throw=False)
-    task = problem.mdp, problem.features, problem.seen
     try:
-        return recover(*task, **options, allow_impossible=allow_impossible, throw=False)
+        return recover(problem, **options, throw=False)
     except ImpossibleMoves:
         raise InvalidDemonstrations(impossible_sentence(problem)) from None
 

@@ -12,7 +12,6 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.lines import Line2D
-from matplotlib.path import Path
 from matplotlib.quiver import Quiver
 from numpy.typing import ArrayLike
 
@@ -220,7 +219,5 @@ def draw_key(axes: Axes, panels: Iterable[Axes]) -> None:
 
 def _sample(arrows: Quiver) -> Artist:
     """An arrow for the key, in the colour of these."""
-    upper = [(-1, -0.2), (0.1, -0.2), (0.1, -0.75), (1, 0)]
-    arrow = Path([*upper, *((x, -y) for x, y in reversed(upper[:-1])), upper[0]])
     colour = arrows.get_facecolor()[0]
-    return Line2D([], [], ls="", marker=arrow, ms=9, mfc=colour, mec=INK, mew=0.6)
+    return Line2D([], [], ls="", marker="$\u279e$", ms=9, mfc=colour, mec=INK, mew=0.4)

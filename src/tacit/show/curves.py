@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,7 +11,6 @@ from numpy.typing import ArrayLike
 from tacit.inverse.joint.recovery import JointRecovery
 from tacit.inverse.noisy.mixture import MixtureRecovery
 from tacit.inverse.recovery import Recovery
-from tacit.search.algebra import largest_first
 from tacit.show import Cells, Gallery, Paragraph, Picture, Section, anchor
 from tacit.show.canvas import (
     INK,
@@ -31,7 +29,7 @@ from tacit.show.intervals import draw_level, tidy_values
 from tacit.show.tables import short
 
 MOST_POINTS = 600  # of all lines of a picture
-MOST_FOLLOWED = 6  # features followed over the iterations
+NOISE = "sampling noise"
 
 FOLLOWED = {  # columns of a history that are drawn
     "feature_gap": "feature gap",
@@ -102,50 +100,28 @@ def points_on(
 
 
 def convergence_section(found: Recovery | JointRecovery | MixtureRecovery) -> Section:
-    """The curves of the search: what it is judged by, and the weights and prices on the way."""
+    """The curves of what the search is judged by."""
     columns, rows = found.history.columns, _rows_of_best_start(found)
-    if len(rows) < 2:
-        return Section("Convergence", [Paragraph("The search keeps no record of its steps.")])
-    draw = partial(line_picture, across_name="iteration", across=np.arange(1.0, len(rows) + 1))
-    noise, pictures, lead = found.certificate.sampling_noise, [], ""
+    noise, pictures = found.certificate.sampling_noise, []
     for name in filter(columns.__contains__, FOLLOWED):
         values = np.asarray(columns[name], dtype=float)[rows]
-        if values.ndim == 1 and np.isfinite(values).any():
+        if len(rows) > 1 and values.ndim == 1 and np.isfinite(values).any():
             values = values - (values[-1] if name == "log_likelihood" else 0.0)
-            level = (
-                {"level": noise, "level_name": "sampling noise"} if name == "feature_gap" else {}
-            )
-            title = FOLLOWED[name]
-            pictures.append(draw(title, lines={"": values}, logarithmic=True, **level))
-    parts = _weight_columns(found) if isinstance(found, Recovery) else {}
-    for part, (column, names) in parts.items():
-        table = np.asarray(columns.get(column, [[np.nan]] * len(rows)))[rows]
-        if np.isfinite(table[-1]).all():
-            heaviest = largest_first(np.abs(table[-1]))[:MOST_FOLLOWED]
-            lines = {str(names[j]): table[:, j] for j in heaviest}
-            pictures.append(draw(f"weights of the {part}", lines=lines))
-            lead = "Weights on the way are in the units of the features as given."
-    return Section("Convergence", [Gallery(pictures)] if pictures else [], lead)
-
-
-def _weight_columns(found: Recovery) -> dict[str, tuple[str, Sequence[str]]]:
-    """Part -> the column of its weights in a history, and the names of its features."""
-    costs = enumerate(found.cost_names)
-    alone = len(found.cost_names) == 1
-    own = {"cost" if alone else f"cost {k}": (f"cost_weights_{k}", one) for k, one in costs}
-    return {"reward": ("reward_weights", found.reward_names), **own}
+            level = {"level": noise if name == "feature_gap" else None, "level_name": NOISE}
+            drawn = FOLLOWED[name], "iteration", np.arange(1.0, len(rows) + 1), {"": values}
+            pictures.append(line_picture(*drawn, **level, logarithmic=True))
+    silent = Paragraph("The search keeps no record of its steps.")
+    return Section("Convergence", [Gallery(pictures) if pictures else silent])
 
 
 def _rows_of_best_start(found: Recovery | JointRecovery | MixtureRecovery) -> np.ndarray:
     """The rows of the history that led to the answer: of several starts, the one that was kept."""
     history = found.history
-    rows = np.arange(len(history))
     if "start" not in history.columns or not isinstance(found, Recovery):
-        return rows
-    distance = np.zeros(len(rows))
-    weights = (found.reward_weights, *found.cost_weights)
-    for (column, _), own in zip(_weight_columns(found).values(), weights, strict=True):
-        if np.isfinite(own).all() and column in history.columns:
-            distance = distance + np.abs(history[column] - own).sum(axis=1)
+        return np.arange(len(history))
+    distance = np.abs(history["reward_weights"] - found.reward_weights).sum(axis=1)
+    for k, weights in enumerate(found.cost_weights):
+        if np.isfinite(weights).all():
+            distance = distance + np.abs(history[f"cost_weights_{k}"] - weights).sum(axis=1)
     nearest = int(np.where(np.isfinite(distance), distance, np.inf).argmin())
-    return rows[history["start"] == history["start"][nearest]]
+    return np.flatnonzero(history["start"] == history["start"][nearest])

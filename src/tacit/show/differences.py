@@ -12,10 +12,12 @@ from tacit.model.layout import Layout
 from tacit.show import Block, Document, Headline, Picture, Section
 from tacit.show.canvas import figure_of, svg
 from tacit.show.intervals import draw_beside
-from tacit.show.plot import WEIGHTS, overview
-from tacit.show.quantities import Group, NamedRecovery, units_sentence
-from tacit.show.several import agreement_headlines, shared_and_own, shared_tables
+from tacit.show.plot import overview
+from tacit.show.quantities import NamedRecovery, units_sentence
+from tacit.show.several import agreement_blocks, agreement_headlines, shared_weights
 from tacit.show.tables import IntervalEstimate, Table
+
+SHARED = "shared"  # the fit in which all have the same weights
 
 
 def comparison_document(
@@ -28,12 +30,13 @@ def comparison_document(
         told: their differences, in these.
         shared: the fit in which all of them have the same weights, where there is one.
     """
-    sections = [Section("Every weight and price", forest(recoveries))]
+    every = dict(recoveries) if shared is None else {**recoveries, SHARED: shared_weights(shared)}
+    sections = [Section("Every weight and price", side_by_side(every))]
     heads = [
         Headline(str(one), "" if n else "Do they differ?") for n, one in enumerate(told.sentences)
     ]
     if shared is not None:
-        sections.append(shared_section(shared, recoveries))
+        sections.append(shared_section(shared))
         heads += agreement_headlines(shared)
     if told.rows:
         sections += _difference_sections(told)
@@ -52,8 +55,9 @@ def _difference_sections(told: Differences) -> list[Section]:
     for row in told.rows:
         pair = pairs.setdefault(f"{row.first} - {row.second}", {})
         pair[f"{row.quantity}: {row.name}"] = IntervalEstimate(row.value, row.low, row.high)
+    drawing = svg(figure_of(draw_beside(pairs, None, "difference")))
     alt = "Their differences with 95 % intervals, the clearest first."
-    picture = _drawn(pairs, "difference", alt, "differences")
+    picture = Picture(drawing, alt, name="differences")
     note = "Those that share no individuals are taken to be independent."
     if any(row.shared_individuals for row in told.rows):
         note += " Where individuals are in both, errors are added."
@@ -69,31 +73,22 @@ def _difference_sections(told: Differences) -> list[Section]:
     return [Section("Their differences", [picture]), Section("All differences", [table])]
 
 
-def _drawn(groups: Mapping[str, Group], label: str, alt: str, name: str) -> Picture:
-    """A forest plot of these numbers."""
-    return Picture(svg(figure_of(draw_beside(groups, None, label))), alt, name=name)
-
-
-def forest(recoveries: Mapping[str, Recovery]) -> list[Block]:
-    """One picture of every weight and price of all of them; nothing where none is known."""
-    named = [NamedRecovery(one, Layout()) for one in recoveries.values()]
-    if not any(one.price_rows or one.weight_rows(lone=False) for one in named):
+def side_by_side(recoveries: Mapping[str, Recovery]) -> list[Block]:
+    """A picture and a table of every weight and price of all; nothing where none is known."""
+    rows = {}
+    for who, one in recoveries.items():
+        named = NamedRecovery(one, Layout())
+        prices = {f"price: {name}": price for name, price in named.price_rows.items()}
+        rows[who] = named.weight_rows(lone=False) | prices
+    if not (names := list(dict.fromkeys(name for own in rows.values() for name in own))):
         return []
     alt = f"Every weight and price with its 95 % interval, for {listed(list(recoveries), 6)}."
-    return [Picture(svg(overview(recoveries)), alt, name="forest")]
+    columns = [(who, [own.get(name) for name in names]) for who, own in rows.items()]
+    table = Table.of("Weights and prices", [("Number", names), *columns])
+    return [Picture(svg(overview(recoveries)), alt, name="forest"), table]
 
 
-def shared_section(joint: JointRecovery, own: Mapping[str, Recovery]) -> Section:
-    """The weights of all beside those of each by itself, and the tests between them.
-
-    Args:
-        joint: the fit of all.
-        own: name -> the recovery of each by itself; none where only the joint fit is known.
-    """
-    groups = shared_and_own(joint, own)
-    blocks = shared_tables(joint, own)
-    if groups["shared"]:
-        alt = "Each shared weight beside those that each has by itself, with 95 % intervals."
-        blocks.insert(1, _drawn(groups, WEIGHTS, alt, "shared"))
+def shared_section(joint: JointRecovery) -> Section:
+    """The tests between the weights of all and those of each by itself."""
     lead = "One fit of all of them with the same weights; noise and prices stay those of each."
-    return Section("If they share their weights", blocks, lead)
+    return Section("If they share their weights", agreement_blocks(joint), lead)

@@ -20,7 +20,7 @@ from tacit.show import Block, Disclosure, Document, Facts, Headline, Items, Sect
 from tacit.show.appendix import MOST_TRAJECTORIES, data_section, reproduce_section
 from tacit.show.checks import answers, check_sections
 from tacit.show.curves import convergence_section
-from tacit.show.differences import forest, shared_section
+from tacit.show.differences import shared_section, side_by_side
 from tacit.show.grid import middles
 from tacit.show.maps import are_told, forbidden_blocks, map_gallery
 from tacit.show.quantities import (
@@ -118,9 +118,11 @@ def _comparisons(
     """Types or tasks side by side; who is of which type, or what tasks share."""
     if not parts.kind:
         return []
-    sections = [Section(f"The {_plural(parts)} side by side", forest(parts.recoveries), WEIGHTS)]
+    sections = [
+        Section(f"The {_plural(parts)} side by side", side_by_side(parts.recoveries), WEIGHTS)
+    ]
     if isinstance(found, JointRecovery):
-        sections.append(shared_section(found, {}))
+        sections.append(shared_section(found))
     elif isinstance(found, MixtureRecovery) and not private:
         sections.append(membership_section(found, fits))
     return sections

@@ -244,7 +244,7 @@ def overview(
         PRICES: {who: one.price_rows for who, one in each.items()},
     }
     names, panels = [""], list[Panel]()
-    if is_alone and not weights[""] and first.recovery.solution is not None:
+    if is_alone and not any(weights.values()) and first.recovery.solution is not None:
         # An answer without weights is a policy.
         panels.append((partial(policy, first.recovery), ROW * min(MOST_ROWS, first.states)))
     for label, group in groups.items():

@@ -184,7 +184,11 @@ class NamedRecovery:
     def price_rows(self) -> dict[str, IntervalEstimate]:
         """The price of every budget, 0 for one that is not held back."""
         prices = self.numbers.get("price", {})
-        return {self.constraint(int(k)): price for k, price in prices.items()}
+        return {
+            self.constraint(int(k)): price
+            for k, price in prices.items()
+            if np.isfinite(price.value)
+        }
 
     @property
     def identified(self) -> list[bool]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -38,23 +38,21 @@ def headlines(
         notes: what was assumed.
         answers: question of a check -> the sentences that answer it.
     """
-    constraints, recovery = range(named.constraints), named.recovery
-    misfit = misfit_headlines(named)
-    heads = [_wants(named), *(_refuses(named, k) for k in constraints)]
+    recovery, misfit = named.recovery, misfit_headlines(named)
+    heads = _character(named)
     if recovery.forbidden and recovery.available is not None:
         heads.append(_never(named))
     elif not named.constraints:
         heads.append(Headline("Nothing was asked: the problem names no costs.", "What it refuses"))
-    heads += [_price(named, k) for k in constraints if named.identified[k]]
     heads.append(_agreement(named))
     # That the model does not fit is said above, with the names of state and action.
     known = [(one.kind, one.about) for one in recovery.goodness.findings()]
-    warnings = of_kinds(recovery.identification.findings, WARNINGS)
-    warnings = [one for one in warnings if (one.kind, one.about) not in known]
-    if warnings:
-        head = first_sentences([capital(one) for one in warnings], "Warnings", Tone.CAUTION)
-        # What does not fit comes before all that is read from it; the rest after that.
-        heads.insert(0 if warnings[0].kind is Kind.MISFIT else len(heads), head)
+    findings = recovery.identification.findings
+    findings = [one for one in findings if (one.kind, one.about) not in known]
+    warnings = warning_headlines(findings, WARNINGS)
+    # What does not fit comes before all that is read from it; the rest after that.
+    place = 0 if of_kinds(findings, [Kind.MISFIT]) else len(heads)
+    heads[place:place] = warnings
     heads += [Headline(" ".join(said), name) for name, said in (answers or {}).items() if said]
     heads.append(_open(named))
     if notes:
@@ -63,19 +61,28 @@ def headlines(
     return [*misfit, *heads]
 
 
+def _character(named: NamedRecovery) -> list[Headline]:
+    """What one wants and refuses, and at what price."""
+    constraints = range(named.constraints)
+    prices = [_price(named, k) for k in constraints if named.identified[k]]
+    return [_wants(named), *(_refuses(named, k) for k in constraints), *prices]
+
+
 def character(named: NamedRecovery, label: str) -> Headline:
     """What one of several wants and refuses, and at what price, as one headline."""
-    heads = [_wants(named)]
-    for k in range(named.constraints):
-        heads.append(_refuses(named, k))
-        if not named.identified[k] and named.recovery.identification.set_of(k) is None:
-            text = f"{capital(named.constraint(k))} is not seen to hold it back."
-            heads[-1] = replace(heads[-1], text=text, verdict="")
-    heads += [_price(named, k) for k in range(named.constraints) if named.identified[k]]
+    heads = _character(named)
     doubtful = next((one for one in heads if one.verdict), Headline(""))
     text = " ".join(one.text for one in heads)
     detail = " ".join(one.detail for one in heads if one.detail)
     return Headline(text, label, doubtful.verdict, doubtful.tone, detail=detail)
+
+
+def warning_headlines(
+    findings: Iterable[Finding], kinds: Sequence[Kind], label: str = "Warnings"
+) -> list[Headline]:
+    """The findings of these kinds under one label, if there are any."""
+    sentences = [capital(one) for one in of_kinds(findings, kinds)]
+    return [first_sentences(sentences, label, Tone.CAUTION)] if sentences else []
 
 
 def fit_headline(named: NamedRecovery, start: str = "") -> Headline:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from tacit.inverse.diagnostics import holm
-from tacit.inverse.findings import LEVEL, OPEN, WARNINGS, Kind, chance, of_kinds
+from tacit.inverse.findings import LEVEL, OPEN, WARNINGS, Kind, chance
 from tacit.inverse.joint.recovery import JointRecovery
 from tacit.inverse.noisy.mixture import MixtureRecovery
 from tacit.inverse.noisy.types import SURE
@@ -17,15 +16,14 @@ from tacit.inverse.recovery import Recovery
 from tacit.model.layout import Layout
 from tacit.show import Alternatives, Block, Headline, Items, Option, Section, Selector, Tone
 from tacit.show.appendix import fit_tables
-from tacit.show.quantities import Group, NamedRecovery
+from tacit.show.quantities import NamedRecovery
 from tacit.show.report import (
     FIT,
     NAMED,
     by_name,
-    capital,
-    first_sentences,
     fit_headline,
     misfit_headlines,
+    warning_headlines,
 )
 from tacit.show.tables import Head, Table, bars, interval_words, share, short
 
@@ -179,13 +177,12 @@ def _share_headline(mixture: MixtureRecovery) -> Headline:
 
 def open_headlines(found: AnyRecovery) -> list[Headline]:
     """Warnings about types or tasks together, and what cannot be told of them."""
-    heads = []
-    kinds = [kind for kind in WARNINGS if kind is not Kind.MISFIT]
-    for label, wanted in (("Warnings", kinds), ("What cannot be told", OPEN)):
-        sentences = [capital(one) for one in of_kinds(found.identification.findings, wanted)]
-        if sentences:
-            heads.append(first_sentences(sentences, label, Tone.CAUTION))
-    return heads
+    kinds, findings = [*WARNINGS], found.identification.findings
+    kinds.remove(Kind.MISFIT)
+    return [
+        *warning_headlines(findings, kinds),
+        *warning_headlines(findings, OPEN, "What cannot be told"),
+    ]
 
 
 # ------------------------------------------------------------------------------- sections
@@ -258,49 +255,38 @@ def agreement_headlines(joint: JointRecovery) -> list[Headline]:
     return heads
 
 
-def shared_tables(joint: JointRecovery, own: Mapping[str, Recovery]) -> list[Block]:
-    """The tests between shared and own weights, and these weights; arguments as above."""
-    blocks: list[Block] = []
-    if tests := agreements(joint):
-        names, p_values, adjusted = zip(*tests, strict=True)
-        columns = [
-            ("Shared", [f"weights of {name}" for name in names]),
-            ("p", [short(p, digits=2) for p in p_values]),
-            ("p by Holm", [short(p, digits=2) for p in adjusted]),
-            ("They are", ["not the same" if p < LEVEL else NOT_SHOWN for p in adjusted]),
-        ]
-        note = (
-            "p: the chance that weights fitted apart differ this much if they are the same, steps "
-            "taken to be independent. Where trajectories differ more than the model allows, the "
-            "differences of the runs, which count that, say more."
-        )
-        blocks.append(Table.of("Tests between shared and own weights", columns, note))
-    else:
-        blocks.append(Items(["Nothing is tested: no weight that is shared is free in two tasks."]))
-    groups = shared_and_own(joint, own)
-    if names := list(groups["shared"]):
-        columns = [(who, [group.get(name) for name in names]) for who, group in groups.items()]
-        blocks.append(Table.of("Shared and own weights", [("Weight", names), *columns]))
-    return blocks
+def agreement_blocks(joint: JointRecovery) -> list[Block]:
+    """The tests between shared weights and those that each has by itself."""
+    if not (tests := agreements(joint)):
+        return [Items(["Nothing is tested: no weight that is shared is free in two tasks."])]
+    names, p_values, adjusted = zip(*tests, strict=True)
+    columns = [
+        ("Shared", [f"weights of {name}" for name in names]),
+        ("p", [short(p, digits=2) for p in p_values]),
+        ("p by Holm", [short(p, digits=2) for p in adjusted]),
+        ("They are", ["not the same" if p < LEVEL else NOT_SHOWN for p in adjusted]),
+    ]
+    note = (
+        "p: the chance that weights fitted apart differ this much if they are the same, steps "
+        "taken to be independent. Where trajectories differ more than the model allows, the "
+        "differences of the runs, which count that, say more."
+    )
+    return [Table.of("Tests between shared and own weights", columns, note)]
 
 
-def shared_and_own(joint: JointRecovery, own: Mapping[str, Recovery]) -> dict[str, Group]:
-    """Who -> weight -> number, of the weights that are shared."""
+def shared_weights(joint: JointRecovery) -> Recovery:
+    """What tasks share, as one recovery: without prices, which are of each task."""
     first, known = joint.recoveries[0], joint.identification
-    weights: dict[str, Any] = {"cost_weights": joint.cost_weights}
-    ends: dict[str, Any] = {"cost_intervals": known.cost_intervals}
     is_shared = not isinstance(joint.reward_weights, tuple)
-    if is_shared:
-        weights["reward_weights"], ends["reward_intervals"] = (
-            joint.reward_weights,
-            known.reward_intervals,
-        )
-    all_known = replace(first.identification, **ends)
-    named = NamedRecovery(replace(first, **weights, identification=all_known), Layout())
-    own_names = {} if is_shared else named.weights["reward"]
-    shared = {name: one for name, one in named.weight_rows().items() if name not in own_names}
-    groups: dict[str, Group] = {"shared": shared}
-    for who, one in own.items():
-        rows = NamedRecovery(one, Layout()).weight_rows()
-        groups[who] = {name: number for name, number in rows.items() if name in shared}
-    return groups
+    reward, ends = joint.reward_weights, known.reward_intervals
+    if not is_shared:
+        reward, ends = np.full_like(first.reward_weights, np.nan), np.nan * ends
+    return replace(
+        first,
+        reward_weights=reward,
+        cost_weights=joint.cost_weights,
+        multipliers=np.full_like(first.multipliers, np.nan),
+        identification=replace(
+            first.identification, reward_intervals=ends, cost_intervals=known.cost_intervals
+        ),
+    )

@@ -28,9 +28,9 @@ from tacit.show.quantities import (
 from tacit.show.several import (
     AnyRecovery,
     Parts,
+    agreement_blocks,
     fit_headlines,
     headlines_of_all,
-    shared_tables,
 )
 from tacit.show.tables import WIDTH, Table, plain_cell
 
@@ -76,7 +76,7 @@ def summary_blocks(found: AnyRecovery, layout: Layout | None = None) -> list[Blo
     ]
     return [
         *map(Paragraph, lines),
-        *(shared_tables(found, {}) if isinstance(found, JointRecovery) else []),
+        *(agreement_blocks(found) if isinstance(found, JointRecovery) else []),
         *parts.blocks(lambda named: _about_one(named, is_part=bool(parts.kind))),
         *([Facts(likelihoods(found))] if parts.kind and likelihoods(found) else []),
         *([Disclosure("Findings", [Items(findings)])] if findings else []),
