@@ -130,5 +130,7 @@ def test_examples_in_docstrings_run():
 
 def test_make_reads_its_targets():
     targets = ["test", "test-orders", "wheel-test", "demo", "docs", "bench", "torture"]
-    called = subprocess.run(["make", "-n", *targets], cwd=Path(__file__).parents[2], capture_output=True, check=False)
+    called = subprocess.run(
+        ["make", "-n", *targets], cwd=Path(__file__).parents[2], capture_output=True, check=False
+    )
     assert called.returncode == 0, called.stderr.decode()
