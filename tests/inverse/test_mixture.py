@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import experts
+import oracles
 import tacit
 from kinds import told
 from strategies import draws
@@ -446,3 +447,18 @@ def test_types_are_recovered_and_reported_by_one_command(tmp_path, capsys):
 def test_no_line_of_the_summary_is_wider_than_a_terminal():
     shown = fitted().summary()
     assert max(map(len, shown.splitlines())) <= 88
+
+
+def test_two_types_of_one_kind_of_demonstrator_keep_the_constraint_that_they_share():
+    """Either type does without it, as the other takes its trajectories over; not both at once."""
+    rng = np.random.default_rng(0)
+    mdp = tacit.MDP(rng.dirichlet(np.full(7, 0.3), size=(7, 3)), np.full(7, 1 / 7), 0.9)
+    maps = rng.normal(size=(7, 3, 3))
+    features = tacit.Features(maps[:, :, :2], [-maps[:, :, 2:]])
+    noisy = oracles.soft_values(mdp, maps @ [1.1, 1.4, 1.2], 1.0)[1]
+    seen = tacit.simulate(mdp, noisy, trajectories=40, steps=15, seed=0)
+    alone = tacit.Likelihood().fit(mdp, features, seen, throw=False)
+    assert alone.identification.active.all()
+    two = tacit.Mixture(types=2).fit(mdp, features, seen, throw=False)
+    assert two.log_likelihood >= alone.log_likelihood - 1e-6
+    assert any(one.identification.active.all() for one in two.types)

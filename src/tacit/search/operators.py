@@ -144,7 +144,8 @@ class Matrices:
         for n, kept in enumerate(free):
             units = np.sqrt(np.maximum(np.diagonal(self.convex[n])[kept], 1e-300))
             block = found[n][np.ix_(kept, kept)] / np.outer(units, units)
-            if not np.linalg.eigvalsh(block).min(initial=1.0) > BLIND:
+            known = np.isfinite(block).all()
+            if not known or not np.linalg.eigvalsh(block).min(initial=1.0) > BLIND:
                 found[n] = self.convex[n]
         return found
 

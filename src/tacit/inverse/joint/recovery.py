@@ -219,7 +219,10 @@ class JointRecovery(Saved):
 def report(options: SharedLikelihood, tasks: Sequence[Task], found: TaskFits) -> JointRecovery:
     """The `JointRecovery` of these fits."""
     seen = [task.demonstrations for task in tasks]
-    told = evidence_of(seen, found.joint, options.likelihood.max_steps)
+    likelihood = options.likelihood
+    fits = _goodness(found.alone, seen, level=likelihood.level, seed=likelihood.seed)
+    robust = not all(one.adequate for one in fits)
+    told = evidence_of(seen, found.joint, likelihood.max_steps, robust=robust)
     standards = standards_of([(task.mdp, task.features) for task in tasks])
     numbers = _numbers(found, told, seen)
     if not all(one.uniform for one in standards):
@@ -227,8 +230,6 @@ def report(options: SharedLikelihood, tasks: Sequence[Task], found: TaskFits) ->
         pairs = zip(scaled, found.chains, strict=True)
         known = [one.identification(chain.space, verdict=None) for one, chain in pairs]
         standards = [own.knowing(one) for own, one in zip(standards, known, strict=True)]
-    likelihood = options.likelihood
-    fits = _goodness(found.alone, seen, level=likelihood.level, seed=likelihood.seed)
     recoveries = [
         _recovery(options, task, found, numbers[e], told, fits[e], standards[e], e)
         for e, task in enumerate(tasks)
@@ -299,7 +300,7 @@ def _numbers(
     if not any((one.gauge.multipliers == 0).any() for one in numbers):
         return numbers
     # How large a price may be that was not shown to be paid: ask the fit that has it.
-    wide = evidence_of(seen, found.alone, 0)
+    wide = evidence_of(seen, found.alone, 0, robust=told.robust)
     others = [numbers_of(wide, e, unit=unit) for e, unit in each]
     return [_completed(one, other) for one, other in zip(numbers, others, strict=True)]
 

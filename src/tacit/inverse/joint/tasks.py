@@ -107,6 +107,10 @@ def _check(tasks: Sequence[Task], options: SharedLikelihood) -> None:
         if not isinstance(task, Task):
             raise InvalidModel(f"tasks must be Task objects; task {e} is {type(task).__name__}")
         task.check_in_memory()
+    if not isinstance(options.likelihood, Likelihood):
+        kind = type(options.likelihood).__name__
+        raise InvalidModel(f"tasks are fitted by a Likelihood each; got {kind}")
+    options.likelihood.check()
     if options.likelihood.lapses is not False:
         raise InvalidModel(
             "the fit of several tasks must be without lapses: with them a step counts by the "

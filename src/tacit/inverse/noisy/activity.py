@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -118,25 +118,40 @@ def without_idle_prices(
 ) -> tuple[Fit, list[Verdict]]:
     """The fit of kinds with only the constraints that each is shown to need, a verdict on each.
 
-    P-values are adjusted over all kinds and constraints; those of one kind that can stand in for
-    each other are tested as a set. Arguments are as in `without_idle_constraints`.
+    P-values are adjusted over all kinds and constraints; those that can stand in for each other are
+    tested as a set. So can a constraint of one kind for that of another, which takes its units
+    over: of such a set the kind that explains most has it. Arguments are as in
+    `without_idle_constraints`.
     """
     kinds = full.problem.wanting
     count = kinds[0][1].space.constraints
     asked = [Restraint(k, (e,)) for e, _ in kinds for k in range(count)]
     groups = [range(first, first + count) for first in range(0, len(asked), count or 1)]
     trials, given = Trials(full, asked, law_of, rules["max_steps"]), priced(full.problem, asked)
-    kept, _, verdict = without_idle_constraints(
-        full, asked, law_of, steps=steps, scattered=False, groups=groups, trials=trials, **rules
-    )
+    rules |= {"scattered": False, "groups": (range(len(asked)),), "trials": trials}
+    kept, idle, verdict = without_idle_constraints(full, asked, law_of, steps=steps, **rules)
     if not full.converged or not count:
         return kept, [Verdict.of(np.ones(count)) for _ in kinds]
+    verdict = _without_sets_across(verdict, idle, count)
 
     def chosen(group: range) -> Selection:
         fixed = [k for k in group if k in given]
         return selection_of([k for k in group if k not in given], trials.trial, steps, fixed)
 
     return kept, [verdict.among(group, chosen(group)) for group in groups]
+
+
+def _without_sets_across(verdict: Verdict, idle: Sequence[int], count: int) -> Verdict:
+    """The verdict, of each set over several kinds only the member that is kept, as active."""
+    active, p_values = np.array(verdict.active, bool), verdict.p_values.copy()
+    within = []
+    for one in verdict.sets:
+        if len({member // count for member in one.members}) == 1:
+            within.append(one)
+            continue
+        (member,) = (m for m in one.members if m not in idle)
+        active[member], p_values[member] = True, one.p_value
+    return replace(verdict, active=active, p_values=p_values, sets=tuple(within))
 
 
 def priced(problem: LikelihoodProblem, asked: Sequence[Restraint]) -> tuple[int, ...]:

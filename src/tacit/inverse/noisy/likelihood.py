@@ -73,6 +73,7 @@ from tacit.likelihood.start import (
     within_temperature,
 )
 from tacit.likelihood.steps import StepsChain
+from tacit.model.arguments import integer, number
 from tacit.model.features import Ridge, Smooth, Sparse
 from tacit.model.features.design import Design, values_off
 from tacit.model.features.priors import too_large
@@ -304,15 +305,13 @@ class Likelihood:
 
     def check(self) -> None:
         """Raises `InvalidModel` unless the options make sense."""
-        if not 0 < self.level <= 1 or not self.tolerance > 0 or self.max_steps < 1:
-            raise InvalidModel(
-                "level must be in (0, 1], tolerance positive, max_steps at least 1; "
-                f"got {self.level}, {self.tolerance}, {self.max_steps}"
-            )
-        if not isinstance(self.lapses, bool) and not 0.0 < self.lapses < 1.0:
-            raise InvalidModel(
-                f"lapses must be True, False or a share in (0, 1); got {self.lapses!r:.60}"
-            )
+        number(self.level, "level", "in (0, 1]", lambda level: 0.0 < level <= 1.0)
+        number(self.tolerance, "tolerance", "a positive number", lambda size: size > 0.0)
+        integer(self.max_steps, "max_steps")
+        integer(self.seed, "seed", 0)
+        if not isinstance(self.lapses, bool):
+            wanted = "True, False or a share in (0, 1)"
+            number(self.lapses, "lapses", wanted, lambda share: 0.0 < share < 1.0)
         if self.temperature is not None:
             check_temperature(self)
         pull = isinstance(self.prior, Ridge) and self.prior.strength is not None
