@@ -30,8 +30,6 @@ MOST = 24
 # What lies beside the runs of groups: the fit that they share.
 SHARED = "joint"
 HEADING = "weights, prices and budgets, with their intervals"
-Key = tuple[str, str]  # quantity and name of a number
-BY_CONSTRAINT = ("price", "budget", "noise")  # quantities whose names are numbers, if any
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,9 @@ def compare_runs(
     from tacit.inverse.standardised import in_one_unit, shown
     from tacit.many import differences
     from tacit.show import free_name
-    from tacit.show.quantities import units_sentence
+    from tacit.show.quantities import numbers_of, units_sentence
+    from tacit.show.several import agreement_blocks, agreements, difference_table
+    from tacit.show.summary import lines_of
 
     runs = [Run.load(folder) for folder in folders]
     names: list[str] = []
@@ -93,8 +93,9 @@ def compare_runs(
     raw = {name: run.recovery for name, run in zip(names, runs, strict=True)}
     recoveries = in_one_unit(raw, raw_units=raw_units)
     first = recoveries[names[0]]
-    columns = {name: _numbers(one) for name, one in recoveries.items()}
-    answer = _side_by_side(columns, distances, "behaviour, 0 for the same")
+    columns = {name: numbers_of(one) for name, one in recoveries.items()}
+    units = _other_units(*recoveries.values()) if len(runs) == 2 else {}
+    answer = _side_by_side(columns, distances, "behaviour, 0 for the same", units)
     individuals = {
         name: run.trajectories["individual"]
         for name, run in zip(names, runs, strict=True)
@@ -102,7 +103,8 @@ def compare_runs(
     }
     told = differences(recoveries, individuals=individuals)
     parts = [*answer.parts, units_sentence(first)]
-    parts += [*_differences_table(told), *told.sentences]
+    parts += [difference_table(told).text(most=MOST)] if told.rows else []
+    parts += told.sentences
     data: dict[str, object] = {
         **answer.data,
         "differences": [asdict(row) for row in told.rows],
@@ -111,60 +113,13 @@ def compare_runs(
     joint = None
     if shared is not None:
         joint = shown(load(shared, "JointRecovery"), raw_units=first.standard is None)
-        agreement, table = _agreement(joint)
-        data["agreement"] = agreement
-        parts.append(table)
+        tests = agreements(joint)
+        data["agreement"] = [{"of": name, "p_value": p, "adjusted": q} for name, p, q in tests]
+        parts += lines_of(agreement_blocks(joint))
     if page is not None:
         data["page"] = str(page)
         parts.append(f"written: {', '.join(write_page(page, recoveries, told, joint))}")
     return Answer(parts, data)
-
-
-def _agreement(joint: JointRecovery) -> tuple[list[dict[str, object]], str]:
-    """The tests that weights fitted apart are the same, for programs and as a table."""
-    from tacit.show.several import agreements
-
-    tests = agreements(joint)
-    rows = [[f"weights of {name}", f"{p:.2g}", f"{q:.2g}"] for name, p, q in tests]
-    data = [{"of": name, "p_value": p, "adjusted": q} for name, p, q in tests]
-    return data, table_text(["weights fitted apart are the same", "p", "p by Holm"], rows)
-
-
-def _numbers(recovery: Recovery) -> dict[Key, IntervalEstimate]:
-    """(quantity, name) -> every number of a recovery."""
-    from tacit.show.quantities import numbers_of
-
-    groups = numbers_of(recovery).items()
-    return {(quantity, name): one for quantity, group in groups for name, one in group.items()}
-
-
-def _label(key: Key) -> str:
-    """What a number is called: "reward: row", "price 0"."""
-    quantity, name = key
-    return f"{quantity} {name}".rstrip() if quantity in BY_CONSTRAINT else f"{quantity}: {name}"
-
-
-def _constraint(key: Key) -> str:
-    """The number of the constraint that a number is about; empty where it is about none."""
-    quantity, name = key
-    return name if quantity in BY_CONSTRAINT else quantity.partition(" ")[2]
-
-
-def _differences_table(told: Differences) -> list[str]:
-    """The clearest differences; none where there are none, which the sentences explain."""
-    rows = [
-        [
-            f"{row.quantity}: {row.name}",
-            f"{row.first} - {row.second}",
-            f"{row.value:.3g} [{row.low:.3g}, {row.high:.3g}]",
-            f"{row.p_value:.2g}",
-            f"{row.adjusted:.2g}",
-        ]
-        for row in told.rows[:MOST]
-    ]
-    rest = f" ({MOST} of {len(told.rows)})" if len(told.rows) > MOST else ""
-    heads = ["", "of", "difference", "p", "p by Holm"]
-    return [table_text(heads, rows, f"differences, the clearest first{rest}")] if rows else []
 
 
 def shared_fit(folder: Path) -> Path | None:
@@ -193,38 +148,37 @@ def _short(folder: Path, folders: Sequence[Path]) -> str:
 
 
 def _side_by_side(
-    columns: Mapping[str, Mapping[Key, IntervalEstimate]],
+    columns: Mapping[str, Mapping[str, IntervalEstimate]],
     distances: Mapping[str, float],
     heading: str,
+    other_units: Mapping[str, str],
 ) -> Answer:
-    """Every number, a column each; of two, which of them differ, and what the distances are."""
-    keys = dict.fromkeys(key for column in columns.values() for key in column)
+    """Every number, a column each; of two, which of them differ, and what the distances are.
+
+    Numbers in `other_units` are not compared; each has a sentence that says why.
+    """
+    names = list(dict.fromkeys(name for column in columns.values() for name in column))
     numbers = {
-        title: {_label(key): [one.value, one.low, one.high] for key, one in column.items()}
+        title: {name: [one.value, one.low, one.high] for name, one in column.items()}
         for title, column in columns.items()
     }
     different, parts = [], []
     data: dict[str, object] = {"numbers": numbers, **distances}
     if len(columns) == 2:
         first, second = columns.values()
-        other_units = _other_units(first, second)
-        both = [key for key in keys if key in first and key in second]
-        different = [
-            _label(key)
-            for key in both
-            if first[key].is_apart(second[key]) and _constraint(key) not in other_units
-        ]
-        data["differ"] = different
+        both = [name for name in first if name in second and name not in other_units]
+        data["differ"] = different = [n for n in both if first[n].is_apart(second[n])]
         rows = [[name.replace("_", " "), float(one)] for name, one in distances.items()]
         conclusion = (
-            f"{len(different)} of {len(keys)} numbers differ: their intervals do not overlap."
+            f"{len(different)} of {len(names)} numbers differ: their intervals do not overlap."
             if different
             else "No number is seen to differ: every pair of known intervals overlaps."
         )
-        parts = [table_text([heading, ""], rows), conclusion, *other_units.values()]
-    marks = ["differs" if _label(key) in different else "" for key in keys]
-    each = [[str(one.get(key, "not known")) for key in keys] for one in columns.values()]
-    rows = list(zip(map(_label, keys), *each, marks, strict=True))
+        reasons = dict.fromkeys(other_units.values())
+        parts = [table_text([heading, ""], rows), conclusion, *reasons]
+    marks = ["differs" if name in different else "" for name in names]
+    each = [[str(one.get(name, "not known")) for name in names] for one in columns.values()]
+    rows = list(zip(names, *each, marks, strict=True))
     return Answer([table_text(["", *columns, ""], rows, HEADING), *parts], data)
 
 
@@ -295,21 +249,26 @@ def _orders(
     return orders
 
 
-def _other_units(
-    first: Mapping[Key, IntervalEstimate], second: Mapping[Key, IntervalEstimate]
-) -> dict[str, str]:
-    """Number of a cost -> a sentence, for costs that the two give in other units.
+def _other_units(first: Recovery, second: Recovery) -> dict[str, str]:
+    """Label of a number -> why the two give it in other units, of costs.
 
     What is forbidden stands outside the weights that sum to 1, and so changes the unit of a cost.
     """
     sentences = {}
-    for key, one in first.items():
-        other, k = second.get(key, one), _constraint(key)
-        if k and key[0] not in BY_CONSTRAINT and math.isinf(one.high) != math.isinf(other.high):
-            sentences[k] = (
-                f"{key[1]} is forbidden in one of them only: weights, price and budget of "
-                f"cost {k} are in other units there, and are not compared."
-            )
+    ends = (one.identification.cost_intervals for one in (first, second))
+    for k, (names, mine, its) in enumerate(zip(first.cost_names, *ends, strict=False)):
+        for name, one, other in zip(names, mine, its, strict=False):
+            if math.isinf(one[1]) != math.isinf(other[1]):
+                said = (
+                    f"{name} is forbidden in one of them only: weights, price and budget of "
+                    f"cost {k} are in other units there, and are not compared."
+                )
+                labels = (
+                    *(f"cost {k}: {feature}" for feature in names),
+                    f"price {k}",
+                    f"budget {k}",
+                )
+                sentences |= dict.fromkeys(labels, said)
     return sentences
 
 
@@ -321,6 +280,7 @@ def _against_truth(folders: Sequence[Path], problem: Problem, *, raw_units: bool
     from tacit.forward.soft_dual import SoftDual
     from tacit.inverse.standardised import shown
     from tacit.judge.comparison import compare
+    from tacit.show.quantities import numbers_of
 
     run = Run.load(folders[0])
     recovery = run.recovery
@@ -354,24 +314,24 @@ def _against_truth(folders: Sequence[Path], problem: Problem, *, raw_units: bool
     )
     to_show = shown(recovery, raw_units=raw_units)
     truth = _true_numbers(problem, to_show)
-    columns = {str(folders[0]): _numbers(to_show), f"truth of {folders[1]}": truth}
-    return _side_by_side(columns, judged.scalars(), "judged in the true world")
+    columns = {str(folders[0]): numbers_of(to_show), f"truth of {folders[1]}": truth}
+    return _side_by_side(columns, judged.scalars(), "judged in the true world", {})
 
 
-def _true_numbers(problem: Problem, to_show: Recovery) -> dict[Key, IntervalEstimate]:
+def _true_numbers(problem: Problem, to_show: Recovery) -> dict[str, IntervalEstimate]:
     """The true weights and budgets in the gauge and the units that are shown.
 
     Where the truth is made of the features.
     """
     from tacit.show.tables import IntervalEstimate
 
-    numbers: dict[Key, float] = {}
+    numbers: dict[str, float] = {}
     names = {-1: problem.features.reward_names, **dict(enumerate(problem.features.cost_names))}
     for k, raw in problem.true_weights().items():
         weights = raw if to_show.standard is None else raw * to_show.standard.deviations[k + 1]
         if (size := float(abs(weights).sum())) > 0:
             quantity, scaled = "reward" if k < 0 else f"cost {k}", (weights / size).tolist()
-            numbers |= {(quantity, name): one for name, one in zip(names[k], scaled, strict=True)}
+            numbers |= {f"{quantity}: {n}": one for n, one in zip(names[k], scaled, strict=True)}
             if problem.truth is not None and k >= 0:
-                numbers["budget", str(k)] = float(problem.truth.budgets[k] / size)
-    return {key: IntervalEstimate(one, one, one) for key, one in numbers.items()}
+                numbers[f"budget {k}"] = float(problem.truth.budgets[k] / size)
+    return {name: IntervalEstimate(one, one, one) for name, one in numbers.items()}

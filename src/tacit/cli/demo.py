@@ -111,12 +111,10 @@ def _head(path: Path, rows: int = 4) -> str:
 
 def _numbers(run: Run) -> list[tuple[str, str, str]]:
     """(what, how much, interval) of the weights and the price."""
-    from tacit.show.quantities import numbers_of
+    from tacit.show.quantities import NamedRecovery
 
-    titles = {"reward": "wants {}", "cost 0": "refuses {}", "price": "price of one unit of that"}
-    numbers = numbers_of(run.recovery.standardised)
-    return [
-        (title.format(name), f"{one.value:.3g}", f"[{one.low:.3g}, {one.high:.3g}]")
-        for quantity, title in titles.items()
-        for name, one in numbers[quantity].items()
-    ]
+    named = NamedRecovery(run.recovery.standardised, run.layout)
+    rows = {f"wants {name}": one for name, one in named.weights["reward"].items()}
+    rows |= {f"refuses {name}": one for name, one in named.weights["cost"].items()}
+    [rows["price of one unit of that"]] = named.price_rows.values()
+    return [(n, f"{x.value:.3g}", f"[{x.low:.3g}, {x.high:.3g}]") for n, x in rows.items()]

@@ -14,7 +14,12 @@ from tacit.show.canvas import figure_of, svg
 from tacit.show.intervals import draw_beside
 from tacit.show.plot import overview
 from tacit.show.quantities import NamedRecovery, units_sentence
-from tacit.show.several import agreement_blocks, agreement_headlines, shared_weights
+from tacit.show.several import (
+    agreement_blocks,
+    agreement_headlines,
+    difference_table,
+    shared_weights,
+)
 from tacit.show.tables import IntervalEstimate, Table
 
 SHARED = "shared"  # the fit in which all have the same weights
@@ -58,18 +63,7 @@ def _difference_sections(told: Differences) -> list[Section]:
     drawing = svg(figure_of(draw_beside(pairs, None, "difference")))
     alt = "Their differences with 95 % intervals, the clearest first."
     picture = Picture(drawing, alt, name="differences")
-    note = "Those that share no individuals are taken to be independent."
-    if any(row.shared_individuals for row in told.rows):
-        note += " Where individuals are in both, errors are added."
-    heads = {"value": "Difference", "low": "Low", "high": "High", "p_value": "p"}
-    heads["adjusted"] = "p by Holm"
-    columns = [
-        ("Number", [f"{row.quantity}: {row.name}" for row in told.rows]),
-        ("Of", [f"{row.first} - {row.second}" for row in told.rows]),
-        *((head, told.columns[name]) for name, head in heads.items()),
-    ]
-    note += " By Holm: adjusted for all rows of this table."
-    table = Table.of("Differences", columns, note, listed=True)
+    table = difference_table(told)
     return [Section("Their differences", [picture]), Section("All differences", [table])]
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tacit import checks
 from tacit.inverse.joint.recovery import JointRecovery
@@ -56,12 +57,19 @@ RESTS_ON = {  # numbers of the certificates of a recovery and of its solution: n
 Group = Mapping[str, IntervalEstimate]  # name -> number
 
 
-def numbers_of(recovery: Recovery) -> dict[str, dict[str, IntervalEstimate]]:
-    """Quantity -> name -> number: "reward", "cost 0", ..., "price", "budget" and "noise"."""
-    numbers: dict[str, dict[str, IntervalEstimate]] = {}
+def numbers_of(recovery: Recovery) -> dict[str, IntervalEstimate]:
+    """Label -> number, such as "reward: row", "cost 0: hill", "price 0", "budget 0", "noise"."""
+    numbers = {}
     for quantity, name, value, low, high, _ in checks.numbers_of(recovery):
-        numbers.setdefault(quantity, {})[name] = IntervalEstimate(value, low, high)
-    return numbers | {"noise": {"": IntervalEstimate(recovery.temperature)}}
+        label = f"{quantity} {name}" if quantity in ("price", "budget") else f"{quantity}: {name}"
+        numbers[label] = IntervalEstimate(value, low, high)
+    return numbers | {"noise": IntervalEstimate(recovery.temperature)}
+
+
+def estimates(names: Sequence[str], values: ArrayLike, ends: ArrayLike) -> Group:
+    """Name -> number, of values [N] and their intervals [N, 2]."""
+    rows = np.column_stack([values, ends]).tolist()
+    return {name: IntervalEstimate(*row) for name, row in zip(names, rows, strict=True)}
 
 
 def heaviest_first(group: Group) -> dict[str, IntervalEstimate]:
@@ -154,18 +162,16 @@ class NamedRecovery:
         return taken if noisy else np.ones_like(taken)
 
     @cached_property
-    def numbers(self) -> dict[str, dict[str, IntervalEstimate]]:
-        """Quantity -> name -> number, as `numbers_of` has them."""
-        return numbers_of(self.recovery)
-
-    @cached_property
     def weights(self) -> dict[str, dict[str, IntervalEstimate]]:
         """Part -> feature -> weight, of the reward, then of each cost, the heaviest first."""
-        parts = {"reward": self.numbers.get("reward", {})}
-        for k in range(self.constraints):
-            part = "cost" if self.constraints == 1 else f"cost {k}"
-            parts[part] = self.numbers.get(f"cost {k}", {})
-        return {part: heaviest_first(group) for part, group in parts.items()}
+        found, known = self.recovery, self.recovery.identification
+        costs = range(self.constraints)
+        parts = ["reward", *(["cost"] if self.constraints == 1 else [f"cost {k}" for k in costs])]
+        names = (found.reward_names, *found.cost_names)
+        weights = (found.reward_weights, *found.cost_weights)
+        ends = (known.reward_intervals, *known.cost_intervals)
+        groups = map(heaviest_first, map(estimates, names, weights, ends))
+        return dict(zip(parts, groups, strict=True))
 
     def weight_rows(self, *, lone: bool = True) -> dict[str, IntervalEstimate]:
         """Every weight that is known, the heaviest of each part first.
@@ -183,12 +189,10 @@ class NamedRecovery:
     @property
     def price_rows(self) -> dict[str, IntervalEstimate]:
         """The price of every budget, 0 for one that is not held back."""
-        prices = self.numbers.get("price", {})
-        return {
-            self.constraint(int(k)): price
-            for k, price in prices.items()
-            if np.isfinite(price.value)
-        }
+        names = [self.constraint(k) for k in range(self.constraints)]
+        ends = self.recovery.identification.multiplier_intervals
+        prices = estimates(names, self.recovery.multipliers, ends)
+        return {name: price for name, price in prices.items() if np.isfinite(price.value)}
 
     @property
     def identified(self) -> list[bool]:

@@ -13,6 +13,7 @@ from tacit.inverse.joint.recovery import JointRecovery
 from tacit.inverse.noisy.mixture import MixtureRecovery
 from tacit.inverse.noisy.types import SURE
 from tacit.inverse.recovery import Recovery
+from tacit.many import Differences
 from tacit.model.layout import Layout
 from tacit.show import Alternatives, Block, Headline, Items, Option, Section, Selector, Tone
 from tacit.show.appendix import fit_tables
@@ -25,7 +26,7 @@ from tacit.show.report import (
     misfit_headlines,
     warning_headlines,
 )
-from tacit.show.tables import Head, Table, bars, interval_words, share, short
+from tacit.show.tables import Head, IntervalEstimate, Table, bars, interval_words, share, short
 
 MOST_TYPES = 6  # chances of a table, a column each
 NOT_SHOWN = "not shown to differ"
@@ -290,3 +291,19 @@ def shared_weights(joint: JointRecovery) -> Recovery:
             first.identification, reward_intervals=ends, cost_intervals=known.cost_intervals
         ),
     )
+
+
+def difference_table(told: Differences) -> Table:
+    """The differences of several recoveries, the clearest first."""
+    note = "Those that share no individuals are taken to be independent."
+    if any(row.shared_individuals for row in told.rows):
+        note += " Where individuals are in both, errors are added."
+    columns = [
+        ("Number", [f"{row.quantity}: {row.name}" for row in told.rows]),
+        ("Of", [f"{row.first} - {row.second}" for row in told.rows]),
+        ("Difference", [IntervalEstimate(row.value, row.low, row.high) for row in told.rows]),
+        ("p", told.columns["p_value"]),
+        ("p by Holm", told.columns["adjusted"]),
+    ]
+    note += " By Holm: adjusted for all rows of this table."
+    return Table.of("Differences, the clearest first", columns, note, listed=True)

@@ -97,11 +97,11 @@ def _about_one(named: NamedRecovery, *, is_part: bool) -> list[Block]:
 
 def summarise(found: AnyRecovery, layout: Layout | None = None) -> str:
     """The recovery as plain text, with the layout's names where it has any."""
-    text = "\n".join(_lines(summary_blocks(found, layout)))
+    text = "\n".join(lines_of(summary_blocks(found, layout)))
     return text.replace("\n\n\n", "\n\n").rstrip() + "\n"
 
 
-def _lines(blocks: Iterable[Block]) -> Iterator[str]:
+def lines_of(blocks: Iterable[Block]) -> Iterator[str]:
     """The blocks as lines of text; of pictures nothing."""
     for block in blocks:
         match block:
@@ -115,10 +115,10 @@ def _lines(blocks: Iterable[Block]) -> Iterator[str]:
             case Table():
                 yield f"\n{block.text()}\n"
             case Disclosure():
-                yield from (f"\n{block.summary}", *_lines(block.blocks))
+                yield from (f"\n{block.summary}", *lines_of(block.blocks))
             case Alternatives():
                 for option in block.options:
-                    yield from (f"\n{block.title(option)}", *_lines(option.blocks))
+                    yield from (f"\n{block.title(option)}", *lines_of(option.blocks))
 
 
 def _wrapped(sentence: str) -> str:
