@@ -297,24 +297,24 @@ def _noun(kind: object) -> str:
 
 def _verdict(error: BaseException) -> tuple[int, str]:
     """The exit code for what went wrong, and the line that says it."""
-    said = " ".join(str(error).split())
+    message = " ".join(str(error).split())
     match error:
         case BadArguments():
-            return BAD_INPUT, said
+            return BAD_INPUT, message
         case Infeasible() | NotConverged():
-            return NOT_SOLVED, said
+            return NOT_SOLVED, message
         case TacitError():
-            return BAD_INPUT, said
+            return BAD_INPUT, message
         case OSError():
             where = f": {error.filename}" if error.filename is not None else ""
-            return NO_FILE, f"{error.strerror or said}{where}"
+            return NO_FILE, f"{error.strerror or message}{where}"
         case MemoryError():
-            return NO_FILE, f"not enough memory: {said or 'none is left'}"
+            return NO_FILE, f"not enough memory: {message or 'none is left'}"
         case KeyboardInterrupt():
             return INTERRUPTED, "interrupted"
         case Terminated():
             return TERMINATED, "terminated"
-    return OUR_BUG, f"a bug in tacit, {type(error).__name__}: {said} (--debug shows where)"
+    return OUR_BUG, f"a bug in tacit, {type(error).__name__}: {message} (--debug shows where)"
 
 
 def _end_now(code: int) -> None:

@@ -38,8 +38,8 @@ class Check:
         except TacitError as error:
             from tacit.folders.check import faults
 
-            found = faults(self.problem, error)
-            return Answer((), {"problem": self.problem, "ok": False, "errors": found}, 2, found)
+            errors = faults(self.problem, error)
+            return Answer((), {"problem": self.problem, "ok": False, "errors": errors}, 2, errors)
         from tacit.folders.check import (
             availability,
             check_problem,
@@ -52,8 +52,8 @@ class Check:
         warnings, picked, seen = check_problem(problem), choice(problem), problem.demonstrations
         facts = _summary(problem)
         moves = [] if seen is None else impossible_moves(problem.mdp, seen, problem.layout)
-        said = "" if self.allow_impossible else impossible_sentence(problem)
-        refused = [f"{self.problem}: {said}"] if said else []
+        refusal = "" if self.allow_impossible else impossible_sentence(problem)
+        refused = [f"{self.problem}: {refusal}"] if refusal else []
         heads = ("state", "action", "next_state", "count")
         data: dict[str, object] = {
             "problem": self.problem,
@@ -102,8 +102,8 @@ def _summary(problem: Problem) -> dict[str, str | float]:
         facts[f"cost {k - 1} made of" if k else "reward made of"] = _some(names) + stored
     if seen is not None:
         numbers = data_summary(mdp, seen, problem.trips)
-        told = ("episodes", "steps", "goals", "states_visited")
-        facts |= {name.replace("_", " "): numbers[name] for name in told if name in numbers}
+        shown_facts = ("episodes", "steps", "goals", "states_visited")
+        facts |= {name.replace("_", " "): numbers[name] for name in shown_facts if name in numbers}
         facts["groups"] = _some([*numbers.get("groups", ())])
         if seen.weights is not None:
             facts["sampling weights"] = f"{seen.weights.min():.3g} to {seen.weights.max():.3g}"

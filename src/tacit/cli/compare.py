@@ -101,14 +101,14 @@ def compare_runs(
         for name, run in zip(names, runs, strict=True)
         if "individual" in run.trajectories
     }
-    told = differences(recoveries, individuals=individuals)
+    gaps = differences(recoveries, individuals=individuals)
     parts = [*answer.parts, units_sentence(first)]
-    parts += [difference_table(told).text(most=MOST)] if told.rows else []
-    parts += told.sentences
+    parts += [difference_table(gaps).text(most=MOST)] if gaps.rows else []
+    parts += gaps.sentences
     data: dict[str, object] = {
         **answer.data,
-        "differences": [asdict(row) for row in told.rows],
-        "findings": [finding_data(one) for one in told.sentences],
+        "differences": [asdict(row) for row in gaps.rows],
+        "findings": [finding_data(one) for one in gaps.sentences],
     }
     joint = None
     if shared is not None:
@@ -118,7 +118,7 @@ def compare_runs(
         parts += lines_of(agreement_blocks(joint))
     if page is not None:
         data["page"] = str(page)
-        parts.append(f"written: {', '.join(write_page(page, recoveries, told, joint))}")
+        parts.append(f"written: {', '.join(write_page(page, recoveries, gaps, joint))}")
     return Answer(parts, data)
 
 
@@ -135,16 +135,16 @@ def runs_in(folder: Path) -> list[Path]:
     from tacit.folders.recoveries import PAGE
 
     if not folder.is_dir():
-        said = "there is no such folder; tacit recover makes one"
-        raise FileNotFoundError(ENOENT, said, str(folder))
+        reason = "there is no such folder; tacit recover makes one"
+        raise FileNotFoundError(ENOENT, reason, str(folder))
     inside = [] if (folder / PAGE).exists() else folder.glob(f"*/{PAGE}")
     return sorted(path.parent for path in inside) or [folder]
 
 
 def _short(folder: Path, folders: Sequence[Path]) -> str:
     """What a run is called among these: its last part, or all of it where that is not enough."""
-    alone = sum(other.name == folder.name for other in folders) == 1
-    return folder.name if alone and folder.name else str(folder)
+    is_unique = sum(other.name == folder.name for other in folders) == 1
+    return folder.name if is_unique and folder.name else str(folder)
 
 
 def _side_by_side(
@@ -183,7 +183,7 @@ def _side_by_side(
 
 
 def write_page(
-    out: Path, recoveries: dict[str, Recovery], told: Differences, shared: JointRecovery | None
+    out: Path, recoveries: dict[str, Recovery], gaps: Differences, shared: JointRecovery | None
 ) -> list[str]:
     """The files written: one offline page about several runs, and its figures beside it."""
     from tacit.files.atomic import write_bytes
@@ -193,7 +193,7 @@ def write_page(
 
     if out.suffix.lower() not in (".html", ".htm"):
         raise InvalidModel(f"out must end in .html; got {out.name}")
-    document = comparison_document(recoveries, told, shared)
+    document = comparison_document(recoveries, gaps, shared)
     files = {out: render(document).encode()}
     files |= {out.with_name(f"{out.stem}-{n}"): i for n, i in figure_files(document).items()}
     for path in reversed(files):  # the page last: it says that all is there
@@ -259,7 +259,7 @@ def _other_units(first: Recovery, second: Recovery) -> dict[str, str]:
     for k, (names, mine, its) in enumerate(zip(first.cost_names, *ends, strict=False)):
         for name, one, other in zip(names, mine, its, strict=False):
             if math.isinf(one[1]) != math.isinf(other[1]):
-                said = (
+                reason = (
                     f"{name} is forbidden in one of them only: weights, price and budget of "
                     f"cost {k} are in other units there, and are not compared."
                 )
@@ -268,7 +268,7 @@ def _other_units(first: Recovery, second: Recovery) -> dict[str, str]:
                     f"price {k}",
                     f"budget {k}",
                 )
-                sentences |= dict.fromkeys(labels, said)
+                sentences |= dict.fromkeys(labels, reason)
     return sentences
 
 

@@ -60,8 +60,8 @@ def recover_groups(command: Recover, terminal: Terminal) -> Answer:
     errors += shared.errors
     data = {**compared.data, **shared.data, "runs": [*map(str, outs)]}
     data["extras"] = {name: one.data["extras"] for name, one in answers.items()}
-    shown = [*compared.parts, *lines, *shared.parts, f"written: {', '.join(data['runs'])}"]
-    return Answer(shown, data, 3 if errors else 0, errors[:1])
+    parts_shown = [*compared.parts, *lines, *shared.parts, f"written: {', '.join(data['runs'])}"]
+    return Answer(parts_shown, data, 3 if errors else 0, errors[:1])
 
 
 def _folders_of(groups: Sequence[str]) -> dict[str, str]:

@@ -22,12 +22,12 @@ def offered(group: str, own: Iterable[str]) -> dict[str, EntryPoint]:
     """
     from importlib.metadata import EntryPoint, entry_points
 
-    points = sorted(entry_points(group=group), key=lambda one: one.name)
-    found = {one.name: EntryPoint(one.name, one.value, group) for one in points}
-    if both := sorted(found.keys() & set(own)):
-        whose = f"{found[both[0]].value}, an entry point of {group},"
+    entries = sorted(entry_points(group=group), key=lambda one: one.name)
+    points = {one.name: EntryPoint(one.name, one.value, group) for one in entries}
+    if both := sorted(points.keys() & set(own)):
+        whose = f"{points[both[0]].value}, an entry point of {group},"
         raise InvalidModel(f"{whose} must have a name of its own; {both[0]!r} is one of tacit's")
-    return found
+    return points
 
 
 def loaded(offer: EntryPoint) -> type:

@@ -197,9 +197,9 @@ class Recover:
         from tacit.folders.runs import Run
         from tacit.show.summary import data_summary, run_parts
 
-        kept = f"{self.out} keeps what was done: --resume goes on with it"
+        message = f"{self.out} keeps what was done: --resume goes on with it"
         options = {"seed": self.running.seed, "estimator": estimator}
-        with terminal.resumable(kept), terminal.progress() as tell, watching([tell, checkpoint]):
+        with terminal.resumable(message), terminal.progress() as tell, watching([tell, checkpoint]):
             recovery = recovered(
                 problem,
                 bootstrap=self.questions.bootstrap,

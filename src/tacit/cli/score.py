@@ -50,31 +50,31 @@ class Score:
         path = demonstrations_of(self.file)
         seen = _read(path, run)
         try:
-            found = score(run.recovery, seen)
+            prediction = score(run.recovery, seen)
         except BadTrip as error:
             raise bad_line(path, error, run.layout, seen) from None
         trips = run.recovery.trips(seen) if isinstance(run.recovery, TripsRecovery) else None
-        fits = found.fits
+        fits = prediction.fits
         columns = trajectory_columns(fits.columns, fits.episode, seen, run.layout, trips)
         if self.out is not None:
             write_columns(self.out, columns)
-        numbers = {name: value for name, value in vars(found).items() if name != "fits"}
+        numbers = {name: value for name, value in vars(prediction).items() if name != "fits"}
         data = {
             "run": str(self.run_folder),
             "demonstrations": str(path),
             **numbers,
-            "rho_squared": found.rho_squared,
+            "rho_squared": prediction.rho_squared,
             "fits": columns,
-            "findings": [finding_data(one) for one in found.sentences],
+            "findings": [finding_data(one) for one in prediction.sentences],
             "out": None if self.out is None else str(self.out),
         }
         shown = [name for name in SHOWN if name in columns]
         rows = list(zip(*(columns[name][:LISTED].tolist() for name in shown), strict=True))
         heads = [name.replace("_", " ") for name in shown]
         parts = [
-            _numbers(found, f"{path} by {self.run_folder}"),
+            _numbers(prediction, f"{path} by {self.run_folder}"),
             table_text(heads, rows, "the worst fits"),
-            *found.sentences,
+            *prediction.sentences,
             *([] if self.out is None else [f"written: {self.out}"]),
         ]
         return Answer(parts, data)
@@ -86,10 +86,10 @@ def demonstrations_of(path: Path) -> Path:
 
     if not path.is_dir():
         return path
-    found = one_of(path, *FILES)
-    if found is None:
+    file = one_of(path, *FILES)
+    if file is None:
         raise FileNotFoundError(errno.ENOENT, "the folder holds no demonstrations", str(path))
-    return found
+    return file
 
 
 def _read(path: Path, run: Run) -> Demonstrations:
@@ -109,21 +109,25 @@ def _read(path: Path, run: Run) -> Demonstrations:
     return read_demonstrations(path, names)[0]
 
 
-def _numbers(found: Prediction, title: str) -> str:
+def _numbers(prediction: Prediction, title: str) -> str:
     """How well the run predicts, beside actions at random, as a table."""
-    likely, null, steps = found.log_likelihood, found.null_log_likelihood, found.steps
+    likely, null, steps = (
+        prediction.log_likelihood,
+        prediction.null_log_likelihood,
+        prediction.steps,
+    )
     rows: list[tuple[str, str | int, str]] = [
-        ("episodes", found.episodes, ""),
+        ("episodes", prediction.episodes, ""),
         ("steps", steps, ""),
     ]
     if likely == likely:
         rows += [
-            ("log-likelihood", _with_error(likely, found.log_likelihood_error), f"{null:.6g}"),
+            ("log-likelihood", _with_error(likely, prediction.log_likelihood_error), f"{null:.6g}"),
             ("log-likelihood a step", f"{likely / steps:.4g}", f"{null / steps:.4g}"),
-            ("rho squared", f"{found.rho_squared:.4f}", "0"),
+            ("rho squared", f"{prediction.rho_squared:.4f}", "0"),
         ]
-    hits = _with_error(found.hit_rate, found.hit_rate_error)
-    rows.append(("hit rate", hits, f"{found.null_hit_rate:.4g}"))
+    hits = _with_error(prediction.hit_rate, prediction.hit_rate_error)
+    rows.append(("hit rate", hits, f"{prediction.null_hit_rate:.4g}"))
     return table_text(["what", "recovery", "random actions"], rows, title)
 
 

@@ -118,21 +118,21 @@ class Solve:
             "findings": [finding_data(one) for one in notes],
         }
         if curve is not None:
-            told = ("constraint", "budgets", "values", "multipliers", "sentences")
-            data["price_curve"] = {name: getattr(curve, name) for name in told}
+            curve_fields = ("constraint", "budgets", "values", "multipliers", "sentences")
+            data["price_curve"] = {name: getattr(curve, name) for name in curve_fields}
         write = partial(_write, layout=problem.layout, solution=solution, curve=curve)
         return Answer(parts, data), write
 
     def _recovered(self, run: Run, problem: Problem) -> Objective:
         """What a run found, to be solved in the world of the problem."""
-        found = run.recovery
-        world, own = (problem.mdp.states, problem.mdp.actions), found.solution.policy.shape
+        recovery = run.recovery
+        world, own = (problem.mdp.states, problem.mdp.actions), recovery.solution.policy.shape
         if world != own:
             raise InvalidModel(
                 f"{self.recovered} must speak of the states and actions of the problem, {world}; "
                 f"got {own}"
             )
-        return found.cautious(problem.mdp) if self.cautious else found.objective
+        return recovery.cautious(problem.mdp) if self.cautious else recovery.objective
 
     def _solver(self) -> Solver:
         from tacit.forward.column_generation import ColumnGeneration

@@ -144,9 +144,9 @@ def finding_data(sentence: str) -> dict[str, object]:
     """A finding for programs: its sentence, its kind, and what it is about."""
     from tacit.inverse.findings import Finding
 
-    found = sentence if isinstance(sentence, Finding) else Finding(sentence)
-    about = {name: value for name, value in asdict(found.about).items() if value is not None}
-    return {"sentence": str(found), "kind": found.kind.name, "about": about}
+    finding = sentence if isinstance(sentence, Finding) else Finding(sentence)
+    about = {name: value for name, value in asdict(finding.about).items() if value is not None}
+    return {"sentence": str(finding), "kind": finding.kind.name, "about": about}
 
 
 def headline_data(headline: Headline) -> dict[str, str]:
@@ -186,9 +186,9 @@ class Signals:
         # thread signals are somebody else's business.
         main = threading.current_thread() is threading.main_thread()
         caught = [one for one in CODES if main and signal.getsignal(one) is not signal.SIG_IGN]
-        told, before = sys.unraisablehook, {one: signal.getsignal(one) for one in caught}
+        unraisable, before = sys.unraisablehook, {one: signal.getsignal(one) for one in caught}
         # What an engine drops is raised again at the next event: nothing is to be said of it.
-        sys.unraisablehook = lambda lost: None if self.asked else told(lost)
+        sys.unraisablehook = lambda lost: None if self.asked else unraisable(lost)
         try:
             for one in caught:
                 signal.signal(one, raise_it)
@@ -196,7 +196,7 @@ class Signals:
         finally:
             for one, handler in before.items():
                 signal.signal(one, handler)
-            sys.unraisablehook = told
+            sys.unraisablehook = unraisable
         self.check()
 
 

@@ -107,13 +107,13 @@ def wrapper(
     gymnasium = optional("gymnasium", "this needs Gymnasium", "gymnasium")
     if not isinstance(env, gymnasium.Env):
         raise InvalidModel(f"a Gymnasium environment must be given; got {type(env).__name__}")
-    found = objective_of(objective)
+    payoffs = objective_of(objective)
     space: Any
-    for space, given, name, count in (
-        (env.observation_space, state_of, "state_of", found.reward.shape[0]),
-        (env.action_space, action_of, "action_of", actions_of(found)),
+    for space, rule, name, count in (
+        (env.observation_space, state_of, "state_of", payoffs.reward.shape[0]),
+        (env.action_space, action_of, "action_of", actions_of(payoffs)),
     ):
-        if given is not None:
+        if rule is not None:
             continue
         if not isinstance(space, gymnasium.spaces.Discrete):
             wanted = f"which number a value of {space} has: it is no Discrete space"
@@ -121,14 +121,14 @@ def wrapper(
         if count and (space.start != 0 or space.n > count):
             known = f"the objective knows {count} numbers, from 0"
             raise InvalidModel(f"{known}; got {space}: pass {name}")
-    over = _ends(env, found, ends_of(ends, state_of), state_of)
+    over = _ends(env, payoffs, ends_of(ends, state_of), state_of)
     if ends is None and state_of is not None and not isinstance(state_of, Discretiser):
         over = np.where(_may_end(objective, len(over)), over, -1)
     if not 0.0 <= discount <= 1.0:
         raise InvalidModel(f"discount must be in [0, 1]; got {discount!r:.60}")
     from tacit.export.environments import RecoveredObjective
 
-    return RecoveredObjective(env, found, (state_of, action_of), replace_reward, discount, over)
+    return RecoveredObjective(env, payoffs, (state_of, action_of), replace_reward, discount, over)
 
 
 def _may_end(objective: Objective | Recovery, states: int) -> np.ndarray:
@@ -147,10 +147,10 @@ def _ends(
     observed: int = getattr(env.observation_space, "n", known) if state_of is None else known
     observed = state_of.states if isinstance(state_of, Discretiser) else int(observed)
     if ends is None and state_of is None:
-        found = terminal_states(env)
+        terminal = terminal_states(env)
         # An objective of fewer states was recovered without the ends that are split off.
-        fits = found is not None and len(found) == observed and found.max() < known
-        ends = found if fits else None
+        fits = terminal is not None and len(terminal) == observed and terminal.max() < known
+        ends = terminal if fits else None
     if ends is None and observed < known:
         raise InvalidModel(
             f"the objective knows {known} states and {observed} are observed: say by ends= in "

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from tacit.inverse.noisy.mixture import MixtureRecovery
 
 
-def objective_of(given: Objective | Recovery) -> Objective:
+def objective_of(source: Objective | Recovery) -> Objective:
     """The objective itself, or the one that a recovery found."""
-    if isinstance(given, Objective):
-        return given
-    if isinstance(getattr(given, "objective", None), Objective):
-        return given.objective
-    raise InvalidModel(f"an Objective or a Recovery must be given; got {type(given).__name__}")
+    if isinstance(source, Objective):
+        return source
+    if isinstance(getattr(source, "objective", None), Objective):
+        return source.objective
+    raise InvalidModel(f"an Objective or a Recovery must be given; got {type(source).__name__}")
 
 
 def actions_of(objective: Objective) -> int:
@@ -39,7 +39,7 @@ def actions_of(objective: Objective) -> int:
     return objective.costs.shape[2] if objective.costs.ndim == 3 else 0
 
 
-def tables(given: Objective | Recovery, path: str | Path, layout: Layout | None = None) -> None:
+def tables(source: Objective | Recovery, path: str | Path, layout: Layout | None = None) -> None:
     """Writes what is wanted and refused as a table, by the ending of the name.
 
     .csv and .parquet hold one row for each state and action: `state`, `state_name`, `action`,
@@ -48,12 +48,12 @@ def tables(given: Objective | Recovery, path: str | Path, layout: Layout | None 
     holds `reward`, `costs`, `budgets`; of a recovery the same, its weights and its noise.
 
     Args:
-        given: an objective, or a recovery of it.
+        source: an objective, or a recovery of it.
         path: of the file.
         layout: names of states and actions; None calls them by their numbers.
     """
-    path, objective = Path(path), objective_of(given)
-    recovery = given if isinstance(given, Recovery) else None
+    path, objective = Path(path), objective_of(source)
+    recovery = source if isinstance(source, Recovery) else None
     if path.suffix == ".npz":
         write_arrays(path, _arrays(objective, recovery))
     elif path.suffix in (".csv", ".parquet"):
@@ -62,15 +62,15 @@ def tables(given: Objective | Recovery, path: str | Path, layout: Layout | None 
         raise InvalidModel(f"tables are written as .csv, .parquet or .npz; got {path.name}")
 
 
-def frame(given: Objective | Recovery, layout: Layout | None = None) -> polars.DataFrame:
+def frame(source: Objective | Recovery, layout: Layout | None = None) -> polars.DataFrame:
     """The rows of `tables` as a Polars frame; `.to_pandas()` makes one of pandas of it."""
     import polars
 
-    recovery = given if isinstance(given, Recovery) else None
-    return polars.DataFrame(_columns(objective_of(given), recovery, layout or Layout()))
+    recovery = source if isinstance(source, Recovery) else None
+    return polars.DataFrame(_columns(objective_of(source), recovery, layout or Layout()))
 
 
-def memberships(found: MixtureRecovery, demonstrations: Demonstrations) -> dict[str, np.ndarray]:
+def memberships(mixture: MixtureRecovery, demonstrations: Demonstrations) -> dict[str, np.ndarray]:
     """Name -> [E], one row a trajectory: how likely it is of each type, and how well it fits.
 
     `episode` is its name, `number` its place in the demonstrations, `type` its likeliest type and
@@ -78,28 +78,28 @@ def memberships(found: MixtureRecovery, demonstrations: Demonstrations) -> dict[
     those of `checks.trajectory_fits`, judged by the likeliest type. The worst fit stands first.
 
     Args:
-        found: the types.
+        mixture: the types.
         demonstrations: those that they were recovered from.
     """
-    if len(found.membership) != demonstrations.episodes:
+    if len(mixture.membership) != demonstrations.episodes:
         raise InvalidModel(
-            f"memberships are those of {len(found.membership)} trajectories; got "
+            f"memberships are those of {len(mixture.membership)} trajectories; got "
             f"{demonstrations.episodes}"
         )
     parts: list[dict[str, np.ndarray]] = []
-    for k, one in enumerate(found.types):
-        own = np.flatnonzero(found.assigned == k)
+    for k, one in enumerate(mixture.types):
+        own = np.flatnonzero(mixture.assigned == k)
         if len(own):
-            fits = trajectory_fits(one, demonstrations.select(found.assigned == k))
+            fits = trajectory_fits(one, demonstrations.select(mixture.assigned == k))
             number, columns = own[fits.episode], dict(fits.columns)
             about = {"number": number, "type": np.full(len(own), k)}
-            about |= {f"type_{j}": found.membership[number, j] for j in range(len(found.types))}
+            about |= {f"type_{j}": mixture.membership[number, j] for j in range(len(mixture.types))}
             # Named by the whole: of a part, numbers would begin at 0 again.
             columns["episode"] = number if demonstrations.names is None else columns["episode"]
             parts.append({"episode": columns["episode"], **about, **columns})
-    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    order = np.argsort(np.nan_to_num(whole["z_score"]), kind="stable")
-    return {name: column[order] for name, column in whole.items()}
+    table = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    order = np.argsort(np.nan_to_num(table["z_score"]), kind="stable")
+    return {name: column[order] for name, column in table.items()}
 
 
 def shown(name: str) -> str:
@@ -121,30 +121,30 @@ def _columns(
     width = actions or 1
     state = np.repeat(np.arange(states), width)
     names = np.array([shown(layout.state_name(s)) for s in range(states)])
-    found = {"state": state, "state_name": names[state]}
+    columns = {"state": state, "state_name": names[state]}
     if actions:
         action = np.tile(np.arange(actions), states)
         called = np.array([shown(layout.action_name(a)) for a in range(actions)])
-        found |= {"action": action, "action_name": called[action]}
+        columns |= {"action": action, "action_name": called[action]}
     reward, costs = objective.tables_of(states, width)
-    found |= {"reward": reward.ravel()} | {f"cost_{k}": c.ravel() for k, c in enumerate(costs)}
+    columns |= {"reward": reward.ravel()} | {f"cost_{k}": c.ravel() for k, c in enumerate(costs)}
     if recovery is not None:
-        found |= {name: table.ravel() for name, table in _learnt(recovery).items()}
-    return found
+        columns |= {name: table.ravel() for name, table in _learnt(recovery).items()}
+    return columns
 
 
 def _learnt(recovery: Recovery) -> dict[str, np.ndarray]:
     """What a recovery has for each state and action, [S, A] each."""
     solution, mask = recovery.solution, recovery.available
-    found = {"policy": solution.policy, "visitation": solution.visitation}
-    return found if mask is None else found | {"available": mask}
+    tables = {"policy": solution.policy, "visitation": solution.visitation}
+    return tables if mask is None else tables | {"available": mask}
 
 
 def _arrays(objective: Objective, recovery: Recovery | None) -> dict[str, np.ndarray]:
-    found: dict[str, npt.ArrayLike] = {"reward": objective.reward, "costs": objective.costs}
-    found["budgets"] = objective.budgets
+    arrays: dict[str, npt.ArrayLike] = {"reward": objective.reward, "costs": objective.costs}
+    arrays["budgets"] = objective.budgets
     if recovery is not None:
-        found |= {
+        arrays |= {
             "reward_weights": recovery.reward_weights,
             "reward_names": recovery.reward_names,
             "multipliers": recovery.multipliers,
@@ -152,5 +152,5 @@ def _arrays(objective: Objective, recovery: Recovery | None) -> dict[str, np.nda
             **_learnt(recovery),
         }
         for k, weights in enumerate(recovery.cost_weights):
-            found |= {f"cost_weights_{k}": weights, f"cost_names_{k}": recovery.cost_names[k]}
-    return {name: np.asarray(array) for name, array in found.items()}
+            arrays |= {f"cost_weights_{k}": weights, f"cost_names_{k}": recovery.cost_names[k]}
+    return {name: np.asarray(array) for name, array in arrays.items()}

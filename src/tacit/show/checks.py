@@ -45,12 +45,12 @@ def check_sections(extras: Mapping[str, object]) -> list[Section]:
 
 def answers(extras: Mapping[str, object]) -> dict[str, list[str]]:
     """Question -> the sentence that says most, for the checks whose question is known."""
-    found = {}
+    by_question = {}
     for name in filter(TITLES.__contains__, extras):
         sentences = [str(one) for one in _several(plain(extras[name]).get("sentences"))]
         # What was held back ends with the verdict, the others begin with it.
-        found[TITLES[name]] = sentences[-1:] if name == "holdout" else sentences[:1]
-    return found
+        by_question[TITLES[name]] = sentences[-1:] if name == "holdout" else sentences[:1]
+    return by_question
 
 
 def blocks_of(result: object) -> list[Block]:

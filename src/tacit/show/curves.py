@@ -99,10 +99,10 @@ def points_on(
     return Cells(label, box_of(axes), rows=0, columns=0, values=values, names=names, points=points)
 
 
-def convergence_section(found: Recovery | JointRecovery | MixtureRecovery) -> Section:
+def convergence_section(result: Recovery | JointRecovery | MixtureRecovery) -> Section:
     """The curves of what the search is judged by."""
-    columns, rows = found.history.columns, _rows_of_best_start(found)
-    noise, pictures = found.certificate.sampling_noise, []
+    columns, rows = result.history.columns, _rows_of_best_start(result)
+    noise, pictures = result.certificate.sampling_noise, []
     for name in filter(columns.__contains__, FOLLOWED):
         values = np.asarray(columns[name], dtype=float)[rows]
         if len(rows) > 1 and values.ndim == 1 and np.isfinite(values).any():
@@ -114,13 +114,13 @@ def convergence_section(found: Recovery | JointRecovery | MixtureRecovery) -> Se
     return Section("Convergence", [Gallery(pictures) if pictures else silent])
 
 
-def _rows_of_best_start(found: Recovery | JointRecovery | MixtureRecovery) -> np.ndarray:
+def _rows_of_best_start(result: Recovery | JointRecovery | MixtureRecovery) -> np.ndarray:
     """The rows of the history that led to the answer: of several starts, the one that was kept."""
-    history = found.history
-    if "start" not in history.columns or not isinstance(found, Recovery):
+    history = result.history
+    if "start" not in history.columns or not isinstance(result, Recovery):
         return np.arange(len(history))
-    distance = np.abs(history["reward_weights"] - found.reward_weights).sum(axis=1)
-    for k, weights in enumerate(found.cost_weights):
+    distance = np.abs(history["reward_weights"] - result.reward_weights).sum(axis=1)
+    for k, weights in enumerate(result.cost_weights):
         if np.isfinite(weights).all():
             distance = distance + np.abs(history[f"cost_weights_{k}"] - weights).sum(axis=1)
     nearest = int(np.where(np.isfinite(distance), distance, np.inf).argmin())

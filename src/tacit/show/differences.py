@@ -26,25 +26,25 @@ SHARED = "shared"  # the fit in which all have the same weights
 
 
 def comparison_document(
-    recoveries: Mapping[str, Recovery], told: Differences, shared: JointRecovery | None = None
+    recoveries: Mapping[str, Recovery], gaps: Differences, shared: JointRecovery | None = None
 ) -> Document:
     """The page about several recoveries: what each wants and refuses, and how they differ.
 
     Args:
         recoveries: name -> what was recovered, all in the units to show.
-        told: their differences, in these.
+        gaps: their differences, in these.
         shared: the fit in which all of them have the same weights, where there is one.
     """
     every = dict(recoveries) if shared is None else {**recoveries, SHARED: shared_weights(shared)}
     sections = [Section("Every weight and price", side_by_side(every))]
     heads = [
-        Headline(str(one), "" if n else "Do they differ?") for n, one in enumerate(told.sentences)
+        Headline(str(one), "" if n else "Do they differ?") for n, one in enumerate(gaps.sentences)
     ]
     if shared is not None:
         sections.append(shared_section(shared))
         heads += agreement_headlines(shared)
-    if told.rows:
-        sections += _difference_sections(told)
+    if gaps.rows:
+        sections += _difference_sections(gaps)
     return Document(
         f"{listed(list(recoveries), 6)} compared",
         heads,
@@ -54,16 +54,16 @@ def comparison_document(
     )
 
 
-def _difference_sections(told: Differences) -> list[Section]:
+def _difference_sections(gaps: Differences) -> list[Section]:
     """The differences, drawn pair by pair, and all of them in a table."""
     pairs: dict[str, dict[str, IntervalEstimate]] = {}
-    for row in told.rows:
+    for row in gaps.rows:
         pair = pairs.setdefault(f"{row.first} - {row.second}", {})
         pair[f"{row.quantity}: {row.name}"] = IntervalEstimate(row.value, row.low, row.high)
     drawing = svg(figure_of(draw_beside(pairs, None, "difference")))
     alt = "Their differences with 95 % intervals, the clearest first."
     picture = Picture(drawing, alt, name="differences")
-    table = difference_table(told)
+    table = difference_table(gaps)
     return [Section("Their differences", [picture]), Section("All differences", [table])]
 
 

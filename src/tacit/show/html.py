@@ -141,7 +141,7 @@ def _sort_key(cell: Cell) -> Markup:
 ROWS_SHOWN = 10  # of a table, and of findings
 
 
-def recovery_html(found: AnyRecovery) -> str:
+def recovery_html(result: AnyRecovery) -> str:
     """A short HTML fragment for a notebook; its colours are the notebook's own."""
-    blocks = summary_blocks(found.standardised)
+    blocks = summary_blocks(result.standardised)
     return harmless(template("notebook.html").render(blocks=blocks, most=ROWS_SHOWN))

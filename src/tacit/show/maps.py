@@ -39,22 +39,24 @@ _LEFT, _RIGHT, _TITLE, _BELOW = 0.24, 0.06, 0.26, 0.62
 
 def map_gallery(named: NamedRecovery) -> Gallery:
     """The maps side by side; those of several costs share their colours."""
-    layout, cells, told = named.layout, len(middles(named.layout)), are_told(named)
+    layout, cells, pointable = named.layout, len(middles(named.layout)), are_pointable(named)
     limits = limits_of(named.costs[:, :cells])
     shares, bar = 100.0 * named.time, "share of its time, in %"
     pictures = [
-        value_map(layout, named.reward, "reward", colours=REWARD_MAP, told=told),
+        value_map(layout, named.reward, "reward", colours=REWARD_MAP, pointable=pointable),
         *(
-            value_map(layout, cost, named.cost_title(k), limits=limits, told=told)
+            value_map(layout, cost, named.cost_title(k), limits=limits, pointable=pointable)
             for k, cost in enumerate(named.costs)
         ),
-        policy_map(named, told=told),
-        value_map(layout, shares, "visits", colours=VISIT_MAP, unit=" %", bar=bar, told=told),
+        policy_map(named, pointable=pointable),
+        value_map(
+            layout, shares, "visits", colours=VISIT_MAP, unit=" %", bar=bar, pointable=pointable
+        ),
     ]
     return Gallery(pictures)
 
 
-def are_told(named: NamedRecovery) -> bool:
+def are_pointable(named: NamedRecovery) -> bool:
     """Whether the values of all maps can be pointed at, and the page stays small."""
     return len(middles(named.layout)) * (3 + named.constraints) <= MOST_TOLD
 
@@ -73,7 +75,7 @@ def forbidden_blocks(named: NamedRecovery) -> list[Block]:
     blocks: list[Block] = []
     if named.layout.is_map and np.isfinite(suspicion).any():
         bar = "1 where forbidden, else the posterior chance"
-        scale = {"limits": (0.0, 1.0), "bar": bar, "told": are_told(named)}
+        scale = {"limits": (0.0, 1.0), "bar": bar, "pointable": are_pointable(named)}
         blocks.append(Gallery([value_map(named.layout, suspicion, "forbidden", **scale)]))
     simplest, listed = {one.name for one in recovery.simplest}, candidates[:MOST_LISTED]
     verdicts = ["forbidden"] * len(recovery.forbidden) + ["undecided"] * len(recovery.undecided)
@@ -108,7 +110,7 @@ def value_map(
     limits: tuple[float, float] | None = None,
     unit: str = "",
     bar: str = "",
-    told: bool = True,
+    pointable: bool = True,
 ) -> Picture:
     """The picture of one number [S] a state.
 
@@ -120,7 +122,7 @@ def value_map(
         limits: values of the first and the last colour; those of the table unless given.
         unit: what follows a number.
         bar: what stands under the colour bar; the title unless given.
-        told: whether each value can be pointed at.
+        pointable: whether each value can be pointed at.
     """
     table = np.asarray(values, dtype=float)[: len(middles(layout))]
     limits = limits_of([table]) if limits is None else limits
@@ -139,12 +141,12 @@ def value_map(
         below.set_axis_off()
         alt = f"Map of {title}: not identified."
     digits = 3 if len(table) <= FEW else 2
-    texts = [f"{short(v, digits=digits)}{unit}" for v in table] if told else []
+    texts = [f"{short(v, digits=digits)}{unit}" for v in table] if pointable else []
     picture = _picture(figure, layout, title, texts, alt)
     return replace(picture, bright=colours == VISIT_MAP)
 
 
-def policy_map(named: NamedRecovery, *, told: bool = True) -> Picture:
+def policy_map(named: NamedRecovery, *, pointable: bool = True) -> Picture:
     """The picture of what is done in each cell."""
     layout = named.layout
     policy = named.policy[: len(middles(layout))]
@@ -152,7 +154,7 @@ def policy_map(named: NamedRecovery, *, told: bool = True) -> Picture:
     draw_policy(policy, axes, layout=layout, unseen=named.unseen, assumed=named.assumed)
     draw_key(below, [axes])
     most = 3 if len(policy) <= FEW else 1
-    texts = [named.action_shares(chances, most=most) for chances in policy] if told else []
+    texts = [named.action_shares(chances, most=most) for chances in policy] if pointable else []
     counts = np.bincount(policy.argmax(axis=1), minlength=named.actions)
     common = [f"{named.action(a)} in {counts[a]}" for a in largest_first(counts)[:4]]
     alt = f"Map of the policy. Likeliest action: {', '.join(common)} cells."

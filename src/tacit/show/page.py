@@ -22,7 +22,7 @@ from tacit.show.checks import answers, check_sections
 from tacit.show.curves import convergence_section
 from tacit.show.differences import shared_section, side_by_side
 from tacit.show.grid import middles
-from tacit.show.maps import are_told, forbidden_blocks, map_gallery
+from tacit.show.maps import are_pointable, forbidden_blocks, map_gallery
 from tacit.show.quantities import (
     WEIGHTS,
     NamedRecovery,
@@ -66,16 +66,16 @@ def recovery_document(run: Run, *, private: bool = False, raw_units: bool = Fals
     """
     fits = run.trajectories
     run = without_names(run) if private else run
-    found = shown(run.recovery, raw_units=raw_units)
+    result = shown(run.recovery, raw_units=raw_units)
     is_assumed = bool(run.data.get("moves_estimated"))
-    parts = Parts.of(found, run.layout, tasks=run.config.get("tasks"), assumed=is_assumed)
+    parts = Parts.of(result, run.layout, tasks=run.config.get("tasks"), assumed=is_assumed)
     assumed = [] if private or parts.kind else _assumptions(parts.first, run.notes)
     sections = [
-        *_comparisons(found, parts, fits, private=private),
+        *_comparisons(result, parts, fits, private=private),
         *([] if private else _where(parts)),
         Section("Weights, budgets and prices", parts.blocks(number_blocks), WEIGHTS),
         *check_sections(run.extras),
-        _guarantees(found, parts, private=private),
+        _guarantees(result, parts, private=private),
         *([Section("What was assumed", [Items(assumed)])] if len(assumed) > NAMED else []),
         convergence_section(run.recovery),
         # The table of memberships has the fits of each trajectory.
@@ -84,16 +84,16 @@ def recovery_document(run: Run, *, private: bool = False, raw_units: bool = Fals
     ]
     return Document(
         _title(run.config, parts),
-        _headlines(found, parts, run, fits, assumed=assumed, private=private),
+        _headlines(result, parts, run, fits, assumed=assumed, private=private),
         sections,
         lead=f"{LEADS[parts.kind]} {units_sentence(parts.first.recovery)}",
-        facts=_facts(found, parts, run),
+        facts=_facts(result, parts, run),
         footer=f"tacit {__version__}. The numbers are in `recovery.npz` beside this page.",
     )
 
 
 def _headlines(
-    found: AnyRecovery,
+    result: AnyRecovery,
     parts: Parts,
     run: Run,
     fits: Mapping[str, np.ndarray],
@@ -105,15 +105,15 @@ def _headlines(
     if not parts.kind:
         return headlines(parts.first, assumed, answers(run.extras))
     return [
-        *fit_headlines(found, parts, fits, private=private),
-        *headlines_of_all(found),
+        *fit_headlines(result, parts, fits, private=private),
+        *headlines_of_all(result),
         *(character(named, name) for name, named in parts.each.items()),
-        *open_headlines(found),
+        *open_headlines(result),
     ]
 
 
 def _comparisons(
-    found: AnyRecovery, parts: Parts, fits: Mapping[str, np.ndarray], *, private: bool
+    result: AnyRecovery, parts: Parts, fits: Mapping[str, np.ndarray], *, private: bool
 ) -> list[Section]:
     """Types or tasks side by side; who is of which type, or what tasks share."""
     if not parts.kind:
@@ -121,10 +121,10 @@ def _comparisons(
     sections = [
         Section(f"The {_plural(parts)} side by side", side_by_side(parts.recoveries), WEIGHTS)
     ]
-    if isinstance(found, JointRecovery):
-        sections.append(shared_section(found))
-    elif isinstance(found, MixtureRecovery) and not private:
-        sections.append(membership_section(found, fits))
+    if isinstance(result, JointRecovery):
+        sections.append(shared_section(result))
+    elif isinstance(result, MixtureRecovery) and not private:
+        sections.append(membership_section(result, fits))
     return sections
 
 
@@ -150,10 +150,10 @@ def _places(named: NamedRecovery) -> list[Section]:
     ]
 
 
-def _guarantees(found: AnyRecovery, parts: Parts, *, private: bool) -> Section:
+def _guarantees(result: AnyRecovery, parts: Parts, *, private: bool) -> Section:
     """Every finding, of all and of each, and the numbers that the status of each rests on."""
     first = parts.first.recovery
-    whole = found if parts.kind else first
+    whole = result if parts.kind else first
     blocks: list[Block] = []
     if whole.identification.findings and not (parts.kind and private):
         blocks.append(Items([capital(one) for one in whole.identification.findings]))
@@ -167,17 +167,17 @@ def _guarantees(found: AnyRecovery, parts: Parts, *, private: bool) -> Section:
             findings = [capital(finding) for finding in one.identification.findings]
             if findings and not private:
                 blocks.append(Disclosure(f"What is said of {name}", [Items(findings)]))
-    return Section(FINDINGS, blocks, f"Status: {found.status.value}.")
+    return Section(FINDINGS, blocks, f"Status: {result.status.value}.")
 
 
-def _facts(found: AnyRecovery, parts: Parts, run: Run) -> Facts:
+def _facts(result: AnyRecovery, parts: Parts, run: Run) -> Facts:
     """What was run, in a strip."""
     first = parts.first
     sizes = {"states": first.states, "actions": first.actions, "constraints": first.constraints}
     seen = {name: run.data.get(name) for name in ("episodes", "steps", "discount")}
     return Facts(
         {
-            "recovered by": found.estimator.partition("(")[0] or "an unnamed estimator",
+            "recovered by": result.estimator.partition("(")[0] or "an unnamed estimator",
             **({_plural(parts): len(parts.each)} if parts.kind else sizes),
             **{name: one for name, one in seen.items() if isinstance(one, int | float)},
         }
@@ -208,10 +208,10 @@ def without_names(run: Run) -> Run:
     data = {name: one for name, one in run.data.items() if isinstance(one, int | float)}
     extras = {name: one for name, one in run.extras.items() if name != "groups"}
     empty = {"trajectories": {}, "notes": (), "hashes": {}, "config": {}}
-    found = run.recovery
-    if getattr(getattr(found, "goodness", None), "farthest", ""):  # the name of an episode
-        found = replace(found, goodness=replace(found.goodness, farthest=""))
-    return replace(run, recovery=found, layout=layout, data=data, extras=extras, **empty)
+    result = run.recovery
+    if getattr(getattr(result, "goodness", None), "farthest", ""):  # the name of an episode
+        result = replace(result, goodness=replace(result.goodness, farthest=""))
+    return replace(run, recovery=result, layout=layout, data=data, extras=extras, **empty)
 
 
 def _trip_section(named: NamedRecovery, trips: TripsRecovery) -> Section:
@@ -246,7 +246,7 @@ def _flow_table(named: NamedRecovery, trips: TripsRecovery) -> Table:
 def _map_section(named: NamedRecovery) -> Section:
     """The maps, and how to read them."""
     lead = "Point at a cell, or move over a map with the arrow keys, to read its value."
-    if not are_told(named):
+    if not are_pointable(named):
         lead = "The table below names the cells that are visited most."
     if named.constraints > 1:
         lead += " The maps of all costs share one colour scale."

@@ -313,22 +313,22 @@ def _bars(named: NamedRecovery, values: np.ndarray, axes: Axes | None, title: st
 
 def every_figure(run: Run) -> dict[str, Figure]:
     """Name -> figure, every picture that a run has numbers for."""
-    found, layout = run.recovery, run.layout
-    if hasattr(found, "types") or hasattr(found, "recoveries"):
-        return {"beside": found.plot()}
-    named = _named(found, layout)
+    recovery, layout = run.recovery, run.layout
+    if hasattr(recovery, "types") or hasattr(recovery, "recoveries"):
+        return {"beside": recovery.plot()}
+    named = _named(recovery, layout)
     drawn: dict[str, Axes] = {}
     if named.weight_rows():
-        drawn["weights"] = weights(found)
+        drawn["weights"] = weights(recovery)
     if named.constraints:
-        drawn["prices"] = prices(found)
-    drawn["reward"] = map(found, layout=layout)
+        drawn["prices"] = prices(recovery)
+    drawn["reward"] = map(recovery, layout=layout)
     for k in np.flatnonzero(named.identified).tolist():
-        drawn[f"cost-{k}"] = map(found, k, layout=layout)
-    drawn["policy"] = policy(found, layout=layout)
-    drawn["visits"] = map(found, "visits", layout=layout)
+        drawn[f"cost-{k}"] = map(recovery, k, layout=layout)
+    drawn["policy"] = policy(recovery, layout=layout)
+    drawn["visits"] = map(recovery, "visits", layout=layout)
     if has_ways(layout):
-        drawn["flows"] = flows(found, layout=layout)
-    if np.isfinite(found.goodness.residuals).any():
-        drawn["residuals"] = residuals(found, layout=layout)
+        drawn["flows"] = flows(recovery, layout=layout)
+    if np.isfinite(recovery.goodness.residuals).any():
+        drawn["residuals"] = residuals(recovery, layout=layout)
     return {name: figure_of(axes) for name, axes in drawn.items()}

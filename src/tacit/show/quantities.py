@@ -164,11 +164,11 @@ class NamedRecovery:
     @cached_property
     def weights(self) -> dict[str, dict[str, IntervalEstimate]]:
         """Part -> feature -> weight, of the reward, then of each cost, the heaviest first."""
-        found, known = self.recovery, self.recovery.identification
+        result, known = self.recovery, self.recovery.identification
         costs = range(self.constraints)
         parts = ["reward", *(["cost"] if self.constraints == 1 else [f"cost {k}" for k in costs])]
-        names = (found.reward_names, *found.cost_names)
-        weights = (found.reward_weights, *found.cost_weights)
+        names = (result.reward_names, *result.cost_names)
+        weights = (result.reward_weights, *result.cost_weights)
         ends = (known.reward_intervals, *known.cost_intervals)
         groups = map(heaviest_first, map(estimates, names, weights, ends))
         return dict(zip(parts, groups, strict=True))
@@ -440,20 +440,20 @@ def coefficient_tables(recovery: Recovery) -> list[Table]:
     return [Table.of("Coefficients of the model", columns, " ".join(notes))]
 
 
-def likelihoods(found: Recovery | JointRecovery | MixtureRecovery) -> dict[str, Cell]:
+def likelihoods(result: Recovery | JointRecovery | MixtureRecovery) -> dict[str, Cell]:
     """How well the model predicts the actions that were seen; nothing where that is not known."""
-    if not np.isfinite(found.log_likelihood):
+    if not np.isfinite(result.log_likelihood):
         return {}
     facts: dict[str, Cell] = {
-        "log-likelihood": f"{found.log_likelihood:.6g}",
-        "of actions at random": f"{found.null_log_likelihood:.6g}",
-        "AIC": f"{found.aic:.6g}",
-        "BIC": f"{found.bic:.6g}",
+        "log-likelihood": f"{result.log_likelihood:.6g}",
+        "of actions at random": f"{result.null_log_likelihood:.6g}",
+        "AIC": f"{result.aic:.6g}",
+        "BIC": f"{result.bic:.6g}",
     }
-    if isinstance(found, TripsRecovery):
-        degrees = found.parameters.degrees
-        adjusted = 1.0 - (found.log_likelihood - degrees) / found.null_log_likelihood
-        facts |= {"rho squared": f"{found.rho_squared:.4f}", "adjusted": f"{adjusted:.4f}"}
+    if isinstance(result, TripsRecovery):
+        degrees = result.parameters.degrees
+        adjusted = 1.0 - (result.log_likelihood - degrees) / result.null_log_likelihood
+        facts |= {"rho squared": f"{result.rho_squared:.4f}", "adjusted": f"{adjusted:.4f}"}
     return facts
 
 

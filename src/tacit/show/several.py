@@ -48,26 +48,26 @@ class Parts:
 
     @classmethod
     def of(
-        cls, found: AnyRecovery, layout: Layout, *, tasks: object = None, assumed: bool = False
+        cls, result: AnyRecovery, layout: Layout, *, tasks: object = None, assumed: bool = False
     ) -> Parts:
         """The parts of a result.
 
         Args:
-            found: in the units to show.
+            result: in the units to show.
             layout: how states and actions are called.
             tasks: names of the tasks, where they have some.
             assumed: whether the moves where nobody was seen are assumptions.
         """
-        if isinstance(found, MixtureRecovery):
-            names = [f"type {k} ({share(part)})" for k, part in enumerate(found.shares)]
-            kind, recoveries = "type", dict(zip(names, found.types, strict=True))
-        elif isinstance(found, JointRecovery):
+        if isinstance(result, MixtureRecovery):
+            names = [f"type {k} ({share(part)})" for k, part in enumerate(result.shares)]
+            kind, recoveries = "type", dict(zip(names, result.types, strict=True))
+        elif isinstance(result, JointRecovery):
             given = list(map(str, tasks)) if isinstance(tasks, list | tuple) else []
-            numbered = [f"task {k}" for k in range(len(found.recoveries))]
+            numbered = [f"task {k}" for k in range(len(result.recoveries))]
             names = given if len({*given}) == len(numbered) else numbered
-            kind, recoveries = "task", dict(zip(names, found.recoveries, strict=True))
+            kind, recoveries = "task", dict(zip(names, result.recoveries, strict=True))
         else:
-            kind, recoveries = "", {"": found}
+            kind, recoveries = "", {"": result}
         return cls(
             kind,
             {
@@ -108,28 +108,28 @@ def fitting_layout(layout: Layout, one: Recovery) -> Layout:
 # ------------------------------------------------------------------------------- headlines
 
 
-def headlines_of_all(found: AnyRecovery) -> list[Headline]:
+def headlines_of_all(result: AnyRecovery) -> list[Headline]:
     """How many types there are, or whether tasks share their weights; of one recovery nothing."""
-    if isinstance(found, JointRecovery):
-        return agreement_headlines(found)
-    return [_share_headline(found)] if isinstance(found, MixtureRecovery) else []
+    if isinstance(result, JointRecovery):
+        return agreement_headlines(result)
+    return [_share_headline(result)] if isinstance(result, MixtureRecovery) else []
 
 
 def fit_headlines(
-    found: AnyRecovery, parts: Parts, trajectories: Mapping[str, np.ndarray], *, private: bool
+    result: AnyRecovery, parts: Parts, trajectories: Mapping[str, np.ndarray], *, private: bool
 ) -> list[Headline]:
     """Whether the model fits, before anything is read from it; of one that fits nothing.
 
     Args:
-        found: the result.
+        result: the result.
         parts: of it.
         trajectories: how well each of them fits.
         private: whether to name no trajectory.
     """
-    if isinstance(found, MixtureRecovery):
+    if isinstance(result, MixtureRecovery):
         return [_trajectories_fit(trajectories, private=private)]
-    if isinstance(found, JointRecovery):
-        name, named = list(parts.each.items())[found.worst]
+    if isinstance(result, JointRecovery):
+        name, named = list(parts.each.items())[result.worst]
         return [fit_headline(named, f"{name} fits least: " if len(parts.each) > 1 else "")]
     return misfit_headlines(parts.first)
 
@@ -176,9 +176,9 @@ def _share_headline(mixture: MixtureRecovery) -> Headline:
     return Headline(text, "How many types", verdict, tone, detail=detail)
 
 
-def open_headlines(found: AnyRecovery) -> list[Headline]:
+def open_headlines(result: AnyRecovery) -> list[Headline]:
     """Warnings about types or tasks together, and what cannot be told of them."""
-    kinds, findings = [*WARNINGS], found.identification.findings
+    kinds, findings = [*WARNINGS], result.identification.findings
     kinds.remove(Kind.MISFIT)
     return [
         *warning_headlines(findings, kinds),
@@ -293,17 +293,17 @@ def shared_weights(joint: JointRecovery) -> Recovery:
     )
 
 
-def difference_table(told: Differences) -> Table:
+def difference_table(gaps: Differences) -> Table:
     """The differences of several recoveries, the clearest first."""
     note = "Those that share no individuals are taken to be independent."
-    if any(row.shared_individuals for row in told.rows):
+    if any(row.shared_individuals for row in gaps.rows):
         note += " Where individuals are in both, errors are added."
     columns = [
-        ("Number", [f"{row.quantity}: {row.name}" for row in told.rows]),
-        ("Of", [f"{row.first} - {row.second}" for row in told.rows]),
-        ("Difference", [IntervalEstimate(row.value, row.low, row.high) for row in told.rows]),
-        ("p", told.columns["p_value"]),
-        ("p by Holm", told.columns["adjusted"]),
+        ("Number", [f"{row.quantity}: {row.name}" for row in gaps.rows]),
+        ("Of", [f"{row.first} - {row.second}" for row in gaps.rows]),
+        ("Difference", [IntervalEstimate(row.value, row.low, row.high) for row in gaps.rows]),
+        ("p", gaps.columns["p_value"]),
+        ("p by Holm", gaps.columns["adjusted"]),
     ]
     note += " By Holm: adjusted for all rows of this table."
     return Table.of("Differences, the clearest first", columns, note, listed=True)

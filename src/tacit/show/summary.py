@@ -53,32 +53,32 @@ JUDGED = (
 LIKELIHOODS = ("log_likelihood", "null_log_likelihood", "aic", "bic")
 
 
-def summary_blocks(found: AnyRecovery, layout: Layout | None = None) -> list[Block]:
+def summary_blocks(result: AnyRecovery, layout: Layout | None = None) -> list[Block]:
     """What a terminal and a notebook say: how it ended, every number, and the findings.
 
     Args:
-        found: in the units to show; of types and tasks it is said what they share, then each.
+        result: in the units to show; of types and tasks it is said what they share, then each.
         layout: how states and actions are called.
     """
-    parts = Parts.of(found, layout or Layout())
+    parts = Parts.of(result, layout or Layout())
     misfit, known = [], []
-    if not isinstance(found, MixtureRecovery) and not found.goodness.adequate:
-        misfit = [head.text for head in fit_headlines(found, parts, {}, private=False)]
-        known = [(one.kind, one.about) for one in found.goodness.findings()]
-    whole = found if parts.kind else parts.first.recovery
+    if not isinstance(result, MixtureRecovery) and not result.goodness.adequate:
+        misfit = [head.text for head in fit_headlines(result, parts, {}, private=False)]
+        known = [(one.kind, one.about) for one in result.goodness.findings()]
+    whole = result if parts.kind else parts.first.recovery
     findings = [one for one in whole.identification.findings if (one.kind, one.about) not in known]
     lines = [
         *misfit,
-        f"Recovered by {found.estimator or 'an unnamed estimator'}.",
-        f"Status: {found.status.value}.",
+        f"Recovered by {result.estimator or 'an unnamed estimator'}.",
+        f"Status: {result.status.value}.",
         units_sentence(parts.first.recovery),
-        *(f"{head.text} {head.detail}" for head in headlines_of_all(found)),
+        *(f"{head.text} {head.detail}" for head in headlines_of_all(result)),
     ]
     return [
         *map(Paragraph, lines),
-        *(agreement_blocks(found) if isinstance(found, JointRecovery) else []),
+        *(agreement_blocks(result) if isinstance(result, JointRecovery) else []),
         *parts.blocks(lambda named: _about_one(named, is_part=bool(parts.kind))),
-        *([Facts(likelihoods(found))] if parts.kind and likelihoods(found) else []),
+        *([Facts(likelihoods(result))] if parts.kind and likelihoods(result) else []),
         *([Disclosure("Findings", [Items(findings)])] if findings else []),
     ]
 
@@ -95,9 +95,9 @@ def _about_one(named: NamedRecovery, *, is_part: bool) -> list[Block]:
     ]
 
 
-def summarise(found: AnyRecovery, layout: Layout | None = None) -> str:
+def summarise(result: AnyRecovery, layout: Layout | None = None) -> str:
     """The recovery as plain text, with the layout's names where it has any."""
-    text = "\n".join(lines_of(summary_blocks(found, layout)))
+    text = "\n".join(lines_of(summary_blocks(result, layout)))
     return text.replace("\n\n\n", "\n\n").rstrip() + "\n"
 
 
@@ -127,36 +127,36 @@ def _wrapped(sentence: str) -> str:
 
 def run_parts(run: Run, *, raw_units: bool = False) -> list[str]:
     """What a run says to people, one part under the other."""
-    found = shown(run.recovery, raw_units=raw_units)
-    parts = [summarise(found, run.layout), *(f"Note: {note}" for note in run.notes)]
-    for result in run.extras.values():
-        parts += [f"{result['text']}\n"] if "text" in result else []
-        parts += list(result.get("sentences", ()))
+    result = shown(run.recovery, raw_units=raw_units)
+    parts = [summarise(result, run.layout), *(f"Note: {note}" for note in run.notes)]
+    for answer in run.extras.values():
+        parts += [f"{answer['text']}\n"] if "text" in answer else []
+        parts += list(answer.get("sentences", ()))
     return parts
 
 
 def run_data(run: Run) -> dict[str, Any]:
     """Everything that a run found, as names, numbers, lists and arrays, for other programs."""
-    found, layout = run.recovery, run.layout
+    result, layout = run.recovery, run.layout
     data: dict[str, Any] = {
-        "estimator": found.estimator,
-        "status": found.status.name,
-        "certificate": asdict(found.certificate),
+        "estimator": result.estimator,
+        "status": result.status.name,
+        "certificate": asdict(result.certificate),
         "data": run.data,
         "notes": run.notes,
-        **_fields(found, LIKELIHOODS),
+        **_fields(result, LIKELIHOODS),
     }
-    if isinstance(found, MixtureRecovery):
+    if isinstance(result, MixtureRecovery):
         names = ("shares", "share_intervals", "membership", "tried", "criteria")
-        types = [_numbers(one) for one in found.types]
-        return data | _fields(found, names) | {"types": types, "trajectories": run.trajectories}
-    goodness = found.goodness
+        types = [_numbers(one) for one in result.types]
+        return data | _fields(result, names) | {"types": types, "trajectories": run.trajectories}
+    goodness = result.goodness
     fit = {name: [asdict(one) for one in getattr(goodness, name)] for name in ("parts", "power")}
     return {  # what does not fit before all numbers
         "fit": goodness.sentence(layout.state_names, layout.action_names),
-        **_numbers(found),
+        **_numbers(result),
         **data,
-        "rho_squared": found.rho_squared,
+        "rho_squared": result.rho_squared,
         "goodness": _fields(goodness, JUDGED) | fit,
         "extras": run.extras,
     }
