@@ -119,14 +119,14 @@ def _groups(one: EngineFit) -> str:
 
 def misprints(one: EngineFit) -> list[str]:
     """Coefficients that differ from the printed ones by more than their last digits."""
-    found = []
+    differences = []
     for name, printed, ours in zip(NUMBERS[:2], one.printed, one.found, strict=False):
         if abs(printed - ours) > 1e-3 * max(1.0, abs(printed)):
-            found.append(
+            differences.append(
                 f"Groups {_groups(one)}, {one.bins} bins, discount {one.discount:g}: {name} is "
                 f"{ours:.4f} here where {printed:g} is printed."
             )
-    return found
+    return differences
 
 
 @dataclass(frozen=True, kw_only=True)

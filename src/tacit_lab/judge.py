@@ -108,14 +108,14 @@ class Judge:
     def elsewhere(self, found: Objective | Recovery) -> dict[str, float]:
         """Regret and violation of the recovered pair, solved again here and elsewhere."""
         contest = self.contest
-        told = transfer_suite(contest.mdp, contest.truth, found)
-        regrets = zip(told.names, told.regrets.tolist(), strict=True)
-        violations = zip(told.names, told.violations.tolist(), strict=True)
+        metrics = transfer_suite(contest.mdp, contest.truth, found)
+        regrets = zip(metrics.names, metrics.regrets.tolist(), strict=True)
+        violations = zip(metrics.names, metrics.violations.tolist(), strict=True)
         rows = {f"{name}_regret": value for name, value in regrets}
         rows |= {f"{name}_violation": value for name, value in violations}
-        rows["share_safe"] = told.share_safe
+        rows["share_safe"] = metrics.share_safe
         if contest.forbidden:
-            rows["feasible"] = feasible_share(contest.mdp, contest.truth, told.policy)
+            rows["feasible"] = feasible_share(contest.mdp, contest.truth, metrics.policy)
         return rows
 
     def prices(self, found: Recovery) -> dict[str, float]:
@@ -136,7 +136,7 @@ class Judge:
             return {}
         names = {one.name for one in found.forbidden}
         wrong = len(names - true - contest.implied) / len(names) if names else 0.0
-        told = {"wrong": wrong, "recall": len(names & true) / len(true)}
+        metrics = {"wrong": wrong, "recall": len(names & true) / len(true)}
         if sure := contest.decidable:
-            told["recall_decidable"] = len(names & sure) / len(sure)
-        return told
+            metrics["recall_decidable"] = len(names & sure) / len(sure)
+        return metrics

@@ -52,8 +52,8 @@ def six_by_six(
         budget: of each cost.
         noise: chance of a random move.
     """
-    asked = {} if seed is None else {"seed": worlds.integer(seed, "seed", 0)}
-    asked |= {"budget": budget, "noise": noise}
+    recipe = {} if seed is None else {"seed": worlds.integer(seed, "seed", 0)}
+    recipe |= {"budget": budget, "noise": noise}
     cells = np.arange(36)
     x, y = cells % 6, cells // 6
     border = np.flatnonzero((np.minimum(x, y) == 0) | (np.maximum(x, y) == 5))
@@ -85,7 +85,7 @@ def six_by_six(
         [np.ones(1), np.ones(1)],
         [budget, budget],
         layout=worlds.Layout(6, 6, directions=MOVES, action_names=MOVE_NAMES),
-        recipe=worlds.recipe("six_by_six", asked, six_by_six.__kwdefaults__, module=HERE),
+        recipe=worlds.recipe("six_by_six", recipe, six_by_six.__kwdefaults__, module=HERE),
     )
 
 
@@ -112,7 +112,7 @@ def objectworld(
     """
     from scipy.sparse import eye_array
 
-    asked = {"seed": seed, "size": size, "objects": objects, "wind": wind, "discount": discount}
+    recipe = {"seed": seed, "size": size, "objects": objects, "wind": wind, "discount": discount}
     size, objects = worlds.integer(size, "size", 2), worlds.integer(objects, "objects", 1)
     if objects > size * size:
         raise InvalidModel(f"objects must fit into {size * size} cells; got {objects}")
@@ -128,7 +128,7 @@ def objectworld(
         Features(eye_array(size * size)),
         worth / mdp.discount,
         layout=worlds.Layout(size, size, directions=STAYING, action_names=(*MOVE_NAMES, "stay")),
-        recipe=worlds.recipe("objectworld", asked, objectworld.__kwdefaults__, module=HERE),
+        recipe=worlds.recipe("objectworld", recipe, objectworld.__kwdefaults__, module=HERE),
     )
 
 
@@ -191,8 +191,8 @@ def buses(
         discount: of a month.
         bins: how many there are; the last one keeps.
     """
-    asked = {"usage": list(map(float, usage)), "weights": list(map(float, weights))}
-    asked |= {"discount": discount, "bins": worlds.integer(bins, "bins", 2)}
+    recipe = {"usage": list(map(float, usage)), "weights": list(map(float, weights))}
+    recipe |= {"discount": discount, "bins": worlds.integer(bins, "bins", 2)}
     shares = worlds.distributions(usage, (len(usage),), "usage", "bin")
     after = np.minimum(np.arange(bins)[:, None] + np.arange(len(shares)), bins - 1)
     renewed = np.minimum(np.broadcast_to(np.arange(len(shares)), after.shape), bins - 1)
@@ -215,7 +215,7 @@ def buses(
             state_names=tuple(f"{b * MILES / bins:,.0f} miles" for b in range(bins)),
             action_names=("keep", "replace"),
         ),
-        recipe=worlds.recipe("buses", asked, spare, module=HERE),
+        recipe=worlds.recipe("buses", recipe, spare, module=HERE),
     )
 
 
@@ -238,12 +238,14 @@ def three_by_three(seed: int = 0, *, random_actions: float = 0.0) -> worlds.Worl
         seed: names the draw.
         random_actions: chance that a random action is taken instead.
     """
-    asked = {"seed": worlds.integer(seed, "seed", 0), "random_actions": random_actions}
+    recipe = {"seed": worlds.integer(seed, "seed", 0), "random_actions": random_actions}
     if not isinstance(random_actions, int | float | np.number) or not 0 <= random_actions <= 1:
         raise InvalidModel(f"random_actions must be a probability; got {random_actions!r:.60}")
     draw, share = np.random.default_rng(seed), float(random_actions)
-    sure = np.eye(9)[worlds.neighbours(3, THREE)[0]]  # [9, 5, 9]; what would leave the grid stays
-    moves = (1.0 - share) * sure + share * sure.mean(axis=1, keepdims=True)
+    certain_moves = np.eye(9)[
+        worlds.neighbours(3, THREE)[0]
+    ]  # [9, 5, 9]; what would leave the grid stays
+    moves = (1.0 - share) * certain_moves + share * certain_moves.mean(axis=1, keepdims=True)
     mdp = MDP(moves, np.full(9, 1.0 / 9.0), 0.9)
     features = Features(moves, [moves, moves])
     attempt = 0
@@ -255,8 +257,8 @@ def three_by_three(seed: int = 0, *, random_actions: float = 0.0) -> worlds.Worl
         costs = [np.isin(np.arange(9), cells[2:][owner == k]).astype(float) for k in range(2)]
         limits = draw.uniform(0.0, 2.0 ** (attempt // 100), size=2)
         truth = features.objective(goals, costs, limits)
-        kept = solve(mdp, truth, throw=False).status is not Status.INFEASIBLE
-        if kept or attempt == 10_000:
+        is_feasible = solve(mdp, truth, throw=False).status is not Status.INFEASIBLE
+        if is_feasible or attempt == 10_000:
             break
     return worlds.World.of(
         mdp,
@@ -265,7 +267,7 @@ def three_by_three(seed: int = 0, *, random_actions: float = 0.0) -> worlds.Worl
         costs,
         limits,
         layout=worlds.Layout(3, 3, directions=THREE, action_names=THREE_NAMES),
-        recipe=worlds.recipe("three_by_three", asked, three_by_three.__kwdefaults__, module=HERE),
+        recipe=worlds.recipe("three_by_three", recipe, three_by_three.__kwdefaults__, module=HERE),
     )
 
 
@@ -322,7 +324,7 @@ def walls(number: int | None = None, *, seed: int = 0) -> worlds.World:
     """
     if number is not None and number not in WALLS:
         raise InvalidModel(f"walls are numbered 1 to 4, or None for a fresh draw; got {number!r}")
-    asked = {"number": number} if number is not None else {"seed": worlds.integer(seed, "seed", 0)}
+    recipe = {"number": number} if number is not None else {"seed": worlds.integer(seed, "seed", 0)}
     draw = np.random.default_rng(seed)
     while True:
         goal, cells = WALLS[number] if number is not None else _drawn_walls(draw)
@@ -334,7 +336,7 @@ def walls(number: int | None = None, *, seed: int = 0) -> worlds.World:
     names = [f"state {s}" for s in range(49)]
     features = Features(at_goal[:, None], [np.eye(49)], ["goal"], [names])
     truth = (np.ones(1), [unsafe.astype(float)], [0.0])
-    called = worlds.recipe("walls", asked, module=HERE)
+    called = worlds.recipe("walls", recipe, module=HERE)
     return worlds.World.of(mdp, features, *truth, layout=_eight_layout(7), recipe=called)
 
 

@@ -130,8 +130,8 @@ class CausalEntropy:
     ) -> Recovery:
         """The recovery that explains everything by reward; every constraint is inactive."""
         same = RewardOnly(True, self.free_reward, self.tolerance, self.max_steps)
-        found = same.fit(mdp, features, demonstrations, throw=False)
-        return methods.delivered(replace(found, estimator=repr(self)), throw)
+        recovery = same.fit(mdp, features, demonstrations, throw=False)
+        return methods.delivered(replace(recovery, estimator=repr(self)), throw)
 
 
 @dataclass(frozen=True, eq=False)

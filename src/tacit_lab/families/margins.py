@@ -109,10 +109,10 @@ def nearest_mixture(rows: np.ndarray) -> np.ndarray:
 
     # Lawson and Hanson's form of least distance: exact, by non-negative least squares.
     size = max(1e-300, float(np.abs(rows).max()))
-    found, _ = nnls(
+    mixture, _ = nnls(
         np.r_[rows.T / size, np.ones((1, len(rows)))], np.r_[np.zeros(rows.shape[1]), 1]
     )
-    return found / found.sum()
+    return mixture / mixture.sum()
 
 
 @dataclass(frozen=True)
@@ -214,14 +214,14 @@ def best_margins(rows: np.ndarray, groups: np.ndarray, penalty: float) -> tuple[
     least = np.eye(many)[group]
     matrix = np.r_[np.c_[-rows, rows, least], np.c_[-2.0 * rows, 2.0 * rows, least]]
     cost = np.r_[np.full(2 * size, penalty + 1e-12), -np.ones(many)]  # of both signs, one is 0
-    found = linprog(
+    program = linprog(
         cost,
         matrix,
         np.zeros(len(matrix)),
         bounds=[(0.0, 1.0)] * (2 * size) + [(None, None)] * many,
     )
-    assert found.status == 0, found.message
-    return found.x[:size] - found.x[size : 2 * size], -float(found.fun)
+    assert program.status == 0, program.message
+    return program.x[:size] - program.x[size : 2 * size], -float(program.fun)
 
 
 @dataclass(frozen=True)
@@ -299,7 +299,7 @@ def _steepest(
         return value, cuts @ mixed / regularisation - heights
 
     start = np.full(len(heights), 1.0 / len(heights))
-    found = minimize(
+    minimum = minimize(
         lost,
         start,
         jac=True,
@@ -308,7 +308,7 @@ def _steepest(
         constraints={"type": "eq", "fun": lambda a: a.sum() - 1.0, "jac": np.ones_like},
         options={"ftol": 1e-14, "maxiter": 500},
     )
-    shares = np.maximum(found.x, 0.0)
+    shares = np.maximum(minimum.x, 0.0)
     shares /= shares.sum()
     return shares, -lost(shares)[0]  # any shares bound the optimum from below
 

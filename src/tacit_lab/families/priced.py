@@ -162,12 +162,12 @@ def _priced(
 
     spread = np.concatenate([spans(table) for table in features.costs])
     scales = spread * mdp.horizon
-    found = minimise(loss, np.zeros(len(spread)), scales, method, lower=0.0, upper=limit)
-    parts = _split(features, found.point)
+    minimum = minimise(loss, np.zeros(len(spread)), scales, method, lower=0.0, upper=limit)
+    parts = _split(features, minimum.point)
     prices = np.array([part.sum() for part in parts])
     costs = [part / p if p > 0 else np.full(len(part), np.nan) for part, p in
              zip(parts, prices, strict=True)]  # fmt: skip
-    utility = base - _cost_table(mdp, features, found.point)
+    utility = base - _cost_table(mdp, features, minimum.point)
     visits = SoftDual(1.0).solve(mdp, Objective(utility), throw=False).visitation
     reached = methods.pull_back(features, visits)[1:]
     budgets = np.array([w @ e if p > 0 else np.inf for w, e, p in
@@ -179,8 +179,8 @@ def _priced(
         for k, p in enumerate(prices)
         if not p > 0
     ]
-    said = [Finding("The reward weights and the noise were given."), *idle, *found.findings]
-    ended = found.ended
+    said = [Finding("The reward weights and the noise were given."), *idle, *minimum.findings]
+    ended = minimum.ended
     ended["deterministic"] &= further is None  # a penalty ends
     return methods.Estimate(
         objective=objective,

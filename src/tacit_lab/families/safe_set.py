@@ -88,17 +88,17 @@ class SafeSet(methods.PointEstimator):
     def find(self, mdp: MDP, features: Features, demonstrations: data.Observed) -> methods.Estimate:
         """The objective that has the facets of the safe set as its constraints."""
         assert isinstance(demonstrations, Demonstrations)
-        found = self.solve(mdp, features, [Task(mdp, features, demonstrations)])
+        safe = self.solve(mdp, features, [Task(mdp, features, demonstrations)])
         names = tuple(name for part in features.cost_names for name in part)
         return methods.Estimate(
-            objective=found.objective,
-            solution=found.solution,
+            objective=safe.objective,
+            solution=safe.solution,
             reward_weights=methods.known_weights(self.reward_weights, features)[0],
-            cost_weights=list(found.facets),
-            cost_names=(names,) * len(found.facets),
-            converged=found.inside and found.solution.status is not Status.INFEASIBLE,
-            findings=found.findings,
-            history={"missed": found.missed},
+            cost_weights=list(safe.facets),
+            cost_names=(names,) * len(safe.facets),
+            converged=safe.inside and safe.solution.status is not Status.INFEASIBLE,
+            findings=safe.findings,
+            history={"missed": safe.missed},
         )
 
     def solve(self, mdp: MDP, features: Features, tasks: Sequence[Task | Known]) -> SafePolicy:
@@ -128,8 +128,8 @@ class SafeSet(methods.PointEstimator):
         hull = np.array([np.tensordot(one.visits, one.costs, 2) for one in shown])
         scale = spans(costs) * mdp.horizon
         # The facet's owner is chosen by the data: all must hold at once.
-        sure = 0.95 if self.confidence is None else self.confidence
-        wide = float(ndtri(1.0 - (1.0 - sure) / len(shown)))
+        confidence = 0.95 if self.confidence is None else self.confidence
+        wide = float(ndtri(1.0 - (1.0 - confidence) / len(shown)))
         lowering = 0.0 if self.confidence is None else 1.0
         facets, budgets, margins, missed = [], [], [], []
         while True:
@@ -181,14 +181,14 @@ class SafeSet(methods.PointEstimator):
             f" Their sampling error is not in it: with {sure:.0%} confidence a budget that all "
             f"kept is exceeded by at most {share:.2g} of it. `confidence` lowers them by that."
         )
-        found = [Finding(said, Kind.ERRORS, number=share)]
+        findings = [Finding(said, Kind.ERRORS, number=share)]
         if self.confidence is not None:
             words = (
                 f"No policy is safe with {sure:.0%} confidence: there are too few demonstrators, "
                 "or too little was seen of them. The facets are those that were seen."
             )
-            found.insert(0, Finding(words, Kind.UNATTAINABLE, number=share))
-        return tuple(found)
+            findings.insert(0, Finding(words, Kind.UNATTAINABLE, number=share))
+        return tuple(findings)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -263,6 +263,6 @@ def _outward(point: np.ndarray, hull: np.ndarray, below: bool) -> np.ndarray:
     rows = np.r_[hull.T, heavy * np.ones((1, len(hull)))]
     if below:
         rows = np.c_[rows, np.r_[-np.eye(size), np.zeros((1, size))]]
-    found, _ = nnls(rows, np.r_[point, heavy])
-    apart = point - rows[:size] @ found
+    coordinates, _ = nnls(rows, np.r_[point, heavy])
+    apart = point - rows[:size] @ coordinates
     return np.where(np.abs(apart) > 1e-12, apart, 0.0)

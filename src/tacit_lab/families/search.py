@@ -114,7 +114,7 @@ def minimise(
         value, slope = loss(y / scales)
         return value + 0.5 * float(ridge @ y**2), slope / scales + ridge * y
 
-    found = minimize(
+    minimum = minimize(
         scaled,
         start * scales,
         jac=True,
@@ -123,10 +123,10 @@ def minimise(
         callback=lambda y: losses.append(scaled(y)[0]),
         options={"maxiter": options.max_steps, "ftol": 1e-15, "gtol": 0.1 * options.tolerance},
     )
-    y = np.asarray(found.x)
+    y = np.asarray(minimum.x)
     value, slope = scaled(y)
-    held = np.clip(y - slope, low * scales, high * scales) - y
-    gradient = float(np.abs(held).max(initial=0.0))
+    projected = np.clip(y - slope, low * scales, high * scales) - y
+    gradient = float(np.abs(projected).max(initial=0.0))
     # Weights that may grow at no loss: the demonstrations never do what these rule out.
     far = [j for j in np.argsort(-np.abs(y))[:TRIED].tolist() if abs(y[j]) > 1.0]
     trials = [y + y * (np.arange(len(y)) == j) for j in far] + [2.0 * y] * bool(far)

@@ -70,11 +70,11 @@ class SoftConstraint(methods.PointEstimator):
             rows = np.r_[np.c_[-np.array(points), np.ones(len(points))], [np.r_[seen[1], 0.0]]]
             bounds = [(0.0, 1.0)] * size + [(None, None)]
             limits = np.r_[np.zeros(len(points)), self.budget]
-            found = linprog(np.r_[np.zeros(size), -1.0], rows, limits, bounds=bounds)
-            if spent := found.status != 0 or -found.fun <= self.budget + room * 0.1:
+            program = linprog(np.r_[np.zeros(size), -1.0], rows, limits, bounds=bounds)
+            if spent := program.status != 0 or -program.fun <= self.budget + room * 0.1:
                 break  # no cost of these features explains why these were left out
-            norm = float(found.x[:size].sum())
-            cost = found.x[:size] / norm
+            norm = float(program.x[:size].sum())
+            cost = program.x[:size] / norm
         cost, norm, objective, solution = tried[int(np.argmin(losses))]
         said = [Finding("The reward weights and the budget were given.")]
         if spent:

@@ -60,13 +60,13 @@ def _policy(run: Reproduction) -> pages.Headline | None:
     if not total:
         return None
     everything = [draw for block in run.settings.blocks for draw in run.block(block.name)]
-    told = []
+    sentences = []
     for word, binds in (("binds", True), ("is slack", False)):
         some = [draw for draw in everything if draw.binds is binds]
         if some:
             hits_here = recovered(some, RULES)["same_in_every_cell"]
             distance = np.median(values(some, RULES, "visitation_distance"))
-            told.append(
+            sentences.append(
                 f"where the budget {word}, {hits_here} of {len(some)} with a median visitation "
                 f"distance of {distance:.2f}"
             )
@@ -77,7 +77,7 @@ def _policy(run: Reproduction) -> pages.Headline | None:
         verdict=_verdict(hits, total),
         tone=pages.Tone.GOOD if hits == total else pages.Tone.CAUTION,
         detail="The paper reports the same policy in its figure and the same trends in ten seeds. "
-        f"Here, {'; '.join(told)}.",
+        f"Here, {'; '.join(sentences)}.",
     )
 
 
@@ -116,7 +116,7 @@ def _weights(run: Reproduction) -> pages.Headline | None:
     }
     if not draws:
         return None
-    told = [
+    sentences = [
         f"{word} {_median(draws, name, 'reward_error'):.2f} and "
         f"{_number(_median(draws, name, 'cost_error'))}"
         for name, word in names.items()
@@ -129,7 +129,7 @@ def _weights(run: Reproduction) -> pages.Headline | None:
     how = "are" if verdict == "yes" else f"are {verdict}"
     return pages.Headline(
         f"The weights behind the behaviour {how} pinned down by it: median L1 errors of reward "
-        f"and cost weights are {'; '.join(told)}; random weights get {guessed[0]:.2f} and "
+        f"and cost weights are {'; '.join(sentences)}; random weights get {guessed[0]:.2f} and "
         f"{guessed[1]:.2f}.",
         label="Are the weights recovered?",
         verdict=verdict,
@@ -270,8 +270,8 @@ def _study(run: Reproduction, estimator: str, length: int) -> float:
 
 
 def _median(draws: Sequence[Draw], estimator: str, metric: str) -> float:
-    found = values(draws, estimator, metric)
-    return float(np.nanmedian(found)) if np.isfinite(found).any() else float("nan")
+    numbers = values(draws, estimator, metric)
+    return float(np.nanmedian(numbers)) if np.isfinite(numbers).any() else float("nan")
 
 
 def _number(number: float) -> str:

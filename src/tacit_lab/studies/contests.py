@@ -68,21 +68,21 @@ def _contest(
         simulate(world.mdp, policy, trajectories=size[0], steps=size[1], seed=2 * seed + k)
         for k in (0, 1)
     )
-    told = dict.fromkeys(("reward_weights", "reward"), world.reward_weights)
-    sure = frozenset()
+    knowledge = dict.fromkeys(("reward_weights", "reward"), world.reward_weights)
+    decidable_names = frozenset()
     if forbidden:
         options = {name: known[name] for name in ("candidates", "groups") if name in known}
         test = Forbidden(world.reward_weights, known["temperature"], **options)  # type: ignore[arg-type]
-        sure = decidable(test, world.mdp, world.features, seen, forbidden)
+        decidable_names = decidable(test, world.mdp, world.features, seen, forbidden)
     return Contest(
         mdp=world.mdp,
         features=world.features,
         seen=seen,
         fresh=fresh,
         truth=world.truth,
-        known=told | {"budgets": world.truth.budgets} | dict(known),
+        known=knowledge | {"budgets": world.truth.budgets} | dict(known),
         forbidden=frozenset(forbidden),
-        decidable=sure,
+        decidable=decidable_names,
     )
 
 
@@ -147,8 +147,8 @@ def _nine(seed: int) -> Contest:
     implied = [one.name for one, same in zip(listed, wider.within(shut), strict=True) if same]
     policy = _without(world, ~shut.removed.reshape(mdp.available.shape), 1.0)
     known = {"temperature": 1.0, "candidates": ("states", "actions"), "groups": groups}
-    told = _contest(world, policy, known, size=(20, 500), seed=seed, forbidden=true)
-    return replace(told, implied=frozenset(implied))
+    contest = _contest(world, policy, known, size=(20, 500), seed=seed, forbidden=true)
+    return replace(contest, implied=frozenset(implied))
 
 
 def _tasks(seed: int) -> Contest:
@@ -164,8 +164,8 @@ def _tasks(seed: int) -> Contest:
     ]
     groups = [f"demonstrator {k}" for k, part in enumerate(parts) for _ in range(part.episodes)]
     best = solve(world.mdp, world.truth).policy
-    told = _contest(world, best, {}, size=(200, 60), seed=seed)
-    return replace(told, seen=Demonstrations.from_trajectories(walks, groups=groups))
+    contest = _contest(world, best, {}, size=(200, 60), seed=seed)
+    return replace(contest, seen=Demonstrations.from_trajectories(walks, groups=groups))
 
 
 def _recorded(recorded: worlds.Recorded, **known: object) -> Contest:
@@ -283,15 +283,20 @@ def told_more(name: str, known: Mapping[str, object]) -> str:
     words = {"reward_weights": "reward", "reward": "reward", "temperature": "noise"}
     words |= {"cost_weights": "costs", "costs": "costs", "budgets": "budgets", "budget": "budgets"}
     kind = estimators().get(name)
-    asked = [one.name for one in (fields(kind) if kind else ()) if needed(one) or one.name in TOLD]
-    return ", ".join(dict.fromkeys(words[one] for one in asked if one in words and one in known))
+    option_names = [
+        one.name for one in (fields(kind) if kind else ()) if needed(one) or one.name in TOLD
+    ]
+    return ", ".join(
+        dict.fromkeys(words[one] for one in option_names if one in words and one in known)
+    )
 
 
 def known_methods() -> dict[str, object]:
     """Every estimator of tacit by its name, and those that other packages offer."""
-    found: dict[str, Method] = {name: _built(kind) for name, kind in estimators().items()}
-    found["Alternating"] = lambda _: Alternating(starts=2, max_steps=60)  # seconds, not minutes
-    return {**found, **tacit.terminal.offered("tacit.methods", found)}
+    methods_by_name: dict[str, Method] = {name: _built(kind) for name, kind in estimators().items()}
+    # Seconds, not minutes.
+    methods_by_name["Alternating"] = lambda _: Alternating(starts=2, max_steps=60)
+    return {**methods_by_name, **tacit.terminal.offered("tacit.methods", methods_by_name)}
 
 
 def estimators() -> dict[str, type]:
@@ -321,17 +326,17 @@ def resolved(name: str, known: Mapping[str, object], what: str) -> object:
     if offer is None and not Path(path).is_file():
         raise InvalidModel(f"a {what} of one's own must be FILE.py:NAME; no file {path}")
     try:
-        held = {own: offer.load()} if isinstance(offer, EntryPoint) else run_path(path)
+        module_names = {own: offer.load()} if isinstance(offer, EntryPoint) else run_path(path)
     except Exception as error:
         broken = f"{type(error).__name__}: {error}"[:200]
         raise InvalidModel(f"the {what} {name} cannot be loaded: {broken}") from error
-    if own not in held:
+    if own not in module_names:
         raise InvalidModel(f"{path} must hold the {what} {own!r}; it does not")
-    found = held[own]
-    if not (isinstance(found, Place) if what == "world" else callable(found)):
+    offered = module_names[own]
+    if not (isinstance(offered, Place) if what == "world" else callable(offered)):
         must = {"world": "a `Place`, whose `make` gives", "method": "a function of"}[what]
-        raise InvalidModel(f"{name} must be {must} a contest; got {type(found).__name__}")
-    return replace(found, make=partial(_drawn, found.make)) if what == "world" else found
+        raise InvalidModel(f"{name} must be {must} a contest; got {type(offered).__name__}")
+    return replace(offered, make=partial(_drawn, offered.make)) if what == "world" else offered
 
 
 def _drawn(make: Callable[[int], Contest], seed: int) -> Contest:
@@ -356,17 +361,17 @@ def played(contest: Contest, methods: Mapping[str, Method]) -> list[Page]:
         try:
             if not hasattr(estimator := make(contest), "fit"):
                 raise InvalidModel(f"it must give an estimator; got {type(estimator).__name__}")
-            found = recover(
+            recovery = recover(
                 contest.mdp, contest.features, contest.seen, estimator=estimator, throw=False
             )
             seconds = time.process_time() - start
-            told = judge.policy(found.solution.policy) | judge.forbidden(found)
-            told |= judge.prices(found)
-            reward = found.objective.reward
-            if np.isfinite(reward).all() and (reward.any() or found.forbidden):
-                told |= judge.elsewhere(found)
-            row = {"metrics": told | {"seconds": seconds}, "status": found.status.name}
-            row["fits"] = bool(found.goodness.adequate)
+            metrics = judge.policy(recovery.solution.policy) | judge.forbidden(recovery)
+            metrics |= judge.prices(recovery)
+            reward = recovery.objective.reward
+            if np.isfinite(reward).all() and (reward.any() or recovery.forbidden):
+                metrics |= judge.elsewhere(recovery)
+            row = {"metrics": metrics | {"seconds": seconds}, "status": recovery.status.name}
+            row["fits"] = bool(recovery.goodness.adequate)
         except Exception as error:  # somebody's own method may break in its own way
             if not isinstance(error, TacitError) and name in estimators():
                 raise

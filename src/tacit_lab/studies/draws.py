@@ -184,22 +184,22 @@ class _Judge:
     def score(self, name: str, estimator: Estimator) -> EstimatorScore:
         """The score of an estimator on the demonstrations."""
         start = time.perf_counter()
-        found = _recovered(self.world, self.shown, estimator)
+        recovery = _recovered(self.world, self.shown, estimator)
         seconds = time.perf_counter() - start
-        weights = found.reward_weights, returned_cost_weights(found)
+        weights = recovery.reward_weights, returned_cost_weights(recovery)
         return EstimatorScore(
             estimator=name,
-            metrics=self.metrics(found.objective, found.solution, *weights),
+            metrics=self.metrics(recovery.objective, recovery.solution, *weights),
             reward_weights=weights[0].tolist(),
             cost_weights=weights[1].tolist(),
-            active=bool(found.identification.active[0]),
-            budget=float(found.budgets[0]),
-            status=found.status.value,
-            converged=found.status in (RecoveryStatus.CONVERGED, RecoveryStatus.LOCAL_OPTIMUM),
-            iterations=_iterations(found),
+            active=bool(recovery.identification.active[0]),
+            budget=float(recovery.budgets[0]),
+            status=recovery.status.value,
+            converged=recovery.status in (RecoveryStatus.CONVERGED, RecoveryStatus.LOCAL_OPTIMUM),
+            iterations=_iterations(recovery),
             seconds=seconds,
-            policy=found.solution.policy.tolist(),
-            trace=_trace(found),
+            policy=recovery.solution.policy.tolist(),
+            trace=_trace(recovery),
         )
 
     def guesses(self, *, seed: int) -> dict[str, list[float]]:
@@ -320,8 +320,8 @@ def run_sweep(settings: StudySettings, seed: int) -> Sweep:
                 if isinstance(estimator, Alternating) and steps < LONG:
                     # Policy and demonstrations are compared over the same T steps, as in eq. 5.
                     estimator = replace(estimator, steps=steps)
-                found = _recovered(world, shown, estimator)
-                errors = _errors(world, visits, found, found.solution)
+                recovery = _recovered(world, shown, estimator)
+                errors = _errors(world, visits, recovery, recovery.solution)
                 points.append(SweepPoint(study, expert, name, position, **errors))
         # The median errors of random weights, judged by the expert's own kind of behaviour.
         rows = [

@@ -185,14 +185,14 @@ def _summary(tried: list[Tried]) -> dict[str, object]:
 def document(results: dict) -> pages.Document:
     """The page: a table to sort and pictures for each world, the published numbers beside."""
     sections = [*_overall(results), *(_section(world) for world in results["worlds"])]
-    told = [world for world in results["worlds"] if not world["absent"]]
+    present = [world for world in results["worlds"] if not world["absent"]]
     headlines = [
         pages.Headline(
             f"Of the methods that are told nothing more, {_shown(_best(world))} loses least where "
             f"its objective is solved again with a violation under 1 % ({_draws(world)}).",
             label=_shown(world["name"]),
         )
-        for world in told
+        for world in present
         if _best(world)
     ]
     counts = {"worlds": len(results["worlds"]), "draws of each": results["settings"]["seeds"]}
@@ -257,10 +257,10 @@ def _overall(results: dict) -> list[pages.Section]:
     """The picture of mean ranks over all worlds, for each metric that is drawn."""
     pictures, count = [], 0
     for metric in RANKED:
-        found, apart = ranks(results, metric)
-        if found:
-            pictures.append(_rank_picture(found, apart, metric))
-            count = len(next(iter(found.values())))
+        mean_ranks, apart = ranks(results, metric)
+        if mean_ranks:
+            pictures.append(_rank_picture(mean_ranks, apart, metric))
+            count = len(next(iter(mean_ranks.values())))
     if not pictures:
         return []
     said = (
@@ -301,8 +301,8 @@ def _section(world: dict) -> pages.Section:
     for row in world["methods"]:
         cells = [_shown(row["method"]), row["told"]]
         for name in shown:
-            found = row["metrics"].get(name)
-            cells.append(float(found["mean"]) if found else "–")
+            value = row["metrics"].get(name)
+            cells.append(float(value["mean"]) if value else "–")
         note = " ".join(row["statuses"])[:60] if not row["metrics"] else _ended(row, world["draws"])
         kind = pages.RowKind.NULL if row["method"] in (RANDOM, OPTIMUM) else pages.RowKind.PLAIN
         rows.append(pages.Row([*cells, note], kind))

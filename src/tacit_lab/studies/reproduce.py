@@ -82,12 +82,12 @@ def reproduce(
 def tasks(settings: StudySettings) -> list[StudyUnit]:
     """All units, the slowest kind first; the published draw where it is a draw of this grid."""
     blocks = range(len(settings.blocks))
-    found = [StudyUnit("sweep", 0, seed) for seed in range(settings.seeds)]
-    found += [StudyUnit("draw", block, seed) for seed in range(settings.seeds) for block in blocks]
+    units = [StudyUnit("sweep", 0, seed) for seed in range(settings.seeds)]
+    units += [StudyUnit("draw", block, seed) for seed in range(settings.seeds) for block in blocks]
     if settings.size == 5 and settings.hill == "absolute":
         shown = (b for b in blocks if settings.blocks[b].name in (PUBLISHED, BINDING))
-        found += [StudyUnit("draw", b, FIGURE) for b in shown]
-    return found
+        units += [StudyUnit("draw", b, FIGURE) for b in shown]
+    return units
 
 
 def perform(settings: StudySettings, kind: str, block: int, seed: int) -> None:
@@ -149,13 +149,15 @@ def _check_settings(settings: StudySettings | Board) -> None:
         runs.write_bytes(page, (json.dumps(wanted, indent=2) + "\n").encode())
         return
     try:
-        held = json.loads(page.read_text(encoding="utf-8"))
+        recorded = json.loads(page.read_text(encoding="utf-8"))
     except ValueError as error:
         raise OSError(f"{page} is no page of settings: {error}") from None
-    if held != wanted:
-        held = held if isinstance(held, dict) else {}
-        names = [name for name in {**held, **wanted} if held.get(name) != wanted.get(name)]
-        told = ", ".join(f"{n} {held.get(n)!r} there, {wanted.get(n)!r} asked" for n in names[:2])
+    if recorded != wanted:
+        recorded = recorded if isinstance(recorded, dict) else {}
+        names = [name for name in {**recorded, **wanted} if recorded.get(name) != wanted.get(name)]
+        told = ", ".join(
+            f"{n} {recorded.get(n)!r} there, {wanted.get(n)!r} asked" for n in names[:2]
+        )
         raise TacitError(
             f"{settings.out} holds a run with other settings ({told}); choose another --out"
         )
@@ -321,7 +323,7 @@ def engine_fits(
         draws: data sets drawn from each fit of table IX with a look ahead, to judge its errors.
         seed: of these.
     """
-    found = []
+    fits = []
     for (bins, discount), rows in PRINTED.items():
         for groups, printed in zip(GROUPS, rows, strict=True):
             world = recorded_buses(groups, discount=discount, bins=bins, folder=folder)
@@ -335,7 +337,7 @@ def engine_fits(
                 drawn = np.array([_redrawn(world, fit, seed + n) for n in range(draws)])
                 spread = (1 + (drawn >= outer / fisher).sum(axis=0)) / (1 + draws)
             own = (*fit.parameters.estimates, *outer, fit.log_likelihood + usage)
-            found.append(
+            fits.append(
                 EngineFit(
                     bins=bins,
                     discount=discount,
@@ -347,13 +349,13 @@ def engine_fits(
                     misfit=fit.goodness.p_value,
                 )
             )
-    return found
+    return fits
 
 
 def _both_errors(fit: Recovery) -> tuple[np.ndarray, np.ndarray]:
     """Standard errors by outer products and by the information."""
-    told = fit.parameters
-    return told.with_errors("outer").standard_errors, told.with_errors("fisher").standard_errors
+    outer, fisher = (fit.parameters.with_errors(kind) for kind in ("outer", "fisher"))
+    return outer.standard_errors, fisher.standard_errors
 
 
 def _redrawn(world: Recorded, fit: Recovery, seed: int) -> np.ndarray:

@@ -54,8 +54,8 @@ def values(draws: Iterable[Draw], estimator: str, metric: str) -> np.ndarray:
     """[M] one number a draw; of random weights, one a guess of every draw."""
     if estimator == RANDOM:
         return np.array([x for draw in draws for x in draw.null.get(metric, [])])
-    found = [draw.score(estimator) for draw in draws]
-    return np.array([_number(score, metric) for score in found if score is not None], float)
+    scores = [draw.score(estimator) for draw in draws]
+    return np.array([_number(score, metric) for score in scores if score is not None], float)
 
 
 def _number(score: EstimatorScore, metric: str) -> float:
@@ -129,13 +129,13 @@ def command(settings: StudySettings) -> str:
 
 def studies(sweeps: Sequence[Sweep]) -> list[Page]:
     """Medians over the seeds, one entry a study, expert, estimator and position."""
-    asked = ("study", "expert", "estimator", "position")
+    keys = ("study", "expert", "estimator", "position")
     errors = ("reward_error", "cost_error", "visitation_distance")
     groups: dict[tuple, list[SweepPoint]] = {}
     for point in (point for sweep in sweeps for point in sweep.points):
-        groups.setdefault(tuple(getattr(point, name) for name in asked), []).append(point)
+        groups.setdefault(tuple(getattr(point, name) for name in keys), []).append(point)
     return [
-        dict(zip(asked, key, strict=True))
+        dict(zip(keys, key, strict=True))
         | {name: _middle(getattr(point, name) for point in points) for name in errors}
         for key, points in groups.items()
     ]
@@ -368,8 +368,10 @@ def seed_tables(draws: Sequence[Draw]) -> pages.Disclosure:
 def binding_table(run: Reproduction, groups: dict[str, list[Draw]]) -> pages.Table:
     """The draws of each group side by side."""
     metrics = ("reward_error", "cost_error", "feasible_balanced", "visitation_distance")
-    asked = [(metric, group) for metric in metrics for group in groups.values()]
-    rows = _rows(run, lambda name: [pages.quartiles(values(group, name, m)) for m, group in asked])
+    columns_asked = [(metric, group) for metric in metrics for group in groups.values()]
+    rows = _rows(
+        run, lambda name: [pages.quartiles(values(group, name, m)) for m, group in columns_asked]
+    )
     heads = {m: head for m, head, *_ in METRICS}
     columns = [pages.Head("recovered by")]
     columns += [pages.Head(heads[m], word) for m in metrics for word in groups]
