@@ -199,24 +199,22 @@ class Peer:
 
 def begun(trips: tacit.Trips) -> np.ndarray:
     """[D] where tacit's own search begins: the first weights of finite values that it tries."""
-    from tacit.inverse.joint.maximum import Likelihoods  # what `recover` maximises
-
-    found, _ = trips.journeys()
-    likelihoods = Likelihoods(found, tacit.Likelihood(free_reward=True))
+    chain = trips.chain(tacit.Likelihood(free_reward=True))  # what `recover` maximises
+    some = replace(chain, chosen=chain.chosen[:32])
     for size in 0.25 * 2.0 ** np.arange(8):
-        x = size * -np.ones(found.space.size)
-        if np.isfinite(likelihoods.at(x, likelihoods.all[:32]).loss):
-            return x / found.space.scales
+        x = size * -np.ones(chain.space.size)
+        if np.isfinite(some.sums(x).loss):
+            return x / chain.space.scales
     raise SystemExit("no start of finite values")
 
 
 def coefficients(trips: tacit.Trips) -> np.ndarray:
     """[D] the coefficients alone, as the peer gives them: no errors, tests or goodness."""
-    from tacit.inverse.joint.maximum import Likelihoods
+    from tacit.likelihood.start import maximum
 
-    found, _ = trips.journeys()
-    best = Likelihoods(found, tacit.Likelihood(free_reward=True)).best()
-    return best.fitted.z / found.space.scales
+    options = tacit.Likelihood(free_reward=True)
+    chain = trips.chain(options)
+    return maximum(chain, options).z / chain.space.scales
 
 
 def coverage(args: Args) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from tacit import Demonstrations
 from tacit.checks import reliability
 from tacit.checks.reliability import trajectory_fits
 from tacit.inverse.findings import Kind
+from tacit.search.algebra import coarse
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def test_each_number_is_what_a_loop_over_the_steps_gives(seen, found):
         assert_allclose(result.z_score[row], z, rtol=1e-8)  # a difference of squares
         best = policy[states].max(axis=1) * (1 - 1e-6)  # corner moves tie, but for rounding
         assert_allclose(result.share_optimal[row], (policy[states, actions] >= best).mean())
-    assert (np.diff(result.z_score) >= 0).all(), "the worst first"
+    assert (np.diff(coarse(result.z_score)) >= 0).all(), "the worst first"
 
 
 @pytest.mark.parametrize("size", [1, 2, 59, 60, 61, 500])

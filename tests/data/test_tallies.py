@@ -271,7 +271,7 @@ def test_sums_alone_are_enough_for_the_weights_and_say_what_is_lost(task, walks)
 
 def test_those_who_look_at_single_episodes_ask_for_them(task, walks):
     with pytest.raises(InvalidDemonstrations, match="in memory here; got Tally"):
-        tacit.Task(*task, Tally.of(task[0], walks))
+        tacit.recover([tacit.Task(*task, Tally.of(task[0], walks))])
     with pytest.raises(InvalidDemonstrations, match="in memory here; got Tally"):
         tacit.recover(
             *task, Tally.of(task[0], walks), estimator=tacit.Likelihood(), bootstrap=10, throw=False

@@ -28,6 +28,7 @@ from tacit.likelihood.rescue import is_boundless
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import StepsChain
 from tacit.model.features.design import Design
+from tacit.search.operators import Matrices
 from tacit.search.smooth_dual import point_at
 from tacit.show.quantities import NamedRecovery
 from tacit.show.report import headlines
@@ -486,7 +487,8 @@ def test_one_mixed_choice_among_certain_ones_gives_no_maximum():
 
 def test_a_direction_of_which_nothing_is_known_leads_to_no_infinite_maximum():
     bent = 10.0 * np.outer([1.0, -1.0], [1.0, -1.0])  # only the difference is known
-    given = {"lower": np.zeros(2), "upper": np.full(2, LARGEST), "curvature": bent}
+    given = {"lower": np.zeros(2), "upper": np.full(2, LARGEST)}
+    given["curvature"] = Matrices(bent[None])
     assert not is_boundless(
         lambda x: 5.0 * (x[0] - x[1] - 0.5) ** 2, np.array([10.5, 10.0]), **given, threshold=1e-3
     )
@@ -711,10 +713,15 @@ def test_a_search_cut_short_says_so(seen):
         {"tolerance": 0.0},
         {"tolerance": -1.0},
         {"max_steps": 0},
+        {"level": "a"},
+        {"max_steps": None},
+        {"seed": -1},
+        {"seed": 1.5},
+        {"lapses": "x"},
     ],
 )
 def test_hyperparameters_out_of_range(options, seen):
-    with refusal(tacit.InvalidModel, match="level must be in"):
+    with refusal(tacit.InvalidModel, match=f"{next(iter(options))} must be"):
         fit(seen, **options)
 
 

@@ -26,6 +26,7 @@ from tacit.inverse.recovery import Recovery, RecoveryStatus
 from tacit.model.arguments import read_only
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
+from tacit.search.algebra import coarse
 
 # Steps looked up at a time.
 BATCH = 1 << 18
@@ -177,7 +178,8 @@ def _ordered(noisy: bool, *totals: np.ndarray) -> TrajectoryFits:
     z_score, p_value = _unusual(likelihood - mean, variance, third)
     share = optimal / steps
     # The longer of two equally bad ones says more.
-    order = np.lexsort((-steps, likelihood / steps, z_score) if noisy else (-steps, share))
+    worst = (-steps, coarse(likelihood / steps), coarse(z_score)) if noisy else (-steps, share)
+    order = np.lexsort(worst)
     nothing = np.full(len(steps), np.nan)
     columns = [number, steps.astype(np.int64)]
     columns += [likelihood / steps, mean / steps, z_score, p_value] if noisy else [nothing] * 4

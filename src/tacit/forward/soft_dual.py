@@ -271,7 +271,8 @@ def _best_parameters(
     falling = hstack([gains, -gains, mdp.sparse()[pairs] - own, csr_array(entropy[:, None])])
     # The potential of an end is what it pays.
     paid = csr_array(problem.tables[:, ends, 0].T)
-    at_ends = csr_array(-np.eye(mdp.states)[ends])
+    each = np.arange(len(ends))
+    at_ends = csr_array((-np.ones(len(ends)), (each, ends)), (len(ends), mdp.states))
     fixed = hstack([paid, -paid, at_ends, np.zeros((len(ends), 1))])
     rest = np.zeros((len(ties[0]), mdp.states + 1))
     tied = csr_array(np.concatenate([ties[0], -ties[0], rest], axis=1))

@@ -89,7 +89,9 @@ def hill_grid(
     )
     features = hill_features(size, hill=kind, slopes=c, peak=h)
     moves = _moves(size, slip, slip_to_intended, slip_into_walls)
-    mdp = MDP(moves, np.eye(size * size)[0], discount)
+    start = np.zeros(size * size)
+    start[0] = 1.0
+    mdp = MDP(moves, start, discount)
     budgets = np.array([number(budget, "budget", "a number", lambda _: True)])
     if tightness is not None:
         truth = features.objective(w_r, [w_c], budgets)
