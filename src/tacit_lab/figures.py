@@ -367,25 +367,11 @@ def draw_history(
     for k, column in enumerate(shown.T):
         # One point makes no line.
         mark = pages.series_mark(k) if np.isfinite(column).sum() < 2 else ""
-        axes.plot(
-            steps,
-            column,
-            color=pages.series_colour(k),
-            ls=pages.series_dash(k),
-            lw=1.3,
-            marker=mark,
-            ms=4,
-        )
+        colour = pages.series_colour(k)
+        axes.plot(steps, column, color=colour, ls=pages.series_dash(k), lw=1.3, marker=mark, ms=4)
         if best is not None and 0 <= best < len(column):
-            axes.plot(
-                steps[best],
-                column[best],
-                ls="",
-                marker="o",
-                ms=5,
-                mfc=pages.PAPER,
-                mec=pages.series_colour(k),
-            )
+            look = {"ls": "", "marker": "o", "ms": 5, "mfc": pages.PAPER, "mec": colour}
+            axes.plot(steps[best], column[best], **look)
     if not logarithmic:
         axes.set_ylim(min(0.0, axes.get_ylim()[0]), axes.get_ylim()[1] if table.any() else 1.0)
     judges = np.zeros(0) if levels is None else np.ravel(levels)

@@ -68,10 +68,9 @@ class LikeliestConstraints:
         options = _prepared(self, mdp, features, demonstrations)
         assert isinstance(demonstrations, Demonstrations)
         search = options.selection(mdp, features, demonstrations)
-        found, alone = search.candidates, features.reward_alone
-        chosen: list[int] = []
-        drops: list[float] = []
-        while len(chosen) < len(found):
+        count = len(search.candidates)
+        chosen, drops = list[int](), list[float]()
+        while len(chosen) < count:
             world = search.world(chosen)
             drop = -world.logs / demonstrations.episodes
             drop = np.where(world.broken | world.idle, -np.inf, drop)
@@ -80,11 +79,27 @@ class LikeliestConstraints:
                 break
             chosen.append(best)
             drops.append(float(drop[best]))
-        recovery = options.expert(search.world(chosen).mdp, alone, demonstrations)
+        world = search.world(chosen).mdp
+        recovery = options.expert(world, features.reward_alone, demonstrations)
         final = -recovery.log_likelihood / demonstrations.episodes - trip_entropy(demonstrations)
         tail = np.cumsum([0.0, *drops[::-1]])[::-1]
-        records = [found[k].record() for k in chosen]
-        said = [
+        records = [search.candidates[k].record() for k in chosen]
+        findings = self._findings(records, drops, count)
+        recovery = replace(
+            recovery,
+            identification=recovery.identification.with_findings(findings),
+            estimator=repr(self),
+            history=methods.History({"divergence": final + tail, "drop": np.array([0.0, *drops])}),
+            forbidden=tuple(records),
+            available=world.available,
+        )
+        return methods.delivered(recovery, throw)
+
+    def _findings(
+        self, records: Sequence[methods.HardConstraint], drops: Sequence[float], count: int
+    ) -> list[Finding]:
+        """What was forbidden, and that no error rate is known for it."""
+        findings = [
             Finding(
                 f"{one.name[0].upper()}{one.name[1:]} was forbidden: the divergence drops by "
                 f"{drop:.3f} nats a demonstration.",
@@ -94,23 +109,11 @@ class LikeliestConstraints:
             )
             for one, drop in zip(records, drops, strict=True)
         ]
-        said.append(
-            Finding(
-                f"{len(found)} candidates were compared; adding stopped where the largest drop is "
-                f"at most {self.stop:g}. No error rate is known for what was found.",
-                Kind.ERRORS,
-                number=len(found),
-            )
+        said = (
+            f"{count} candidates were compared; adding stopped where the largest drop is "
+            f"at most {self.stop:g}. No error rate is known for what was found."
         )
-        recovery = replace(
-            recovery,
-            identification=recovery.identification.with_findings(said),
-            estimator=repr(self),
-            history=methods.History({"divergence": final + tail, "drop": np.array([0.0, *drops])}),
-            forbidden=tuple(records),
-            available=search.world(chosen).mdp.available,
-        )
-        return methods.delivered(recovery, throw)
+        return [*findings, Finding(said, Kind.ERRORS, number=count)]
 
 
 def trip_entropy(demonstrations: Demonstrations) -> float:

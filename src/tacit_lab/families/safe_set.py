@@ -116,15 +116,7 @@ class SafeSet(methods.PointEstimator):
             raise InvalidModel("there must be cost features to be safe in; got none")
         weights, _ = methods.known_weights(self.reward_weights, features)
         costs = _all_costs(mdp, features)
-        shown = [one for task in tasks for one in _demonstrators(task)]
-        for one in shown:
-            if one.costs.shape[2] != costs.shape[2]:
-                raise InvalidModel(
-                    "cost features must be the same in every world; there are "
-                    f"{costs.shape[2]} and {one.costs.shape[2]}"
-                )
-        if not shown:
-            raise InvalidModel("there must be at least one demonstrator; got no task")
+        shown = _checked_demonstrators(tasks, costs.shape[2])
         hull = np.array([np.tensordot(one.visits, one.costs, 2) for one in shown])
         scale = spans(costs) * mdp.horizon
         # The facet's owner is chosen by the data: all must hold at once.
@@ -226,6 +218,20 @@ class _Demonstrator:
         mean = (shares * ahead).sum(axis=1, keepdims=True)
         spread = (shares * (ahead - mean) ** 2).sum(axis=1) / (weight + 1.0)
         return float(np.sqrt((np.where(mdp.ends, 0.0, self.visits.sum(axis=1)) ** 2) @ spread))
+
+
+def _checked_demonstrators(tasks: Sequence[Task | Known], count: int) -> list[_Demonstrator]:
+    """Those of all tasks, in whose worlds there are as many cost features."""
+    demonstrators = [one for task in tasks for one in _demonstrators(task)]
+    for one in demonstrators:
+        if one.costs.shape[2] != count:
+            raise InvalidModel(
+                "cost features must be the same in every world; there are "
+                f"{count} and {one.costs.shape[2]}"
+            )
+    if not demonstrators:
+        raise InvalidModel("there must be at least one demonstrator; got no task")
+    return demonstrators
 
 
 def _demonstrators(task: Task | Known) -> list[_Demonstrator]:
