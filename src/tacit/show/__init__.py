@@ -1,12 +1,13 @@
 """Figures and the offline report: what was computed, drawn. The only room that draws.
 
-canvas, grid, arrows, intervals   panels on axes
+canvas, grid, arrows, intervals, curves   panels on axes
 plot                   pictures of a recovery by one call each: the public `tacit.plot`
 tables                 cells and rows; html: a `Document` rendered to one HTML file
-report                 what the report of a recovery says on top, from the kinds of findings
-page, maps, quantities, checks   the parts below
-several                the pages of types, of tasks and of runs compared
-summary                what a terminal and a notebook say about a recovery
+quantities             a recovery with its names, and the tables of its numbers
+several                types and tasks: what is said of all of them, and of each in turn
+report                 what the report says on top, from numbers and from kinds of findings
+page, maps, checks, appendix   the report of a run and its parts; differences: of runs compared
+summary                what a terminal and a notebook say, from the same tables; and for programs
 
 Here stands what a report says, without how it looks: headlines first, then sections of blocks.
 Everywhere a reader's text is expected, `code` between backticks and **strong** between two stars
