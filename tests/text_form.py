@@ -48,7 +48,7 @@ def save_text(problem: Problem, folder: Path) -> Path:
         heads = ["state", "x", "y", "hexagon"][:width]
         write_rows(folder / "places.csv", heads, [row[:width] for row in places])
     if problem.demonstrations is not None:
-        seen = problem.demonstrations.columns(states, actions)
+        seen = problem.demonstrations.table(states, actions)
         write_columns(folder / "demonstrations.csv", seen)
     return folder
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tacit import worlds as worlds
     from tacit.cli import terminal as terminal
     from tacit.data.demonstrations import Demonstrations
+    from tacit.data.measurements import Measurements
     from tacit.engine import progress as progress
     from tacit.errors import (
         Infeasible,

@@ -154,8 +154,8 @@ def test_individuals_and_names_follow_a_selection():
     assert chosen.names.tolist() == ["3", "1", "1"]
     assert chosen.individuals.tolist() == ["a", "a", "a"]
     # Names that stand for two episodes now would join them in a table: numbers do not.
-    assert np.asarray(chosen.columns()["episode"]).tolist() == [0, 1, 2]
-    assert np.asarray(seen.columns()["individual"]).tolist() == ["a", "b", "a"]
+    assert np.asarray(chosen.table()["episode"]).tolist() == [0, 1, 2]
+    assert np.asarray(seen.table()["individual"]).tolist() == ["a", "b", "a"]
 
 
 def counted(weights):
@@ -163,7 +163,7 @@ def counted(weights):
     mdp, features, truth, _ = house()
     policy = tacit.solve(mdp, truth, solver=tacit.SoftDual(temperature=0.3)).policy
     seen = tacit.simulate(mdp, policy, trajectories=len(weights), steps=30, seed=1)
-    columns = {name: np.asarray(part) for name, part in seen.columns().items()}
+    columns = {name: np.asarray(part) for name, part in seen.table().items()}
     written = seen.select(np.repeat(np.arange(len(weights)), weights))
     return mdp, features, {**columns, "weight": weights[columns["episode"]]}, written
 

@@ -239,9 +239,9 @@ class Demonstrations:
             raise InvalidDemonstrations(
                 f"demonstrations are saved as .parquet, .csv or .npz; got {path.name}"
             )
-        write_columns(path, self.columns(first=first))
+        write_columns(path, self.table(first=first))
 
-    def columns(
+    def table(
         self, states: Sequence[str] = (), actions: Sequence[str] = (), *, first: int = 0
     ) -> dict[str, npt.ArrayLike]:
         """The columns of a table, one entry a step; of whole episodes what is unusual.

@@ -39,8 +39,14 @@ def number(value: float, name: str, wanted: str, holds: Callable[[float], bool])
     return float(value)
 
 
-def numbers(values: object, name: str, dtype: npt.DTypeLike | None = np.float64) -> np.ndarray:
-    """A fresh array of real numbers; `InvalidModel` for text, ragged lists and complex entries."""
+def numbers(
+    values: object,
+    name: str,
+    dtype: npt.DTypeLike | None = np.float64,
+    *,
+    error: type[TacitError] = InvalidModel,
+) -> np.ndarray:
+    """A fresh array of real numbers; raises `error` for text, ragged lists, complex entries."""
     try:
         array = np.array(values)
         if np.iscomplexobj(array):
@@ -48,7 +54,7 @@ def numbers(values: object, name: str, dtype: npt.DTypeLike | None = np.float64)
         return array if dtype is None else array.astype(dtype, copy=False)
     except (TypeError, ValueError):
         kind = getattr(values, "dtype", None) or type(values).__name__
-        raise InvalidModel(
+        raise error(
             f"{name} must be an array of real numbers, all rows equally long; got {kind}"
         ) from None
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array, sparray, spmatrix
     from typing_extensions import TypeIs
 
+    from tacit.model.features.rows import FunctionFeatures, RowFunctions
     from tacit.model.mdp import MDP
 
     class SparseTable(csr_array):
@@ -205,6 +206,21 @@ class Features:
         object.__setattr__(self, "_maps", maps)
         object.__setattr__(self, "reward_names", names)
         object.__setattr__(self, "cost_names", cost_names)
+
+    @staticmethod
+    def from_functions(
+        reward: RowFunctions, costs: Sequence[RowFunctions] = ()
+    ) -> FunctionFeatures:
+        """Features of rows of measurements, as functions of (observations [n, d], action) -> [n].
+
+        Args:
+            reward: function by name of the feature; the name of a column stands for the column, and
+                a list of such names for themselves.
+            costs: likewise, one entry a constraint.
+        """
+        from tacit.model.features.rows import FunctionFeatures
+
+        return FunctionFeatures.of(reward, costs)
 
     def __getattr__(self, name: str) -> object:
         """`reward` and `costs` of sparse maps, written out now and kept."""

@@ -29,11 +29,13 @@ from tacit.model.features.maps import (
     scaled,
 )
 from tacit.model.features.priors import Ridge, Smooth, Sparse
+from tacit.model.features.rows import RowFeatures
 from tacit.model.layout import Layout, looks_numeric, lookup, state_names
 
 __all__ = [
     "Map",
     "Ridge",
+    "RowFeatures",
     "Smooth",
     "Sparse",
     "action_one_hot",
