@@ -260,7 +260,7 @@ def test_a_log_gives_the_same_numbers_in_a_folder_and_in_python(tmp_path, capsys
     states = tuple(f"place {s}" for s in range(8))
     layout = tacit.worlds.Layout(state_names=states, action_names=("left", "right", "wait"))
     seen = tacit.simulate(mdp, policy, trajectories=40, steps=30, seed=1)
-    polars.DataFrame(seen.columns(states, layout.action_names)).write_csv(
+    polars.DataFrame(seen.table(states, layout.action_names)).write_csv(
         place / "demonstrations.csv"
     )
     table = {name: features.reward[..., d].mean(axis=1) for d, name in enumerate("ab")}

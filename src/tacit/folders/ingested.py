@@ -54,7 +54,7 @@ def write_log(folder: Path, log: Log, features: Features, settings: Mapping[str,
             "probability": np.ones(len(begin), int),
         }
         write_columns(folder / "transitions.csv", ways)
-    columns = seen.columns(layout.state_names, layout.action_names)
+    columns = seen.table(layout.state_names, layout.action_names)
     write_columns(folder / "demonstrations.csv", columns)
 
 
