@@ -141,7 +141,7 @@ class Demonstrations:
         *,
         episode: str = "episode",
         step: str | None = "step",
-        state: str = "state",
+        state: str | Sequence[str] = "state",
         action: str = "action",
         missing: str = "refuse",
         **others: str,
@@ -156,7 +156,8 @@ class Demonstrations:
             layout: names of states and actions in their order, where they are known.
             episode: name of the column that tells episodes apart.
             step: name of the column of steps; None takes rows in the order of the frame.
-            state: name of the column of states.
+            state: name of the column of states; or a list of columns of measurements, and each row
+                is a state of its own: the result is `Measurements`, missing cells are NaN.
             action: name of the column of actions.
             missing: "refuse" or "split", where something is missing within an episode.
             **others: names of the columns `group`, `individual`, `weight`, `sampling_weight`,
@@ -165,8 +166,14 @@ class Demonstrations:
         """
         from tacit.data.reading import Reading, read_frame
 
-        columns = {"episode": episode, "step": step, "state": state, "action": action} | others
-        return read_frame(frame, columns, Reading(layout=layout or Layout(), missing=missing))
+        columns = {"episode": episode, "step": step, "action": action} | others
+        measured = None if isinstance(state, str) else tuple(state)
+        if isinstance(state, str):
+            columns["state"] = state
+        elif not measured:
+            raise InvalidDemonstrations("state must name at least one column; got an empty list")
+        reading = Reading(layout=layout or Layout(), missing=missing, measured=measured)
+        return read_frame(frame, columns, reading)
 
     @classmethod
     def load(
@@ -174,6 +181,7 @@ class Demonstrations:
         path: str | Path,
         layout: Layout | None = None,
         *,
+        state: Sequence[str] | None = None,
         states: int = 0,
         actions: int = 0,
         available: np.ndarray | None = None,
@@ -191,6 +199,8 @@ class Demonstrations:
         Args:
             path: of the file; the ending of its name tells the format.
             layout: names of states and actions, where the file has names instead of numbers.
+            state: columns of measurements, in place of a column of states: the result is
+                `Measurements`. `Measurements.load` takes all columns that have no other meaning.
             states: number of states, to refuse the line that has a larger one; 0 to allow any.
             actions: number of actions, likewise.
             available: [S, A] bool, to refuse the line that takes an action where there is none.
@@ -199,8 +209,11 @@ class Demonstrations:
         """
         from tacit.data.reading import Reading, read_file
 
+        if state is None and cls is not Demonstrations:
+            state = ()
         reading = Reading(
             layout=layout or Layout(),
+            measured=None if state is None else tuple(state),
             states=states,
             actions=actions,
             available=available,
@@ -230,16 +243,20 @@ class Demonstrations:
         """
         path = Path(path)
         if path.suffix == ".npz":
-            from tacit.data.reading import STORED
-
-            arrays = {name: getattr(self, name) for name in STORED}
-            write_arrays(path, {name: part for name, part in arrays.items() if part is not None})
+            write_arrays(path, self.arrays())
             return
         if path.suffix not in (".parquet", ".csv"):
             raise InvalidDemonstrations(
                 f"demonstrations are saved as .parquet, .csv or .npz; got {path.name}"
             )
         write_columns(path, self.table(first=first))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays of an npz file."""
+        from tacit.data.reading import STORED
+
+        arrays = {name: getattr(self, name) for name in STORED}
+        return {name: part for name, part in arrays.items() if part is not None}
 
     def table(
         self, states: Sequence[str] = (), actions: Sequence[str] = (), *, first: int = 0

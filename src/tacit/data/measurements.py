@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -168,6 +168,11 @@ class Measurements(Demonstrations):
                 "its action: give episodes of several steps, or observations [T + 1, d]"
             )
 
+    def measuring(self, columns: Sequence[str]) -> Measurements:
+        """The same with these columns alone, in this order."""
+        rows = np.stack([self.column(name) for name in columns], axis=1)
+        return replace(self, observations=rows, columns=tuple(columns))
+
     def column(self, name: str) -> np.ndarray:
         """[N + F] the measurements of that name."""
         if name not in self.columns:
@@ -176,6 +181,46 @@ class Measurements(Demonstrations):
                 f"{did_you_mean(name, self.columns)}"
             )
         return self.observations[:, self.columns.index(name)]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays of an npz file."""
+        arrays = super().arrays()
+        arrays |= {"observations": self.observations, "columns": np.array(self.columns)}
+        named = () if self.layout is None else self.layout.action_names
+        return arrays | ({"action_names": np.array(named)} if named else {})
+
+    def table(
+        self, states: Sequence[str] = (), actions: Sequence[str] = (), *, first: int = 0
+    ) -> dict[str, npt.ArrayLike]:
+        """The columns of a table: a row a step, and one without an action after the last."""
+        import polars
+
+        from tacit.data.reading import OPTIONAL, ORDINARY
+
+        named = () if self.layout is None else self.layout.action_names
+        led = np.flatnonzero(self.final_states >= 0)
+        steps = np.append(self.step, self.lengths[led])
+        order = np.lexsort((steps, np.append(self.episode, led)))
+        source = np.append(self.states, self.offsets[led + 1] - 1)[order]  # a step of the episode
+        steps_alone = super().table((), actions or named, first=first)
+        columns: dict[str, npt.ArrayLike] = {
+            name: np.asarray(column)[source]
+            for name, column in steps_alone.items()
+            if name not in ("state", "final_state")
+        }
+        twice = next((name for name in self.columns if name in (*ORDINARY, *OPTIONAL)), None)
+        if twice is not None:
+            raise InvalidDemonstrations(
+                f"a table has a meaning of its own for the column {twice!r}: rename the "
+                "measurement, or save it as .npz"
+            )
+        columns["step"] = steps[order]
+        taken = polars.Series(np.asarray(columns["action"]))
+        columns["action"] = taken.set(polars.Series(order >= self.steps), None)
+        return columns | {
+            name: polars.Series(self.observations[order, column], nan_to_null=True)
+            for column, name in enumerate(self.columns)
+        }
 
     def check(self, mdp: MDP) -> None:
         """Raises `InvalidDemonstrations`: a model of numbered states has no rows."""

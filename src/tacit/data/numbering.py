@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tacit.files.columns import TOP, RawColumn, real, whole
+from tacit.files.columns import CLASSES, TOP, RawColumn, real, whole
 from tacit.files.wording import natural_order
 
 
@@ -95,6 +95,8 @@ def _mend(column: RawColumn, odd: Sequence[bool] | np.ndarray) -> str:
         return ""
     if value == int(value):
         return f": write {int(value)}, without a decimal part"
+    if column.name == "action":
+        return CLASSES
     return ": positions become states by tacit ingest LOG --x COLUMN --y COLUMN"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.episodes import PEOPLE, episodes
+from tacit.data.measurements import Measurements
 from tacit.data.numbering import Numbering
 from tacit.data.weights import positive
 from tacit.errors import InvalidDemonstrations
@@ -47,6 +48,8 @@ class Reading:
         actions: number of actions; 0 where it is unknown.
         available: [S, A] bool, which actions there are in each state; None where all are.
         missing: "refuse" or "split", where a state or an action is missing within an episode.
+        measured: columns of measurements, which make each row a state of its own; empty for all
+            that have no other meaning, None where states are numbered.
         largest: most bytes of memory that the table may take.
         progress: called with what is done and what there is to do, in bytes or rows.
     """
@@ -58,6 +61,7 @@ class Reading:
     actions: int = 0
     available: np.ndarray | None = None
     missing: str = "refuse"
+    measured: tuple[str, ...] | None = None
     largest: int = LARGEST
     progress: Progress | None = None
 
@@ -65,6 +69,8 @@ class Reading:
 def read_file(path: Path, reading: Reading) -> Demonstrations:
     """The demonstrations of a .csv, .tsv, .parquet or .npz file."""
     ending = path.suffix.lower()
+    if reading.measured is not None:
+        reading = replace(reading, find=("action",))
     if ending not in (".npz", *TEXT, *PARQUET):
         read_head(path, "demonstrations as .parquet, .csv or .npz")  # names a folder or a pickle
         raise InvalidDemonstrations(
@@ -82,6 +88,8 @@ def read_file(path: Path, reading: Reading) -> Demonstrations:
                 raise InvalidDemonstrations(f"it must hold {name!r}; got {[*arrays]}{near}")
         stored: dict[str, Any] = {name: arrays[name] for name in STORED if name in arrays}
         seen = Demonstrations(**stored)
+        if reading.measured is not None or "observations" in arrays:
+            return _stored_rows(seen, arrays, reading.measured or ())
         states, actions = len(reading.layout.state_names), len(reading.layout.action_names)
         seen.check_range(reading.states or states or TOP, reading.actions or actions or TOP)
     return seen
@@ -100,28 +108,41 @@ def read_frame(frame: Frame, columns: Mapping[str, str | None], reading: Reading
     if hasattr(frame, "collect"):  # a lazy one
         frame = frame.collect()
     have = frame_columns(frame, InvalidDemonstrations)
-    named = {name: name for name in OPTIONAL if name in have}
+    measured = reading.measured or ()
+    named = {name: name for name in OPTIONAL if name in have and name not in measured}
     named |= {name: column for name, column in columns.items() if column is not None}
+    taken = next((name for name in measured if named.get(name, name) != name), None)
+    if taken is not None:
+        raise InvalidDemonstrations(
+            f"the measurement {taken!r} has the name of what {named[taken]!r} holds: rename it"
+        )
+    named |= {name: name for name in measured}
     table = FrameTable(frame, InvalidDemonstrations, named, what="the frame")
     return read_table(table, replace(reading, find=("state", "action")))
 
 
 def read_table(table: TableSource, reading: Reading) -> Demonstrations:
     """The demonstrations of a table, one row a step in any order."""
-    notes = _check_names(table)
+    ordinary, optional, measured = _meanings(table, reading.measured)
+    notes = _check_names(table, ordinary, optional, measured)
     known, sources = reading.layout, reading.sources
     states = Numbering(known.state_names, "state" in reading.find, reading.states, sources[0])
     actions = Numbering(known.action_names, "action" in reading.find, reading.actions, sources[1])
     texts = ["group", "individual", *(["state", "final_state"] if states.only_names else [])]
+    known_columns = (*ordinary, *optional)
     columns = table.read(
-        [name for name in (*ORDINARY, *OPTIONAL) if name in table.names],
+        dict.fromkeys(name for name in (*known_columns, *measured) if name in table.names),
         texts=[*texts, *(["action"] if actions.only_names else [])],
         plain=["episode"],
+        reals=[name for name in measured if name not in ordinary],
         progress=reading.progress,
     )
     episode = columns["episode"]
     if not len(episode):
         raise InvalidDemonstrations(f"{table.path} must hold at least one step, got none: add rows")
+    rows = [
+        columns[name].reals() if name in ordinary else columns[name].values for name in measured
+    ]
     checks: dict[str, Callable[[RawColumn], np.ndarray]] = {
         "episode": RawColumn.labels,
         "step": RawColumn.integers,
@@ -136,7 +157,15 @@ def read_table(table: TableSource, reading: Reading) -> Demonstrations:
         "partial": RawColumn.flags,
     }
     who = {name: columns[name].texts or () for name in PEOPLE if name in columns}
-    values = {name: checks[name](columns.pop(name)) for name in checks if name in columns}
+    values = {
+        name: checks[name](columns.pop(name))
+        for name in checks
+        if name in columns and name in known_columns
+    }
+    observations = np.stack(rows, axis=1) if measured else np.empty((0, 0))
+    if measured:  # a row is the state that has its number
+        blank = np.isnan(observations).all(axis=1) & (values["action"] < 0)
+        values["state"] = np.where(blank, -1, np.arange(len(observations)))
     if len(void := np.flatnonzero((values["state"] < 0) | (values["action"] < 0))):
         _refuse_short(table, void)
     if reading.available is not None:
@@ -161,24 +190,64 @@ def read_table(table: TableSource, reading: Reading) -> Demonstrations:
         layout=None if layout == Layout() else layout,
         largest=reading.largest,
     )
-    return replace(seen, notes=(*notes, *seen.notes))
+    seen = replace(seen, notes=(*notes, *seen.notes))
+    return Measurements.at_sites(seen, observations, measured) if measured else seen
 
 
-def _check_names(table: TableSource) -> list[str]:
+def _stored_rows(
+    sites: Demonstrations, arrays: Mapping[str, np.ndarray], measured: tuple[str, ...]
+) -> Measurements:
+    """The measurements of an npz file, given their sites; of some columns, or of all."""
+    for name in ("observations", "columns"):
+        if name not in arrays:
+            raise InvalidDemonstrations(
+                f"it must hold {name!r}, as measurements do; got {[*arrays]}"
+            )
+    columns, actions = (
+        tuple(map(str, arrays[name].tolist())) if name in arrays else ()
+        for name in ("columns", "action_names")
+    )
+    layout = Layout(action_names=actions) if actions else None
+    rows = Measurements.at_sites(replace(sites, layout=layout), arrays["observations"], columns)
+    return rows.measuring(measured) if measured else rows
+
+
+def _meanings(
+    table: TableSource, measured: tuple[str, ...] | None
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """The names of columns that must be there, that may be, and of those of measurements."""
+    if measured is None:
+        return ORDINARY, OPTIONAL, ()
+    ordinary = tuple(name for name in ORDINARY if name != "state")
+    optional = tuple(name for name in OPTIONAL if name not in ("final_state", *measured))
+    others = tuple(name for name in table.names if name not in (*ordinary, *optional))
+    if not (measured or others):
+        raise InvalidDemonstrations(f"{table.path} must have columns of measurements; it has none")
+    return ordinary, optional, measured or others
+
+
+def _check_names(
+    table: TableSource,
+    ordinary: Sequence[str],
+    optional: Sequence[str],
+    measured: Sequence[str],
+) -> list[str]:
     """Notes on columns that may be misspelt; raises where one is missing or there twice."""
-    others = [name for name in table.names if name not in (*ORDINARY, *OPTIONAL)]
+    used = (*ordinary, *optional, *measured)
+    others = [name for name in table.names if name not in used]
     # Without steps the order of the file is taken; not where they are there, misspelt.
     free = "step" not in table.names and not nearest("step", others, cutoff=0.7)
-    needed = [name for name in ORDINARY if not (free and name == "step")]
+    needed = [name for name in (*ordinary, *measured) if not (free and name == "step")]
     try:
-        table.require(*needed, unique=(*ORDINARY, *OPTIONAL))
+        table.require(*needed, unique=used)
     except InvalidDemonstrations as error:
         lost = next((name for name in needed if name not in table.names), None)
-        if lost is None or not {*needed} & {*table.names}:
+        if lost is None or lost in measured or not {*needed} & {*table.names}:
             raise
         mend = f"rename a column, or name it: tacit ingest LOG --{lost} COLUMN"
+        mend += "; columns of measurements: state=[...]" if lost == "state" else ""
         raise InvalidDemonstrations(f"{error}: {mend}") from None
-    pairs = [(n, nearest(n, others, cutoff=0.6 if n == "final_state" else 0.8)) for n in OPTIONAL]
+    pairs = [(n, nearest(n, others, cutoff=0.6 if n == "final_state" else 0.8)) for n in optional]
     return [
         f"the column {near!r} is not read; if {name!r} is meant, rename it"
         for name, near in pairs

@@ -25,6 +25,8 @@ TOP = 2**31 - 1  # states and actions are held in 32 bits: a larger number would
 # Cells that say nothing, in small letters: never a name.
 MISSING = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "-")
 FLAGS = {"true": True, "false": False, "1": True, "0": False}
+# What to do about an action that is a fraction, to end a message with.
+CLASSES = ": cut actions into classes first, such as none, low and high"
 SHOWN = 5  # names that nobody knows, beside the first, that a message shows
 _whole = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII).fullmatch
 # Makes the error that says where a row stands and what is wrong with it.
@@ -64,6 +66,26 @@ def compact(cells: polars.Series, *, is_text: bool, is_plain: bool) -> polars.Se
         if not is_name.any():
             return numbers
     return cells.cast(polars.Categorical)
+
+
+def real_cells(cells: polars.Series) -> tuple[np.ndarray, np.ndarray]:
+    """([n] the numbers in cells, NaN where none is; [n] bool, cells that are neither or infinite).
+
+    Missing is what `MISSING` lists; true and false are 1 and 0 where the cells are truth values.
+    """
+    import polars
+
+    kind = cells.dtype
+    if kind in (polars.String, polars.Categorical, polars.Enum):
+        cells = cells.cast(polars.String).str.strip_chars()
+        void = cells.fill_null("").str.to_lowercase().is_in(MISSING)
+    elif kind.is_numeric() or kind in (polars.Boolean, polars.Null):
+        cells = cells.cast(polars.Float64).fill_nan(None)
+        void = cells.is_null()
+    else:  # dates and lists are no numbers
+        cells, void = cells.is_null().cast(polars.Float64) * np.inf, cells.is_null()
+    values = cells.cast(polars.Float64, strict=False).fill_null(np.nan).to_numpy()
+    return np.where(void, np.nan, values), ~np.isfinite(values) & ~void.to_numpy()
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,7 +271,7 @@ class RawColumn:
             values = np.array([number or 0 for number in numbers], np.int64)[values]
         elif values.dtype.kind not in "iu":
             odd = ~(np.isfinite(values) & (values == np.floor(values)))
-            raise self.wrong(int(np.argmax(odd)), span)
+            raise self.wrong(int(np.argmax(odd)), span, CLASSES if self.name == "action" else "")
         outside = (values < least) | (values > most)
         if outside.any():
             row = int(np.argmax(outside))

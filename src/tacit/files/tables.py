@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from tacit.errors import TacitError
 from tacit.files.atomic import LARGEST, check_text, known_format, write_bytes
-from tacit.files.columns import RawColumn, compact, whole
+from tacit.files.columns import RawColumn, compact, real_cells, whole
 from tacit.files.parquet import ROWS, check_parquet, readable, write_parquet
 from tacit.files.wording import did_you_mean, some
 
@@ -101,6 +101,7 @@ class TableSource:
         *,
         texts: Collection[str] = (),
         plain: Collection[str] = (),
+        reals: Collection[str] = (),
         progress: Progress | None = None,
     ) -> dict[str, RawColumn]:
         """The columns by name.
@@ -109,22 +110,41 @@ class TableSource:
             names: of the columns to read; None for all. A row in which all are empty is skipped.
             texts: names of columns that are read as texts, whatever they hold.
             plain: names of columns whose numbers must be spelled plainly.
+            reals: names of columns of measurements: numbers, and NaN where one is missing.
             progress: called now and then with what is done and what there is to do.
         """
         import polars
 
         asked = self.names if names is None else [*names]
         kinds = {name: {"is_text": name in texts, "is_plain": name in plain} for name in asked}
-        parts: dict[str, list[polars.Series]] = {name: [] for name in asked}
+        parts: dict[str, list[polars.Series]] = {name: [] for name in asked if name not in reals}
+        measured: dict[str, list[np.ndarray]] = {name: [] for name in asked if name in reals}
+        rows = 0
         for batch in self.batches(asked, progress):
             with readable(Path(self.path)):
                 batch = batch.cast({name: polars.String for name in asked if name in texts})
             for name, cells in parts.items():
                 cells.append(compact(batch[name], **kinds[name]))
-        return {
+            for name, values in measured.items():
+                values.append(self._measured(batch[name], rows))
+            rows += len(batch)
+        columns = {
             name: RawColumn.of(name, cells, self.fault, **kinds[name])
             for name, cells in parts.items()
         }
+        for name, values in measured.items():
+            columns[name] = RawColumn(name, np.concatenate([*values, []]), None, self.fault)
+        return columns
+
+    def _measured(self, cells: polars.Series, before: int) -> np.ndarray:
+        """[n] measurements, NaN where one is missing; raises for a cell that is no number."""
+        values, odd = real_cells(cells)
+        if odd.any():
+            row = int(np.argmax(odd))
+            mend = "code names as columns of 0 and 1, one a name; leave empty what is missing"
+            words = f"{cells.name} must be a finite number; got {cells[row]!r:.60}: {mend}"
+            raise self.fault(before + row, words)
+        return values
 
     def refuse_repeats(self, key: np.ndarray, called: Callable[[int], str]) -> None:
         """Raises where two rows have the same key [N]; `called` says what a row is about."""
