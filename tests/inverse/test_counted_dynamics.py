@@ -13,10 +13,10 @@ from experts import few_successors
 from rates import coverage_verdict, rates_of
 from tacit import MDP, Features, Likelihood
 from tacit.cli import main
+from tacit.dynamics.counted import CountedRows, chain_slopes
 from tacit.engine.backends import backend_of
 from tacit.folders.problem import Problem
 from tacit.forward.solution import visitation
-from tacit.inference.counted_rows import CountedRows, chain_slopes
 from tacit.inverse.findings import Kind
 from tacit.inverse.joint.tasks import SharedLikelihood
 from tacit.inverse.noisy.counted import dynamics_noise

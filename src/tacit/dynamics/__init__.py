@@ -7,6 +7,7 @@ pass on tables.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -22,6 +23,47 @@ class Solved(NamedTuple):
     unknowns: Any = None  # of the fixed point, from which the next one starts
 
 
+class Source(Protocol):
+    """What dynamics are known from, where they are not known for certain: counts, or a log."""
+
+    def same(self, other: Any, /) -> bool:
+        """Whether both are the same steps, so that their errors are the same."""
+        ...
+
+    def covariance_of(self, slopes: Sequence[Any], /) -> np.ndarray:
+        """[m, m] covariance of numbers by the slopes that chains give, one after the other."""
+        ...
+
+    def worlds(self, seed: int, /) -> Iterator[Any]:
+        """Worlds drawn around the estimate, in pairs of opposite errors; perhaps none."""
+        ...
+
+    def unseen(self, visits: np.ndarray, /) -> float:
+        """Share of steps from visited sites, [n] times, to where none was seen to lead."""
+        ...
+
+
+class Learnt(Protocol):
+    """Dynamics that have errors, one site's independent of another's."""
+
+    @property
+    def source(self) -> Source:
+        """What they were learnt from."""
+        ...
+
+    def score_influence(
+        self, solved: Solved, scores: np.ndarray, visits: np.ndarray, /
+    ) -> np.ndarray:
+        """[n, D] by what every site's error moves the scores [n, A, D] of steps, [n] of each."""
+        ...
+
+    def sum_influence(
+        self, solved: Solved, jacobian: np.ndarray, scores: np.ndarray, start: np.ndarray, /
+    ) -> np.ndarray:
+        """[n, D] likewise the expected sums of the features [n, A, D] from the start [n]."""
+        ...
+
+
 class Dynamics(Protocol):
     """Where actions lead.
 
@@ -32,6 +74,11 @@ class Dynamics(Protocol):
 
     layers: int
     discount: float
+
+    @property
+    def learnt(self) -> Learnt | None:
+        """The same as learnt from steps, with their errors; None where they are known."""
+        ...
 
     def solve(self, table: np.ndarray, near: Solved | None) -> Solved | None:
         """The solution for utilities [n, A], from one nearby; None where values are not finite."""

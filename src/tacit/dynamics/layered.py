@@ -23,6 +23,8 @@ class Layered:
     mdp: MDP
     layers: int
 
+    learnt = None
+
     @property
     def discount(self) -> float:
         """Of the world."""

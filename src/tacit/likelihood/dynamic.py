@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import Scatter
-from tacit.data.units import Units
-from tacit.dynamics import Dynamics, Solved
+from tacit.data.units import EPISODES, Units, units_of
+from tacit.dynamics import Dynamics, Solved, Source
 from tacit.likelihood.protocol import Beginning, FirstPlace, OneKind
 from tacit.likelihood.steps import positive_or
-from tacit.model.features.design import Design
+from tacit.model.features.design import Design, sums_as_given
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 class DynamicPart(NamedTuple):
     """The loss of a chain at one place."""
 
+    x: np.ndarray  # [D]
     loss: float
     gradient: np.ndarray  # [D]
     curvature: np.ndarray  # [D, D]
@@ -37,6 +39,18 @@ class DynamicPart(NamedTuple):
         """Whether second derivatives were done without: never here."""
         return False
 
+    @property
+    def policy(self) -> np.ndarray:
+        """[L * n, A] of the fit."""
+        assert self.solved is not None
+        return self.solved.policy.reshape(-1, self.solved.policy.shape[2])
+
+    @property
+    def values(self) -> np.ndarray:
+        """[L * n] soft values."""
+        assert self.solved is not None
+        return self.solved.values.ravel()
+
 
 @dataclass(frozen=True, eq=False)
 class DynamicsChain(OneKind):
@@ -48,6 +62,8 @@ class DynamicsChain(OneKind):
         seen: sparse [U, L * n * A], how often each episode took each action.
         starts: [L, n] weights of the sites where episodes begin, of sum 1.
         ridge: pull of the parameters towards 0, on scaled features.
+        tilt: [D] slope of the loss that is added to it: what the penalty of learnt dynamics leaves
+            of their errors in the scores; None for none.
     """
 
     dynamics: Dynamics
@@ -56,6 +72,7 @@ class DynamicsChain(OneKind):
     starts: np.ndarray
     _: KW_ONLY
     ridge: float = 0.0
+    tilt: np.ndarray | None = None
 
     stage = "fit"
     exact = True
@@ -76,6 +93,24 @@ class DynamicsChain(OneKind):
     def steps(self) -> float:
         """How many steps there are."""
         return float(self.seen.sum())
+
+    @property
+    def visits(self) -> np.ndarray:
+        """[L * n] steps at every site."""
+        return self.counts.sum(axis=2).ravel()
+
+    @cached_property
+    def choices(self) -> np.ndarray:
+        """[L * n, A] bool, the available actions."""
+        pairs, shape = self.space.pairs, self.space.shape
+        there = np.ones(shape, bool) if pairs is None else pairs
+        return np.tile(there, (self.dynamics.layers, 1))
+
+    def reweighted(self, counts: np.ndarray) -> DynamicsChain:
+        """The likelihood of some steps, or of a share of each, given as counts [L * n, A]."""
+        from scipy.sparse import csr_array
+
+        return replace(self, seen=csr_array(counts.reshape(1, -1)), tilt=None)
 
     @property
     def scale(self) -> np.ndarray:
@@ -140,10 +175,11 @@ class DynamicsChain(OneKind):
         scores = np.where(policy[..., None] > 0, responses - average[:, :, None], 0.0)
         flat = scores.reshape(-1, len(x))
         slope = (weights[:, :, None] * policy - counts).sum(axis=0)
-        eye = np.eye(len(x))
+        gradient, eye = np.tensordot(slope, self.jacobian, 2) + self.ridge * x, np.eye(len(x))
         return DynamicPart(
-            loss=self._loss(solved) + 0.5 * self.ridge * float(x @ x),
-            gradient=np.tensordot(slope, self.jacobian, 2) + self.ridge * x,
+            x=x,
+            loss=self._loss(solved, x) + 0.5 * self.ridge * float(x @ x),
+            gradient=gradient if self.tilt is None else gradient + self.tilt,
             curvature=_weighted(flat, weights[:, :, None] * policy) + self.ridge * eye,
             fisher=_weighted(flat, counts.sum(axis=2)[:, :, None] * policy),
             slopes=np.asarray(self.seen @ flat),
@@ -154,10 +190,15 @@ class DynamicsChain(OneKind):
     def loss_at(self, x: np.ndarray, near: DynamicPart, precision: float) -> float:
         """The loss at x [D] without its ridge."""
         solved = self.dynamics.solve(self.jacobian @ x, near.solved)
-        return np.inf if solved is None else self._loss(solved)
+        return np.inf if solved is None else self._loss(solved, x)
 
-    def _loss(self, solved: Solved) -> float:
-        return -float(self.counts.ravel() @ solved.log_policy.ravel())
+    def _loss(self, solved: Solved, x: np.ndarray) -> float:
+        tilted = 0.0 if self.tilt is None else float(self.tilt @ x)
+        return tilted - float(self.counts.ravel() @ solved.log_policy.ravel())
+
+    def convex_of(self, part: DynamicPart) -> np.ndarray:
+        """[D, D] the information of the steps, where the curvature bends down."""
+        return part.fisher + self.ridge * np.eye(len(part.fisher))
 
     def error(self, part: DynamicPart, x: np.ndarray, precision: float) -> float:
         """By what rounding may mistake the loss."""
@@ -172,7 +213,7 @@ class DynamicsChain(OneKind):
         size, zero = len(x), np.zeros
         nothing, shape = zero((size, size)), (self.dynamics.layers, *self.jacobian.shape)
         none = zero((self.episodes, size))
-        return DynamicPart(np.inf, zero(size), nothing, nothing, none, None, zero(shape))
+        return DynamicPart(x, np.inf, zero(size), nothing, nothing, none, None, zero(shape))
 
     def beginning(
         self,
@@ -185,8 +226,10 @@ class DynamicsChain(OneKind):
         part = self.at(x, self.blank(x) if near is None else near, precision)
         return Beginning(x, part, True) if np.isfinite(part.loss) else None
 
-    def evidence(self, part: DynamicPart, inner: np.ndarray, seen: Units) -> DynamicEvidence:
-        """What was seen says at a part; `seen` are the episodes' units."""
+    def evidence(
+        self, part: DynamicPart, inner: np.ndarray, seen: Units | Demonstrations
+    ) -> DynamicEvidence:
+        """What was seen says at a part; `seen` are the episodes, or what is independent of them."""
         return DynamicEvidence(self, part, inner, seen)
 
 
@@ -198,16 +241,35 @@ class DynamicEvidence(OneKind):
         chain: the chain.
         part: of the fit.
         inner: [D, n] derivative of its parameters in the joint ones.
-        who: what is independent among its episodes.
+        seen: the episodes, or what is independent among them.
     """
 
     chain: DynamicsChain
     part: DynamicPart
     inner: np.ndarray
-    who: Units
+    seen: Units | Demonstrations
 
-    loose = False
-    reached = np.zeros((0, 0))
+    @property
+    def loose(self) -> bool:
+        """Whether every step is an episode by itself."""
+        return self.chain.episodes == self.chain.steps
+
+    @property
+    def source(self) -> Source | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """What the dynamics were learnt from; None where they are known."""
+        learnt = self.chain.dynamics.learnt
+        return None if learnt is None else learnt.source
+
+    def slopes(self, *, sums: bool) -> list[np.ndarray]:
+        """By what errors of the dynamics move the scores and, asked for, what is spent."""
+        learnt, solved, chain = self.chain.dynamics.learnt, self.part.solved, self.chain
+        assert learnt is not None
+        assert solved is not None
+        scores = self.part.scores[0]
+        found = [learnt.score_influence(solved, scores, chain.visits)]
+        if sums:
+            found.append(learnt.sum_influence(solved, chain.jacobian, scores, chain.starts[0]))
+        return found
 
     @property
     def scores(self) -> np.ndarray:
@@ -234,10 +296,14 @@ class DynamicEvidence(OneKind):
     @cached_property
     def spent(self) -> np.ndarray:
         """[D] expected discounted sums of the scaled, signed features."""
-        solved, jacobian = self.part.solved, self.chain.jacobian
+        return sums_as_given(self.chain.space, self.reached)
+
+    @cached_property
+    def reached(self) -> np.ndarray:
+        """[n, A] discounted visits of the fitted policy, of all layers together."""
+        solved = self.part.solved
         assert solved is not None
-        reached = self._reached(solved)[:, :, None] * solved.policy
-        return np.tensordot(reached.sum(axis=0), jacobian, 2)
+        return (self._reached(solved)[:, :, None] * solved.policy).sum(axis=0)
 
     @cached_property
     def reaction(self) -> np.ndarray:
@@ -253,7 +319,8 @@ class DynamicEvidence(OneKind):
     @property
     def individuals(self) -> set[object]:
         """Who is named."""
-        return set() if self.who.called == self.episodes.called else set(self.who.number.tolist())
+        who = self.units(np.inf)
+        return set() if who.called == EPISODES else set(who.number.tolist())
 
     @property
     def episodes(self) -> Units:
@@ -262,7 +329,7 @@ class DynamicEvidence(OneKind):
 
     def units(self, least: float) -> Units:
         """What is independent among the episodes."""
-        return self.who
+        return self.seen if isinstance(self.seen, Units) else units_of(self.seen, least)
 
     def scatter(self, units: Units) -> Scatter:
         """Squares of the units' scores, in the joint parameters."""

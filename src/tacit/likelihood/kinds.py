@@ -116,8 +116,9 @@ class Units:
     @cached_property
     def idle(self) -> np.ndarray:
         """[U] minus the logarithms of the chances of each unit if every action is as likely."""
-        choices = np.maximum(self.whole.mdp.choices.sum(axis=1), 1)
-        return self.sums(np.log(np.repeat(choices[:, None], self.whole.mdp.actions, 1))[None])[:, 0]
+        there = self.whole.choices
+        choices = np.maximum(there.sum(axis=1), 1)
+        return self.sums(np.log(np.repeat(choices[:, None], there.shape[1], 1))[None])[:, 0]
 
     def sums(self, tables: np.ndarray) -> np.ndarray:
         """[U, n] sums of tables [n, S, A] over every unit."""
@@ -125,7 +126,7 @@ class Units:
 
     def expected(self, chances: np.ndarray) -> np.ndarray:
         """[U] how many single steps of each kind there are on average where these were."""
-        chosen = chances.reshape(self.whole.counts.shape) * self.whole.mdp.choices
+        chosen = chances.reshape(self.whole.counts.shape) * self.whole.choices
         return (self.whole.visits[:, None] * chosen).ravel()
 
 
@@ -372,6 +373,11 @@ class KindsEvidence:
     seen: Observed
 
     loose = False
+    source = None
+
+    def slopes(self, *, sums: bool) -> list[Any]:
+        """None: the dynamics are taken for known."""
+        return []
 
     @cached_property
     def kinds(self) -> tuple[ChainEvidence, ...]:

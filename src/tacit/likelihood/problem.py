@@ -228,7 +228,8 @@ class LikelihoodProblem:
             own = parts[0].curvature
             if isinstance(own, Information):
                 return replace(own.operator, bounded=self.bounded)
-            return Matrices(np.asarray(own)[None])
+            safe = self.chains[0].convex_of(parts[0])
+            return Matrices(np.asarray(own)[None], None if safe is own else np.asarray(safe)[None])
         exact, convex, mixed = np.zeros((size, size)), np.zeros((size, size)), False
         for e, (chain, part) in enumerate(zip(self.chains, parts, strict=True)):
             own, safe, inner = np.asarray(part.curvature), chain.convex_of(part), self.inner(e, z)

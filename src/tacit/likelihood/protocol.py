@@ -9,6 +9,7 @@ import numpy as np
 
 from tacit.data.tally import Scatter
 from tacit.data.units import Units
+from tacit.dynamics import Source
 from tacit.likelihood.ties import ScaledFeatures
 
 if TYPE_CHECKING:
@@ -118,6 +119,15 @@ class ChainEvidence(Protocol):
     @property
     def outer(self) -> np.ndarray:
         """[n, n] sum over all steps of score times score."""
+        ...
+
+    @property
+    def source(self) -> Source | None:
+        """What the dynamics are known from; None where they are known for certain."""
+        ...
+
+    def slopes(self, *, sums: bool) -> list[Any]:
+        """What the source takes: slopes of the scores [D] and, asked for, of what is spent [D]."""
         ...
 
     @property
@@ -277,6 +287,12 @@ class Chain(Protocol):
 
 class OneKind:
     """A chain of one kind of demonstrators, or what was seen of it says."""
+
+    source: Source | None = None
+
+    def slopes(self, *, sums: bool) -> list[Any]:
+        """None: the dynamics are taken for known."""
+        return []
 
     @property
     def kinds(self) -> tuple[Self, ...]:

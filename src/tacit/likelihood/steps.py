@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -22,6 +22,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed, PartitionedDemonstrations
 from tacit.data.tally import Scatter, Tally, episode_sums, random_loss, squares_of, tally_of
 from tacit.data.units import EPISODES, Units, units_of
+from tacit.dynamics.counted import ChainSlopes, CountedRows, chain_slopes
 from tacit.engine.backends import Host, backend_of, fetched, placed, tables_fit
 from tacit.forward.soft_dual import finite_start
 from tacit.forward.solution import visitation
@@ -192,6 +193,11 @@ class StepsChain(OneKind):
     def discount(self) -> float:
         """Of the world."""
         return self.mdp.discount
+
+    @property
+    def choices(self) -> np.ndarray:
+        """[S, A] bool, the available actions, and at ends the one that leads nowhere."""
+        return self.mdp.choices
 
     @property
     def endless_rewards(self) -> bool:
@@ -415,6 +421,25 @@ class StepsEvidence(OneKind):
         squares = self.chain.counts if self.chain.squares is None else self.chain.squares
         own = information(self.scores, squares, np.ones(len(squares)))
         return carried(own, self.inner)
+
+    @cached_property
+    def source(self) -> CountedRows | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """What the dynamics were counted from; None where they are known."""
+        return CountedRows.of(self.chain.mdp)
+
+    def slopes(self, *, sums: bool) -> list[ChainSlopes]:
+        """Slopes in the rows of the world of the scores and, asked for, of what is spent."""
+        chain, point = self.chain, self.chain.written(self.part)
+        slopes_of = partial(
+            chain_slopes,
+            chain.mdp,
+            policy=np.asarray(point.policy),
+            scores=self.scores,
+            values=np.asarray(point.values),
+            tables=np.asarray(point.table_values),
+        )
+        found = [slopes_of(visits=np.asarray(point.visits), counts=chain.counts)]
+        return [*found, slopes_of(visits=self.reached.sum(axis=1))] if sums else found
 
     @cached_property
     def reached(self) -> np.ndarray:

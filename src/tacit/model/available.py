@@ -3,12 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tacit.errors import InvalidModel
+from tacit.model.arguments import read_only
+
+
+class Sites:
+    """Where actions are chosen: the states of an `MDP`, or rows that were logged.
+
+    `available` [S, A] says which actions are there; a site without any is an end.
+    """
+
+    available: np.ndarray
+
+    @property
+    def states(self) -> int:
+        """S, the number of sites."""
+        return self.available.shape[0]
+
+    @property
+    def actions(self) -> int:
+        """A, the number of actions."""
+        return self.available.shape[1]
+
+    @cached_property
+    def restricted(self) -> bool:
+        """Whether any action is not there in some state."""
+        return not bool(self.available.all())
+
+    @cached_property
+    def ends(self) -> np.ndarray:
+        """[S] bool, the states without an available action, where episodes end."""
+        return read_only(np.logical_not(self.available.any(axis=1)))
+
+    @cached_property
+    def choices(self) -> np.ndarray:
+        """[S, A] bool, the available actions, and at ends action 0, which leads nowhere.
+
+        The form in which solvers see the model: no row is without a choice.
+        """
+        if not self.ends.any():
+            return self.available
+        choices = self.available.copy()
+        choices[self.ends, 0] = True
+        return read_only(choices)
 
 
 class Unavailable(NamedTuple):

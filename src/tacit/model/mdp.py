@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from tacit.engine.backends import row_blocks, side_by_side
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.model.arguments import distributions, numbers, read_only
-from tacit.model.available import available_pairs
+from tacit.model.available import Sites, available_pairs
 from tacit.model.counts import CountedSteps, count_steps, count_transitions, start_shares
 from tacit.model.ends import check_ends_are_reached, shortest_walk
 from tacit.model.estimation import estimated, start_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class MDP:
+class MDP(Sites):
     """A Markov decision process without a reward: what everybody knows.
 
     Attributes:
@@ -74,7 +74,7 @@ class MDP:
         object.__setattr__(self, "transitions", successors)
         object.__setattr__(self, "initial", read_only(initial / initial.sum()))
         object.__setattr__(self, "discount", discount)
-        shape = (self.states, self.actions)
+        shape = successors.states.shape[:2]
         object.__setattr__(self, "available", read_only(available_pairs(given, shape)))
         if self.evidence is not None and self.evidence.visits.shape != shape:
             raise InvalidModel(
@@ -151,16 +151,6 @@ class MDP:
         """[S, A] the observed steps behind estimated transitions; None where they are known."""
         return None if self.evidence is None else self.evidence.visits
 
-    @property
-    def states(self) -> int:
-        """S, the number of states."""
-        return self.transitions.states.shape[0]
-
-    @property
-    def actions(self) -> int:
-        """A, the number of actions."""
-        return self.transitions.states.shape[1]
-
     def __repr__(self) -> str:
         parts = [
             f"states={self.states}",
@@ -185,28 +175,6 @@ class MDP:
         left = self.available & allowed
         available = np.where(left.any(axis=1, keepdims=True), left, self.available)
         return replace(self, available=available)
-
-    @cached_property
-    def restricted(self) -> bool:
-        """Whether any action is not there in some state."""
-        return not bool(self.available.all())
-
-    @cached_property
-    def ends(self) -> np.ndarray:
-        """[S] bool, the states without an available action, where episodes end."""
-        return read_only(np.logical_not(self.available.any(axis=1)))
-
-    @cached_property
-    def choices(self) -> np.ndarray:
-        """[S, A] bool, the available actions, and at ends action 0, which leads nowhere.
-
-        The form in which solvers see the model: no row is without a choice.
-        """
-        if not self.ends.any():
-            return self.available
-        choices = self.available.copy()
-        choices[self.ends, 0] = True
-        return read_only(choices)
 
     @cached_property
     def horizon(self) -> float:

@@ -15,10 +15,10 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.data.tally import counts_of
+from tacit.dynamics.counted import CountedRows
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Status
-from tacit.inference.counted_rows import CountedRows
 from tacit.inference.gauge import Gauge
 from tacit.inference.goodness import FittedChoices
 from tacit.inverse.assembly import Estimate, recovery

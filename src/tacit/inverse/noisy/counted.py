@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from tacit.inference.counted_rows import CountedRows, chain_slopes, moved_policies
+from tacit.dynamics import Source
+from tacit.dynamics.counted import CountedRows, moved_policies
 from tacit.inference.gauge import Gauge
 from tacit.inverse.diagnostics import CountedDynamics
 from tacit.inverse.findings import Finding, Kind
@@ -23,7 +25,6 @@ from tacit.likelihood.problem import Fit
 from tacit.likelihood.protocol import ChainEvidence
 from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
-from tacit.search.smooth_dual import Point
 
 # Newton's steps in a drawn world, and the tolerance of its values.
 STEPS, ROUGHLY = 2, 1e-6
@@ -85,7 +86,7 @@ class DynamicsNoise:
         return replace(found, scatter=scatter, covariance=covariance)
 
     def summary(
-        self, rows: CountedRows, visits: np.ndarray, before: Errors, after: Errors
+        self, source: Source, visits: np.ndarray, before: Errors, after: Errors
     ) -> CountedDynamics:
         """How much that is, of errors before and after, where the steps visit states [S]."""
         own, whole = np.diagonal(before.covariance), np.diagonal(after.covariance)
@@ -95,7 +96,7 @@ class DynamicsNoise:
             growth=float(np.median(growth)) if known.any() else 1.0,
             attenuation=self.attenuation,
             bias=float((biased / np.sqrt(whole[known])).max(initial=0.0)),
-            unseen=rows.unseen(visits),
+            unseen=source.unseen(visits),
         )
 
 
@@ -106,46 +107,34 @@ class ChainsNoise:
     Attributes:
         noise: of the joint parameters; its sums are those of all chains, one after the other.
         own: covariance of the scores of each chain's own parameters, likewise.
-        rows: one per chain, the rows of its world; None where its dynamics are known.
+        sources: one per chain, what its dynamics are known from; None where they are known.
     """
 
     noise: DynamicsNoise
     own: np.ndarray
-    rows: tuple[CountedRows | None, ...]
+    sources: tuple[Source | None, ...]
 
     def summaries(
         self, fitted: Fit, before: Errors, after: Errors
     ) -> tuple[CountedDynamics | None, ...]:
         """How much that is, chain by chain, of errors before and after."""
-        pairs = zip(self.rows, fitted.problem.chains, strict=True)
+        pairs = zip(self.sources, fitted.problem.chains, strict=True)
         return tuple(
-            None if rows is None else self.noise.summary(rows, chain.visits, before, after)
-            for rows, chain in pairs
+            None if source is None else self.noise.summary(source, chain.visits, before, after)
+            for source, chain in pairs
         )
 
 
-def sources(mdps: Sequence[MDP]) -> list[tuple[CountedRows, list[int]]]:
-    """The counted rows that worlds have, each with the numbers of the worlds that have them."""
-    known: list[tuple[CountedRows, list[int]]] = []
-    for number, mdp in enumerate(mdps):
-        same = next((those for rows, those in known if _alike(rows.mdp, mdp)), None)
+def sources(evidence: Sequence[ChainEvidence]) -> list[tuple[Source, list[int]]]:
+    """What the dynamics of chains are known from, each with the numbers of the chains."""
+    known: list[tuple[Source, list[int]]] = []
+    for number, own in enumerate(evidence):
+        same = next((those for source, those in known if source.same(own.source)), None)
         if same is not None:
             same.append(number)
-        elif (rows := CountedRows.of(mdp)) is not None:
-            known.append((rows, [number]))
+        elif own.source is not None:
+            known.append((own.source, [number]))
     return known
-
-
-def _alike(one: MDP, other: MDP) -> bool:
-    """Whether two worlds were counted from the same steps."""
-    if one.evidence is None or other.evidence is None:
-        return False
-    pairs = [
-        (one.evidence.visits, other.evidence.visits),
-        (one.transitions.states, other.transitions.states),
-        (one.transitions.probabilities, other.transitions.probabilities),
-    ]
-    return all(np.array_equal(*pair) for pair in pairs)
 
 
 def dynamics_noise(
@@ -170,40 +159,30 @@ def dynamics_noise(
         sums: whether discounted sums from the start are asked about, too.
         seed: of the drawn worlds.
     """
-    problem, z = fitted.problem, fitted.z
-    chains, counted = problem.chains, sources([chain.mdp for chain in problem.chains])
-    if not counted:
+    problem, z, known = fitted.problem, fitted.z, sources(evidence)
+    if not known:
         return None
-    edges = np.cumsum([0, *(len(own.inner) for own in evidence)])
+    chains, edges = problem.chains, np.cumsum([0, *(len(own.inner) for own in evidence)])
     many = int(edges[-1])
     joint = np.zeros(((1 + sums) * many,) * 2)
-    for rows, numbers in counted:
-        parts, places = [], []
+    for source, numbers in known:
+        slopes, places = list[Any](), []
         for e in numbers:
-            part = evidence[e].part
-            about = chain_of(part, evidence[e].scores)
             own = np.arange(edges[e], edges[e + 1])
-            visits, mdp = np.asarray(part.visits), chains[e].mdp
-            parts.append(chain_slopes(mdp, **about, visits=visits, counts=chains[e].counts))
-            places.append(own)
-            if sums:
-                reached = evidence[e].reached.sum(axis=1)
-                parts.append(chain_slopes(mdp, **about, visits=reached))
-                places.append(own + many)
-
-        def slopes(part: slice, rows: CountedRows = rows, parts: list = parts) -> np.ndarray:
-            return np.concatenate([one.at(rows, part) for one in parts], axis=-1)
-
+            slopes += evidence[e].slopes(sums=sums)
+            places += [own, own + many] if sums else [own]
         at = np.concatenate(places)
-        joint[np.ix_(at, at)] += rows.covariance(slopes)
+        joint[np.ix_(at, at)] += source.covariance_of(slopes)
     inner = np.concatenate([own.inner for own in evidence])
     whole = np.zeros((len(joint), len(z) + sums * many))
     whole[:many, : len(z)] = inner
     whole[many:, len(z) :] = np.eye(sums * many)
 
+    drawn = [(numbers, source.worlds(seed + i)) for i, (source, numbers) in enumerate(known)]
+
     def shifted(worlds: Sequence[MDP]) -> np.ndarray:
         moved = list(chains)
-        for (_, numbers), world in zip(counted, worlds, strict=True):
+        for (numbers, _), world in zip(drawn, worlds, strict=True):
             for e in numbers:
                 own = chains[e].mdp
                 there = MDP(world.transitions, own.initial, own.discount, available=own.available)
@@ -218,22 +197,11 @@ def dynamics_noise(
 
         return shifted_by(way, z)
 
-    drawn = zip(*(rows.worlds(seed + i) for i, (rows, _) in enumerate(counted)), strict=False)
-    bias = mean_shift([shifted(worlds) for worlds in drawn])
+    moves = [shifted(worlds) for worlds in zip(*(each for _, each in drawn), strict=False)]
+    bias = mean_shift(moves) if moves else np.zeros(len(z))
     noise = noise_around(whole.T @ joint @ whole, bias, bread, np.where(free, z, 0.0))
-    where = {e: rows for rows, numbers in counted for e in numbers}
-    rows_of = tuple(where.get(e) for e in range(len(chains)))
-    return ChainsNoise(noise=noise, own=joint[:many, :many], rows=rows_of)
-
-
-def chain_of(point: Point, scores: np.ndarray) -> dict[str, np.ndarray]:
-    """The policy's chain at a fit, as `chain_slopes` takes it; `scores` [D, S, A] of one step."""
-    return {
-        "policy": np.asarray(point.policy),
-        "scores": scores,
-        "values": np.asarray(point.values),
-        "tables": np.asarray(point.table_values),
-    }
+    own = tuple(one.source for one in evidence)
+    return ChainsNoise(noise=noise, own=joint[:many, :many], sources=own)
 
 
 def noise_around(

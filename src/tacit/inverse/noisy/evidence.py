@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from tacit.inference.activity import ScoreLaw
-from tacit.inference.counted_rows import CountedRows
 from tacit.inference.gauge import Gauge
 from tacit.inference.limits import lower_limits
 from tacit.inverse.diagnostics import CountedDynamics
@@ -239,8 +238,7 @@ def _unwritten(
 ) -> Evidence:
     """The `Evidence` of so many parameters that only single questions are answered."""
     size, none = len(fitted.z), np.zeros((0, 0))
-    rows = [CountedRows.of(one.chain.mdp) for one in chains]
-    pairs = zip(rows, chains, strict=True)
+    pairs = [(one.source, one) for one in chains]
     return Evidence(
         asked=kept,
         fitted=fitted,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tacit.data.observed import Observed
-from tacit.inference.counted_rows import CountedRows
+from tacit.dynamics.counted import CountedRows
 from tacit.inference.goodness import FittedChoices
 from tacit.inference.tails import TWO_SIDED, chi_square_tail
 from tacit.inverse.assembly import Estimate

@@ -14,9 +14,9 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
+from tacit.dynamics.counted import CountedRows
 from tacit.errors import InvalidModel
 from tacit.inference.activity import Verdict
-from tacit.inference.counted_rows import CountedRows
 from tacit.inference.goodness import FittedChoices
 from tacit.inverse.assembly import Estimate, recovery
 from tacit.inverse.diagnostics import Goodness, goodness_of, untested

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from tacit.inference.counted_rows import CountedRows, chain_slopes
+from tacit.dynamics.counted import CountedRows, chain_slopes
 from tacit.inference.gauge import Gauge
 from tacit.inverse.noisy import DeltaMethod
 from tacit.inverse.noisy.inference import delta_method

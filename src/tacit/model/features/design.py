@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from tacit.model.mdp import MDP
+from tacit.model.available import Sites
 from tacit.model.objective import Features, is_sparse
 
 if TYPE_CHECKING:
@@ -54,20 +54,20 @@ class Design:
     given: Any = None
 
     @classmethod
-    def of(cls, mdp: MDP, features: Features) -> Design:
+    def of(cls, world: Sites, features: Features) -> Design:
         """The `Design` of these features on this model, each scaled to a range of one."""
         from scipy.sparse import diags_array
 
         parts, signs, scales, offsets = [], [], [], []
         for k, table in enumerate(features.maps):
             matrix = table if table.ndim == 2 else table.reshape(-1, table.shape[-1])
-            there = mdp.choices.any(axis=1) if table.ndim == 2 else mdp.choices.ravel()
-            if mdp.restricted and table.ndim == 3:
-                paying = there | np.repeat(mdp.ends, mdp.actions)
+            there = world.choices.any(axis=1) if table.ndim == 2 else world.choices.ravel()
+            if world.restricted and table.ndim == 3:
+                paying = there | np.repeat(world.ends, world.actions)
                 matrix = np.where(paying[:, None], np.asarray(matrix), 0.0)
-            inside = matrix[there] if mdp.restricted else matrix
+            inside = matrix[there] if world.restricted else matrix
             high, low = _edges(inside)
-            if mdp.ends.any():  # 0 comes after an end
+            if world.ends.any():  # 0 comes after an end
                 high, low = np.maximum(high, 0.0), np.minimum(low, 0.0)
             largest = np.maximum(np.abs(high), np.abs(low))
             # A constant influences nothing; as zeros it cannot even seem to, by rounding or because
@@ -76,7 +76,7 @@ class Design:
             scale = np.where(varies, high - low, np.where(largest > 0, largest, 1.0))
             sign = 1.0 if k == 0 else -1.0
             factors = np.where(varies, sign / scale, 0.0)
-            middle = middles(high, low, mdp)
+            middle = middles(high, low, world)
             if middle.any():  # seldom of a sparse matrix: one 0 is near enough
                 matrix = (matrix.toarray() if is_sparse(matrix) else matrix) - middle
                 matrix = np.where(np.reshape(there, (-1, 1)), matrix, 0.0)
@@ -88,14 +88,14 @@ class Design:
         edges = np.concatenate([[0], np.cumsum(features.sizes)])
         return cls(
             parts=tuple(parts),
-            shape=(mdp.states, mdp.actions),
+            shape=(world.states, world.actions),
             signs=np.concatenate(signs),
             scales=np.concatenate(scales),
             blocks=tuple(slice(a, b) for a, b in pairwise(edges.tolist())),
             names=(*features.reward_names, *(n for group in features.cost_names for n in group)),
             offsets=np.concatenate(offsets),
-            pairs=mdp.choices | mdp.ends[:, None] if mdp.restricted else None,
-            ending=bool(mdp.ends.any()),
+            pairs=world.choices | world.ends[:, None] if world.restricted else None,
+            ending=bool(world.ends.any()),
         )
 
     def with_tables(self, tables: np.ndarray) -> Design:
@@ -234,14 +234,14 @@ class Centred(Protocol):
         ...
 
 
-def middles(high: np.ndarray, low: np.ndarray, mdp: MDP) -> np.ndarray:
+def middles(high: np.ndarray, low: np.ndarray, world: Sites) -> np.ndarray:
     """[D] the middles of features [D] that lie far from 0 for their range; 0 for the others.
 
     What is the same everywhere moves no action, but values that are all of it lose the digits that
     do. Where episodes end it counts their steps, and stays.
     """
     far = np.maximum(np.abs(high), np.abs(low)) > FAR * (high - low)
-    return np.where(far & (high > low) & (not mdp.ends.any()), 0.5 * (high + low), 0.0)
+    return np.where(far & (high > low) & (not world.ends.any()), 0.5 * (high + low), 0.0)
 
 
 def sums_as_given(space: Centred, visitation: np.ndarray) -> np.ndarray:

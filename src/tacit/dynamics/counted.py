@@ -14,7 +14,7 @@ add their slopes first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
@@ -108,6 +108,26 @@ class CountedRows:
         asked = np.where(steps > 0, visits, 0.0)
         share = once / np.where(steps > 0, steps, 1.0)
         return float(asked @ share / asked.sum()) if asked.sum() > 0 else 0.0
+
+    def same(self, other: object) -> bool:
+        """Whether both were counted from the same steps."""
+        if not isinstance(other, CountedRows):
+            return False
+        one, two = self.mdp, other.mdp
+        assert one.evidence is not None
+        assert two.evidence is not None
+        pairs = [
+            (one.evidence.visits, two.evidence.visits),
+            (one.transitions.states, two.transitions.states),
+            (one.transitions.probabilities, two.transitions.probabilities),
+        ]
+        return all(np.array_equal(*pair) for pair in pairs)
+
+    def covariance_of(self, slopes: Sequence[ChainSlopes]) -> np.ndarray:
+        """[m, m] covariance of the numbers of several chains, one after the other."""
+        return self.covariance(
+            lambda part: np.concatenate([one.at(self, part) for one in slopes], axis=-1)
+        )
 
     def covariance(self, slopes: Callable[[slice], np.ndarray]) -> np.ndarray:
         """[n, n] covariance of numbers; some states -> [B, A, W, n] slopes in their chances."""

@@ -1,0 +1,305 @@
+"""Dynamics that were only logged: soft values at the rows seen next, regressed on a basis.
+
+The continuation of an action is discount * psi(site, action) . kappa, and kappa solves
+
+    sum over what was seen of psi (V(next site) - psi . kappa) = penalty @ kappa,
+
+by Newton's method on the coefficients of the basis. A one-hot basis without a penalty gives the
+dynamics counted from the same log. Nothing of size sites x coefficients x actions is written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import get_lapack_funcs
+from scipy.special import logsumexp
+
+from tacit.dynamics import Solved
+from tacit.model.available import Sites
+
+# Entries of `Projected.following` that are no sites: an end that pays nothing, and nothing seen.
+PAID, UNSEEN = -1, -2
+# Sites whose products with a basis are formed at once.
+CHUNK = 50_000
+# Relative size of a step of the coefficients at which their search ends, and most of its steps.
+SETTLED, MOST = 1e-11, 100
+# A step that is not that much smaller than the last one has the system formed anew.
+SLOW = 0.5
+
+
+class Factors(NamedTuple):
+    """A matrix [P, P] in triangular factors."""
+
+    triangles: np.ndarray
+    pivots: np.ndarray
+
+    @classmethod
+    def of(cls, matrix: np.ndarray) -> Factors | None:
+        """The factors of a matrix; None where it is singular."""
+        (factor,) = get_lapack_funcs(("getrf",), (matrix,))
+        triangles, pivots, fault = factor(matrix)
+        return None if fault else cls(triangles, pivots)
+
+    def solve(self, right: np.ndarray, *, transposed: bool = False) -> np.ndarray:
+        """[P, ...] the solution for right sides [P, ...]."""
+        flat = right.reshape(len(right), -1)
+        (solve,) = get_lapack_funcs(("getrs",), (self.triangles,))
+        found, _ = solve(self.triangles, self.pivots, flat, trans=int(transposed))
+        return found.reshape(right.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class ActionBasis:
+    """Basis functions psi(site, action): every action has functions of the site, and coefficients.
+
+    Attributes:
+        tables: one [n, m] per action, its functions at every site; one array may serve all.
+        columns: one slice per action, the coefficients of its functions.
+    """
+
+    tables: tuple[np.ndarray, ...]
+    columns: tuple[slice, ...]
+
+    @classmethod
+    def by_action(cls, table: np.ndarray, actions: int) -> ActionBasis:
+        """Functions of the site [n, m], with coefficients of their own for every action."""
+        size = table.shape[1]
+        columns = tuple(slice(a * size, (a + 1) * size) for a in range(actions))
+        return cls((table,) * actions, columns)
+
+    @classmethod
+    def shared(cls, tables: Sequence[np.ndarray]) -> ActionBasis:
+        """Functions of what is left after each action, [n, m], with the same coefficients."""
+        return cls(tuple(tables), (slice(0, tables[0].shape[1]),) * len(tables))
+
+    @property
+    def size(self) -> int:
+        """P, the number of coefficients."""
+        return max(columns.stop for columns in self.columns)
+
+    def worth(self, coefficients: np.ndarray) -> np.ndarray:
+        """[n, A, ...] the functions times coefficients [P, ...]."""
+        rest = coefficients.shape[1:]
+        found = np.empty((len(self.tables[0]), len(self.tables), *rest))
+        for a, (table, columns) in enumerate(zip(self.tables, self.columns, strict=True)):
+            found[:, a] = table @ coefficients[columns]
+        return found
+
+    def pulled(self, weights: np.ndarray) -> np.ndarray:
+        """[P, ...] sums of the functions over all sites and actions, weights [n, A, ...]."""
+        found = np.zeros((self.size, *weights.shape[2:]))
+        for a, (table, columns) in enumerate(zip(self.tables, self.columns, strict=True)):
+            found[columns] += table.T @ weights[:, a]
+        return found
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Projected(Sites):
+    """Logged dynamics on sites: rows that were seen.
+
+    Attributes:
+        basis: on what soft values of the next site are regressed.
+        following: [n, A] the site that was seen after an action; `PAID` for an end that pays
+            nothing, `UNSEEN` where none was.
+        available: [n, A] bool, the actions there are; at ends none, which pay once, on arrival.
+        penalty: [P, P] of the regression.
+        discount: weight of the next step against this one; 1 where every episode ends.
+        draws: [n] number of the independent draw that a site's next ones are of: an individual
+            where they are named, else the step.
+    """
+
+    basis: ActionBasis
+    following: np.ndarray
+    available: np.ndarray
+    penalty: np.ndarray
+    discount: float
+    draws: np.ndarray
+
+    layers = 1
+
+    @property
+    def learnt(self) -> Projected:
+        """Itself: nothing is known but from the log."""
+        return self
+
+    @property
+    def source(self) -> LoggedSource:
+        """What the dynamics are known from."""
+        return LoggedSource(self.draws)
+
+    def solve(self, table: np.ndarray, near: Solved | None) -> Solved | None:
+        """The solution for utilities [n, A]; None where the regression has no finite one."""
+        kappa, factor, last = np.zeros(self.basis.size), None, np.inf
+        if near is not None:
+            kappa, factor = near.unknowns, near.factor
+        for _ in range(MOST):
+            worth, values, policy = self._choices(table, kappa)
+            if not np.isfinite(values).all():
+                return None
+            missed = self._seen_after(values) - self.basis.worth(kappa)
+            gap = self.basis.pulled(np.where(self._seen, missed, 0.0)) - self.penalty @ kappa
+            factor = self._system(policy) if factor is None else factor
+            if factor is None:
+                return None
+            step = factor.solve(gap)
+            kappa = kappa + step
+            size = float(np.linalg.norm(step) / (1.0 + np.linalg.norm(kappa)))
+            if not np.isfinite(size):
+                return None
+            if size <= SETTLED:
+                break
+            factor = None if size > SLOW * last else factor
+            last = size
+        else:
+            return None
+        worth, values, policy = self._choices(table, kappa)
+        factor = self._system(policy)  # exactly here: derivatives are solved by it
+        if factor is None or not np.isfinite(values).all():
+            return None
+        log_policy = np.where(self.choices, worth - values[:, None], 0.0)
+        return Solved(values[None], log_policy[None], policy[None], factor, kappa)
+
+    def adjoint(self, solved: Solved, seen: np.ndarray) -> np.ndarray:
+        """[1, n] visits that were seen [1, n, A], and by what the next sites answer to them."""
+        visits = seen[0].sum(axis=1)
+        slope = visits[:, None] * solved.policy[0] - seen[0]
+        return (visits + self._arrivals(solved, slope))[None]
+
+    def reach(self, solved: Solved, start: np.ndarray) -> np.ndarray:
+        """[1, n] discounted visits from the start [1, n], as the regression has them."""
+        return start + self._arrivals(solved, self._started(solved, start[0]))[None]
+
+    def respond(self, solved: Solved, jacobian: np.ndarray) -> np.ndarray:
+        """[1, n, A, D] derivative of what an action is worth with all that follows it."""
+        average = np.einsum("na,nad->nd", solved.policy[0], jacobian)
+        right = np.where(self._seen[..., None], self._seen_after(average), 0.0)
+        slopes = solved.factor.solve(self.basis.pulled(right))
+        later = self.discount * self.basis.worth(slopes)
+        return (jacobian + np.where(self.ends[:, None, None], 0.0, later))[None]
+
+    def score_influence(self, solved: Solved, scores: np.ndarray, visits: np.ndarray) -> np.ndarray:
+        """[n, D] by what the next site that was seen from each site moved the scores of all steps.
+
+        `scores` [n, A, D] are those of one step, `visits` [n] the steps at each site. To first
+        order the scores move with the continuation values alone.
+        """
+        return self._along(solved, scores, -visits)
+
+    def sum_influence(
+        self, solved: Solved, jacobian: np.ndarray, scores: np.ndarray, start: np.ndarray
+    ) -> np.ndarray:
+        """[n, D] the same of the expected sums of the features from the start [n].
+
+        They move with the values, which make the policy, and with what follows the features [n, A,
+        D] by themselves.
+        """
+        responses = self.respond(solved, jacobian)[0]
+        average = np.einsum("na,nad->nd", solved.policy[0], responses)
+        missed = self.discount * self._seen_after(average) - (responses - jacobian)
+        levers = self._levers(solved, self._started(solved, start))
+        own = np.einsum("na,nad->nd", np.where(self._seen, levers, 0.0), missed)
+        own += start[:, None] * (average - start @ average)  # starts are draws, too
+        visits = self.reach(solved, start[None])[0]
+        return own + self._along(solved, scores, visits)
+
+    def _along(self, solved: Solved, scores: np.ndarray, visits: np.ndarray) -> np.ndarray:
+        """[n, D] levers of the continuations at these visits, times errors of the regression."""
+        steps = (visits[:, None] * solved.policy[0])[..., None] * scores
+        worth = self.basis.worth(solved.unknowns)
+        missed = np.where(self._seen, self._seen_after(solved.values[0]) - worth, 0.0)
+        found = np.einsum("nad,na->nd", self._levers(solved, steps), missed)
+        return self.discount * found
+
+    def _levers(self, solved: Solved, weights: np.ndarray) -> np.ndarray:
+        """[n, A, ...] by what weights [n, A, ...] of continuations answer to what is seen next."""
+        right = self.basis.pulled(weights)
+        return self.basis.worth(solved.factor.solve(right, transposed=True))
+
+    def _arrivals(self, solved: Solved, weights: np.ndarray) -> np.ndarray:
+        """[n] by what weights [n, A] of continuations answer to utilities of the next sites."""
+        levers = self.discount * self._levers(solved, weights)
+        led = self.following >= 0
+        return np.bincount(self.following[led], weights=levers[led], minlength=self.states)
+
+    def _started(self, solved: Solved, start: np.ndarray) -> np.ndarray:
+        """[n, A] the first actions from the start [n]; none at ends."""
+        return np.where(self.ends[:, None], 0.0, start[:, None] * solved.policy[0])
+
+    @cached_property
+    def _seen(self) -> np.ndarray:
+        """[n, A] bool, after which actions something was seen."""
+        return self.following != UNSEEN
+
+    def _seen_after(self, values: np.ndarray) -> np.ndarray:
+        """[n, A, ...] numbers of sites [n, ...] at the sites seen next; 0 where none pays."""
+        led = (self.following >= 0).reshape(*self.following.shape, *(1,) * (values.ndim - 1))
+        return np.where(led, values[np.maximum(self.following, 0)], 0.0)
+
+    def _choices(
+        self, table: np.ndarray, kappa: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """[n, A] worth of every action, [n] values and [n, A] policy at these coefficients."""
+        worth = table + self.discount * self.basis.worth(kappa)
+        if self.restricted:
+            worth = np.where(self.choices, worth, -np.inf)
+        values = np.asarray(logsumexp(worth, axis=1))
+        policy = np.exp(worth - values[:, None])
+        if self.ends.any():
+            values = np.where(self.ends, table[:, 0], values)
+            policy[self.ends] = np.eye(1, self.actions)[0]  # what an end pays is its first column's
+        return worth, values, policy
+
+    def _system(self, policy: np.ndarray) -> Factors | None:
+        """The factors of minus the derivative of the regression's equations; None if singular."""
+        size, basis = self.basis.size, self.basis
+        system = self.penalty.copy()
+        inside = np.where(self.ends[:, None], 0.0, policy)
+        for a, (table, columns) in enumerate(zip(basis.tables, basis.columns, strict=True)):
+            every = np.flatnonzero(self._seen[:, a])
+            for first in range(0, len(every), CHUNK):
+                rows = every[first : first + CHUNK]
+                own, after = table[rows], self.following[rows, a]
+                led = after >= 0
+                onward = np.zeros((len(rows), size))
+                for b, (there, others) in enumerate(zip(basis.tables, basis.columns, strict=True)):
+                    onward[led, others] += inside[after[led], b, None] * there[after[led]]
+                system[columns] -= self.discount * own.T @ onward
+                system[columns, columns] += own.T @ own
+        # A function without a row has no coefficient: the continuation is 0 there.
+        idle = ~system.any(axis=1)
+        system[idle, idle] = 1.0
+        return Factors.of(system)
+
+
+@dataclass(frozen=True, eq=False)
+class LoggedSource:
+    """A log as what dynamics are known from: what was seen next are independent draws.
+
+    Attributes:
+        draws: [n] number of the draw of each site.
+    """
+
+    draws: np.ndarray
+
+    def same(self, other: object) -> bool:
+        """Whether both are one log."""
+        return isinstance(other, LoggedSource) and self.draws is other.draws
+
+    def worlds(self, seed: int) -> Iterator[Any]:
+        """None: one orthogonal step takes the bias of a penalty off."""
+        return iter(())
+
+    def unseen(self, visits: np.ndarray) -> float:
+        """NaN: rows are never seen twice."""
+        return np.nan
+
+    def covariance_of(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """[m, m] covariance of numbers, `parts` [n, m_i] being by what each site moved them."""
+        rows = np.concatenate(parts, axis=1)
+        sums = np.stack([np.bincount(self.draws, weights=column) for column in rows.T], axis=1)
+        return sums.T @ sums
