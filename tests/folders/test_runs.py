@@ -89,7 +89,7 @@ def leaves(tree, place=""):
     """(place, array, text or number) of everything a recovery holds, but what answers questions."""
     if dataclasses.is_dataclass(tree):
         parts = {part.name: getattr(tree, part.name) for part in dataclasses.fields(tree)}
-        for name in sorted(parts.keys() - {"answer", "noticed", "study"}):
+        for name in sorted(parts.keys() - {"answer", "noticed", "origin", "study"}):
             yield from leaves(parts[name], f"{place}.{name}")
     elif isinstance(tree, Mapping):
         for name, part in tree.items():

@@ -7,7 +7,7 @@ the data. The sums of parts add up to those of the whole: `a + b`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar, cast
 from weakref import WeakKeyDictionary, ref
@@ -148,6 +148,11 @@ class Tally:
         sums = {p.name: getattr(self, p.name) + getattr(other, p.name) for p in fields(self)}
         sums |= {"longest": np.maximum(self.longest, other.longest), "discount": self.discount}
         return Tally(**sums | {"weighted": self.weighted or other.weighted})  # type: ignore
+
+    def scaled(self, share: float) -> Tally:
+        """The sums in which every step weighs this share of what it does here."""
+        sums = ("counts", "discounted", "starts", "cut", "squares", "ends")
+        return replace(self, **{name: share * getattr(self, name) for name in sums})
 
     @property
     def steps(self) -> int:

@@ -184,13 +184,13 @@ class Parameters:
         """[P, 2] Wald intervals within the bounds; one-sided on a bound, and without limit."""
         quantile = normal_quantile(0.5 + 0.5 * self.confidence)
         margin = quantile * self._tested_errors
-        ends = np.stack([self._centre - margin, self._centre + margin], axis=1)
+        ends = np.stack([self.tested - margin, self.tested + margin], axis=1)
         ends = np.clip(ends, self.lower[:, None], self._upper[:, None])
         for j, side in self._sides:
             step, error = self._step_inside(j)
             room = _upper_limit(side * step, error, self.confidence)
             room = min(room, self._upper[j] - self.lower[j])
-            ends[j] = np.sort([self._centre[j], self._centre[j] + side * room])
+            ends[j] = np.sort([self.tested[j], self.tested[j] + side * room])
         # Limits are profiles at 95 %: valid for less; for more only the bound itself is.
         shut, less = np.isfinite(self.limits), self.limits < 0
         near = self.limits if self.confidence <= CONFIDENCE else np.where(less, np.inf, self.lower)
@@ -207,7 +207,7 @@ class Parameters:
         """
         errors = np.where(self._tested_errors == 0.0, np.nan, self._tested_errors)  # given
         with np.errstate(divide="ignore", invalid="ignore"):
-            return self._centre / errors
+            return self.tested / errors
 
     @cached_property
     def p_values(self) -> np.ndarray:
@@ -218,7 +218,7 @@ class Parameters:
         found = 2.0 * normal_tail(np.abs(self.z))
         for j, side in self._sides:
             step, error = self._step_inside(j, hold=True)
-            is_tested = np.isfinite(error) and self._centre[j] == 0.0
+            is_tested = np.isfinite(error) and self.tested[j] == 0.0
             found[j] = normal_tail(side * step / error) if is_tested else np.nan
         found[np.isin(self.standard_errors, (0.0, np.inf))] = np.nan  # given, or unknown
         return read_only(found)
@@ -226,7 +226,7 @@ class Parameters:
     def ratio(self, numerator: int | str, denominator: int | str) -> Ratio:
         """The `Ratio` of two coefficients, each by number or name; free of the noise's scale."""
         i, j = self._number(numerator), self._number(denominator)
-        top, bottom = self._centre[[i, j]].tolist()
+        top, bottom = self.tested[[i, j]].tolist()
         with np.errstate(divide="ignore", invalid="ignore"):
             estimate = float(np.divide(self.estimates[i], self.estimates[j]))
         positive = bool(self.lower[i] >= 0 and self.lower[j] >= 0)
@@ -303,7 +303,8 @@ class Parameters:
         return np.asarray((self.estimates <= self.lower) | (self.estimates >= self._upper))
 
     @property
-    def _centre(self) -> np.ndarray:
+    def tested(self) -> np.ndarray:
+        """[P] estimates with every constraint, which tests and intervals are about."""
         return self.estimates if self.unrestricted is None else self.unrestricted
 
     @property
@@ -312,12 +313,12 @@ class Parameters:
 
     @property
     def _held(self) -> np.ndarray:
-        return np.asarray((self._centre <= self.lower) | (self._centre >= self._upper))
+        return np.asarray((self.tested <= self.lower) | (self.tested >= self._upper))
 
     @property
     def _sides(self) -> list[tuple[int, float]]:
         """The coefficients on a bound, and on which side of it they may be."""
-        sides = np.where(self._centre <= self.lower, 1.0, -1.0)
+        sides = np.where(self.tested <= self.lower, 1.0, -1.0)
         return [(int(j), float(sides[j])) for j in np.flatnonzero(self._held)]
 
     def _number(self, which: int | str) -> int:

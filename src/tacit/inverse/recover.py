@@ -17,6 +17,7 @@ from tacit.engine.progress import Callback, stopped, watching
 from tacit.errors import InvalidModel
 from tacit.inverse.expectations import are_weighted, check_task
 from tacit.inverse.findings import ENOUGH, Finding, Kind, check_possible, single_minded
+from tacit.inverse.origin import Origin
 from tacit.inverse.recovery import Recovery, delivered, status_of
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -251,6 +252,7 @@ class Request:
     callbacks: Sequence[Callback]
     allow_impossible: bool
     throw: bool
+    near: Recovery | None = None  # where the search of a `Likelihood` begins
 
     def recovery(self, world: Any, features: Any, demonstrations: Any) -> Any:
         """The recovery, by what the world is."""
@@ -346,11 +348,16 @@ class Request:
             estimator, reason = choose(mdp, features, demonstrations, seed=self.seed)
             findings.append(reason)
         # Asked not to throw: after an early stop there is more to be said first.
-        recovery = estimator.fit(mdp, features, demonstrations, throw=False)
+        near = {} if self.near is None else {"near": self.near}
+        recovery = estimator.fit(mdp, features, demonstrations, throw=False, **near)
         recovery = _with_name(recovery, demonstrations)
         if mdp.evidence is not None:
             findings += _dynamics_findings(recovery)
-        recovery = self._ended(_saying(recovery, findings))
+        recovery = _saying(recovery, findings)
+        if isinstance(recovery, Recovery):
+            about = {"mdp": mdp, "features": features, "demonstrations": demonstrations}
+            recovery = replace(recovery, origin=Origin(**about, estimator=estimator))
+        recovery = self._ended(recovery)
         if not self.bootstrap:
             return recovery
         from tacit.inverse.task import Task

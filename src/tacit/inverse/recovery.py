@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy as np
 from tacit.errors import NotConverged
 from tacit.forward.solution import Solution
 from tacit.inference.tails import holm
-from tacit.inverse.diagnostics import Goodness, Identification, untested
+from tacit.inverse.diagnostics import LAZY, Goodness, Identification, untested
 from tacit.inverse.expectations import Blocks, Expectations, Spending
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance
 from tacit.inverse.parameters import CONFIDENCE, Parameters
@@ -26,7 +26,9 @@ from tacit.model.objective import Objective
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from tacit.data.observed import Observed
     from tacit.inverse.caution import Caution
+    from tacit.inverse.origin import Origin
     from tacit.model.layout import Layout
     from tacit.model.mdp import MDP
 
@@ -124,8 +126,8 @@ class RecoveryCertificate:
         return cls(seen.gap(reached), seen.noise, seen.relative_truncation, **numbers)
 
     def __post_init__(self) -> None:
-        for field in fields(self):  # NumPy's scalars print and save unlike Python's
-            object.__setattr__(self, field.name, float(getattr(self, field.name)))
+        for part in fields(self):  # NumPy's scalars print and save unlike Python's
+            object.__setattr__(self, part.name, float(getattr(self, part.name)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,6 +229,7 @@ class Recovery(Saved):
             simplest explanation, that of `solution`; None where no hard constraint was sought.
         spending: what the demonstrator spends of each cost feature; None where that is not known.
         standard: the units of `standardised`; None where the features are not known.
+        origin: world, features, demonstrations and estimator; None for a recovery that was loaded.
     """
 
     reward_weights: np.ndarray
@@ -255,6 +258,7 @@ class Recovery(Saved):
     available: np.ndarray | None = None
     spending: Spending | None = None
     standard: Standard | None = None
+    origin: Origin | None = field(default=None, repr=False, metadata=LAZY)
 
     def __post_init__(self) -> None:
         for name in ("reward_weights", "multipliers", "budgets"):
@@ -340,6 +344,33 @@ class Recovery(Saved):
         from tacit.inverse.caution import cautious
 
         return cautious(self, mdp, confidence=confidence)
+
+    def updated(
+        self, more: Observed, *, forget: float | None = None, keep_rows: bool = False
+    ) -> Self:
+        """The recovery of everything seen so far, by merged sums: what a refit to them gives.
+
+        Args:
+            more: what was seen since.
+            forget: half-life in steps, for a demonstrator that drifts: an old step weighs half
+                after so many new ones. Sums are then no counts, and errors never too small.
+            keep_rows: keep what was seen for `refresh`, in memory; else sums alone.
+        """
+        from tacit.stream.updating import updated
+
+        return cast("Self", updated(self, more, forget=forget, keep_rows=keep_rows))
+
+    def refresh(self) -> Self:
+        """The recovery by a full pass over all that was seen, where its rows were kept."""
+        from tacit.stream.updating import refreshed
+
+        return cast("Self", refreshed(self))
+
+    def with_origin(self, origin: Origin | Recovery) -> Self:
+        """The same, that knows what it was made from: a recovery that was loaded does not."""
+        from tacit.stream.updating import with_origin
+
+        return cast("Self", with_origin(self, origin))
 
     def plot(self, layout: Layout | None = None, *, raw_units: bool = False) -> Figure:
         """One figure of weights, prices and, where a layout says where states lie, maps.

@@ -188,6 +188,7 @@ def maximum(
     options: Options,
     *,
     near: Fit | None = None,
+    begin: np.ndarray | None = None,
     upper: np.ndarray | None = None,
     idle: Sequence[int] = (),
 ) -> Fit:
@@ -197,6 +198,7 @@ def maximum(
         chain: what was seen.
         options: how it is sought.
         near: a fit of the same features, of other data or in another world.
+        begin: [D] where the search begins, if no fit is nearby; that of the options by default.
         upper: [D] the largest values allowed; those of the options by default.
         idle: constraints that are left out.
     """
@@ -205,8 +207,9 @@ def maximum(
     for k in idle:
         problem = problem.without(1 + k)
     if near is None:
-        begin = chain.approach(problem, known.start, options.max_steps)
-        problem, x, part = begin.problem, begin.x, begin.parts
+        asked = known.start if begin is None else np.nan_to_num(begin)
+        place = chain.approach(problem, asked, options.max_steps)
+        problem, x, part = place.problem, place.x, place.parts
     else:
         x, part = near.z * (space.scales / near.problem.chains[0].space.scales), near.parts
     rules = {"tolerance": options.tolerance, "max_steps": options.max_steps}

@@ -326,15 +326,24 @@ class Likelihood:
         check_plain(self, what, known)
 
     def fit(
-        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
+        self,
+        mdp: MDP,
+        features: Features,
+        demonstrations: Observed,
+        *,
+        throw: bool = True,
+        near: Recovery | None = None,
     ) -> Recovery:
-        """The recovery under which the observed actions are most likely."""
+        """The recovery under which the observed actions are most likely.
+
+        The search begins where that of a recovery `near`, with the same features, ended.
+        """
         self.check()
         plain = self.prior is None and self.lapses is False
         check_task(mdp, features, demonstrations, weighted=plain)
         if isinstance(self.prior, Sparse):
             check_sparse(self)
-        return delivered(warned(maximise(self, mdp, features, demonstrations)), throw)
+        return delivered(warned(maximise(self, mdp, features, demonstrations, near=near)), throw)
 
 
 def maximise(
@@ -344,10 +353,12 @@ def maximise(
     demonstrations: Observed,
     *,
     first: float | None = None,
+    near: Recovery | None = None,
 ) -> Recovery:
     """The recovery of the likeliest parameters, constraints that are not active left out.
 
-    `first` is the coefficient of the first feature, where it is known beforehand.
+    `first` is the coefficient of the first feature, where it is known beforehand. The search begins
+    where that of a recovery `near` ended, if there is one.
     """
     space, prior, strength, penalty = Design.of(mdp, features), options.prior, None, None
     lapsing = options.lapses is not False
@@ -359,7 +370,8 @@ def maximise(
             strength = Strength(prior=prior, value=float(prior.strength))
         penalty = strength.value * unit
     chain = StepsChain.of(mdp, space, demonstrations, penalty=penalty)
-    full, unknown = maximum(chain, options), None
+    begin = None if near is None else near.parameters.tested * space.scales
+    full, unknown = maximum(chain, options, begin=begin), None
     plain, counted = full, mdp.evidence is not None and not lapsing
     if lapsing:
         full = with_lapses(Units.steps(chain), options, plain)
