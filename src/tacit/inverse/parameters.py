@@ -7,7 +7,7 @@ the temperature are ratios of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.errors import InvalidModel
+from tacit.inference.predictions import NEAR, FittedLaw
 from tacit.inference.tails import normal_quantile, normal_tail
 from tacit.model.arguments import read_only
 from tacit.search.algebra import at_least
@@ -168,7 +169,7 @@ class Parameters:
         moved = np.abs(self.jacobian @ blind.T).max(axis=1, initial=0.0)
         found[(moved > MOVED * size) & ~np.isnan(found)] = np.inf
         held = np.abs(self.jacobian[:, ~self.free]).max(axis=1, initial=0.0) > 0
-        found[held | self._held | np.isfinite(self.limits)] = np.nan
+        found[held | self.held | np.isfinite(self.limits)] = np.nan
         return read_only(found)
 
     @cached_property
@@ -185,11 +186,11 @@ class Parameters:
         quantile = normal_quantile(0.5 + 0.5 * self.confidence)
         margin = quantile * self._tested_errors
         ends = np.stack([self.tested - margin, self.tested + margin], axis=1)
-        ends = np.clip(ends, self.lower[:, None], self._upper[:, None])
+        ends = np.clip(ends, self.lower[:, None], self.upper_bounds[:, None])
         for j, side in self._sides:
             step, error = self._step_inside(j)
             room = _upper_limit(side * step, error, self.confidence)
-            room = min(room, self._upper[j] - self.lower[j])
+            room = min(room, self.upper_bounds[j] - self.lower[j])
             ends[j] = np.sort([self.tested[j], self.tested[j] + side * room])
         # Limits are profiles at 95 %: valid for less; for more only the bound itself is.
         shut, less = np.isfinite(self.limits), self.limits < 0
@@ -198,6 +199,105 @@ class Parameters:
         if self.unrestricted is not None:  # wide enough for both fits
             ends = np.stack([ends.T[0].clip(max=self.estimates), ends.T[1].clip(self.estimates)], 1)
         return read_only(ends)
+
+    @cached_property
+    def law(self) -> FittedLaw:
+        """The law of all coefficients within their bounds, with the errors of tests."""
+        held = {self.mover(j) for j, _ in self._sides if self.jacobian[j].any()}
+        moving = self.free | np.isin(np.arange(len(self.free)), list(held))
+        room, _ = self._room(moving)
+        return self.law_of(moving & ~(room < -NEAR))  # so far beyond a bound it stays there
+
+    def law_of(self, moving: np.ndarray) -> FittedLaw:
+        """The same where only these of the fitted numbers, [n] bool, move."""
+        room, upwards = self._room(moving)
+        count = len(moving)
+        spread, blind = self._tested_covariance(moving)
+        flips = np.where(upwards, 1.0, -1.0)
+        none = np.isnan(spread).any() or not count
+        limited = np.flatnonzero(np.isfinite(self.limits))
+        near = np.isfinite(room) & (room < NEAR)
+        sizes = np.sqrt(np.maximum(np.diagonal(spread), 0.0))
+        return FittedLaw(
+            point=self.tested,
+            centre=self.tested + self.jacobian @ self._newton_step(moving),
+            jacobian=self.jacobian * flips,
+            information=self.information * np.outer(flips, flips),
+            covariance=np.zeros((count, count)) if none else spread * np.outer(flips, flips),
+            room=np.where(near, room * sizes, np.inf),
+            lower=self.lower,
+            upper=self.upper_bounds,
+            blind=blind @ self.jacobian.T,
+            limited=limited,
+            limits=self.limits[limited],
+            absence=self.reason or ("nothing is known of the errors" if none else ""),
+        )
+
+    def _room(self, moving: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """[n] errors between where a number would be and its bound, and [n] whether it is lower.
+
+        Negative beyond the bound; infinite where there is none.
+        """
+        count = len(moving)
+        room, upwards = np.full(count, np.inf), np.ones(count, bool)
+        spread, _ = self._tested_covariance(moving)
+        centre = self.tested + self.jacobian @ self._newton_step(moving)
+        for j in np.flatnonzero(np.abs(self.jacobian[:, moving]).max(axis=1, initial=0.0) > 0):
+            at = self.mover(int(j))
+            error = abs(self.jacobian[j, at]) * np.sqrt(max(spread[at, at], 0.0))
+            if not (moving[at] and error > 0) or np.isfinite(self.limits[j]):
+                continue
+            for gap, up in (
+                (centre[j] - self.lower[j], True),
+                (self.upper_bounds[j] - centre[j], False),
+            ):
+                if gap / error < room[at]:
+                    room[at] = gap / error
+                    upwards[at] = up == (self.jacobian[j, at] > 0)
+        return room, upwards
+
+    def mover(self, j: int) -> int:
+        """The number that moves a coefficient most: on a bound the only one that does."""
+        return int(np.abs(self.jacobian[j]).argmax())
+
+    def _newton_step(self, moving: np.ndarray) -> np.ndarray:
+        """[n] from the fit to where the likelihood is largest among the moving numbers."""
+        if self.reason or np.isnan(self.information).any():
+            return np.zeros(len(moving))
+        inverse, _ = inverse_information(self.information, moving)
+        return -inverse @ np.where(moving, self.gradient, 0.0)
+
+    def _tested_covariance(self, moving: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """[n, n] covariance of tests, and [B, n] blind: no sandwich knows more than likelihood."""
+        spread, blind = self._fitted_covariance(moving)
+        if self.errors != "sandwich" or self.reason:
+            return spread, blind
+        plain, _ = replace(self, errors="fisher", weighted=False)._fitted_covariance(moving)
+        own = np.ix_(moving, moving)
+        spread[own] = at_least(plain[own], spread[own])
+        return spread, blind
+
+    @property
+    def fixed(self) -> np.ndarray:
+        """[P] bool, the coefficients that were fixed beforehand or left out with a constraint."""
+        gone = np.zeros(len(self), bool)
+        if self.unrestricted is not None:
+            gone = (self.estimates == 0.0) & (self.unrestricted != 0.0)
+        return gone | ~self.jacobian.any(axis=1)
+
+    def form_covariance(self, rows: np.ndarray) -> tuple[np.ndarray, str]:
+        """[q, q] of forms [q, P] of the coefficients; and why it is not known, if it is not."""
+        involved = rows.any(axis=0)
+        law = self.law if (involved & self.held).any() else self.law_of(self.free)
+        if law.absence:
+            return np.full((len(rows),) * 2, np.nan), law.absence
+        if (shut := involved & np.isfinite(self.limits)).any():
+            name = self.names[int(shut.argmax())]
+            return np.full((len(rows),) * 2, np.nan), f"{name} has a limit on one side alone"
+        if (np.abs(law.blind @ rows.T) > MOVED).any():
+            return np.full((len(rows),) * 2, np.nan), "the demonstrations leave it open"
+        moves = rows @ law.jacobian
+        return moves @ law.covariance @ moves.T, ""
 
     @property
     def z(self) -> np.ndarray:
@@ -230,7 +330,7 @@ class Parameters:
         with np.errstate(divide="ignore", invalid="ignore"):
             estimate = float(np.divide(self.estimates[i], self.estimates[j]))
         positive = bool(self.lower[i] >= 0 and self.lower[j] >= 0)
-        alike = positive or bool(self._upper[i] <= 0 and self._upper[j] <= 0)
+        alike = positive or bool(self.upper_bounds[i] <= 0 and self.upper_bounds[j] <= 0)
         floor = 0.0 if alike else -np.inf
         if np.isnan([top, bottom]).any():
             return Ratio(np.nan, np.nan, (np.nan, np.nan))
@@ -300,7 +400,7 @@ class Parameters:
     @property
     def _bound(self) -> np.ndarray:
         """[P] bool, the coefficients on their bound."""
-        return np.asarray((self.estimates <= self.lower) | (self.estimates >= self._upper))
+        return np.asarray((self.estimates <= self.lower) | (self.estimates >= self.upper_bounds))
 
     @property
     def tested(self) -> np.ndarray:
@@ -308,18 +408,20 @@ class Parameters:
         return self.estimates if self.unrestricted is None else self.unrestricted
 
     @property
-    def _upper(self) -> np.ndarray:
+    def upper_bounds(self) -> np.ndarray:
+        """[P] largest values allowed; infinite where there is none."""
         return np.full(len(self), np.inf) if self.upper is None else self.upper
 
     @property
-    def _held(self) -> np.ndarray:
-        return np.asarray((self.tested <= self.lower) | (self.tested >= self._upper))
+    def held(self) -> np.ndarray:
+        """[P] bool, the coefficients that are on a bound with every constraint."""
+        return np.asarray((self.tested <= self.lower) | (self.tested >= self.upper_bounds))
 
     @property
     def _sides(self) -> list[tuple[int, float]]:
         """The coefficients on a bound, and on which side of it they may be."""
         sides = np.where(self.tested <= self.lower, 1.0, -1.0)
-        return [(int(j), float(sides[j])) for j in np.flatnonzero(self._held)]
+        return [(int(j), float(sides[j])) for j in np.flatnonzero(self.held)]
 
     def _number(self, which: int | str) -> int:
         if isinstance(which, str):
@@ -361,7 +463,7 @@ class Parameters:
         at = int(np.abs(row).argmax())  # on a bound only one of the fitted numbers moves it
         moving = self.free.copy()
         if hold:
-            moving[np.abs(self.jacobian[self._held]).argmax(axis=1)] = False
+            moving[np.abs(self.jacobian[self.held]).argmax(axis=1)] = False
         moving[at] = True
         spread, blind = self._fitted_covariance(moving)
         if np.isnan(spread).any():
@@ -380,6 +482,27 @@ class Parameters:
             return np.nan, np.nan
         low = both[i, 0] / both[j, 1] if both[j, 1] > 0 else 0.0
         return float(low), float(both[i, 1] / both[j, 0]) if both[j, 0] > 0 else np.inf
+
+
+def together(parts: Sequence[Parameters], kind: str) -> Parameters:
+    """The `Parameters` of several parts that were fitted as one, part after part.
+
+    Args:
+        parts: of the parts, functions of the same fitted numbers.
+        kind: what a part is called, such as "task".
+    """
+    first, many = parts[0], any(one.unrestricted is not None for one in parts)
+    bounded = any(one.upper is not None for one in parts)
+    return replace(
+        first,
+        names=tuple(f"{name} ({kind} {e})" for e, one in enumerate(parts) for name in one.names),
+        upper=np.concatenate([one.upper_bounds for one in parts]) if bounded else None,
+        unrestricted=np.concatenate([one.tested for one in parts]) if many else None,
+        **{
+            name: np.concatenate([getattr(one, name) for one in parts])
+            for name in ("estimates", "jacobian", "lower", "limits")
+        },
+    )
 
 
 def _upper_limit(step: float, error: float, confidence: float) -> float:

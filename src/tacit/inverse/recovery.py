@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from enum import Enum
 from functools import cached_property
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.errors import NotConverged
 from tacit.forward.solution import Solution
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 
     from tacit.data.observed import Observed
     from tacit.inverse.caution import Caution
+    from tacit.inverse.hypotheses import HypothesisTest
     from tacit.inverse.origin import Origin
+    from tacit.inverse.quantities import Coefficients, Quantity
     from tacit.model.layout import Layout
     from tacit.model.mdp import MDP
 
@@ -171,6 +174,37 @@ class Saved:
         from tacit.folders.recoveries import load
 
         return load(Path(folder), None if cls is Recovery else cls.__name__)
+
+    def function(
+        self,
+        function: Callable[[Coefficients], npt.ArrayLike],
+        *,
+        confidence: float = CONFIDENCE,
+        seed: int = 0,
+    ) -> Quantity:
+        """The `Quantity` that a function makes of the coefficients: `lambda c: c["a"] / c["b"]`.
+
+        By the delta method; at bounds, or where the function bends within the error, by draws.
+        """
+        from tacit.inverse.quantities import function_of
+
+        own = cast("Recovery", self).parameters
+        return function_of(own, function, confidence=confidence, seed=seed)
+
+    def test(self, hypothesis: str) -> HypothesisTest:
+        """The test of linear equations: "road - water = 0", several with commas between them.
+
+        Names that are not one word stand in `backticks`.
+        """
+        from tacit.inverse.hypotheses import linear_test
+
+        return linear_test(cast("Recovery", self).parameters, hypothesis)
+
+    def compare_lr(self, restricted: Saved) -> HypothesisTest:
+        """The likelihood ratio test of a restricted fit to the same steps."""
+        from tacit.inverse.hypotheses import likelihood_ratio
+
+        return likelihood_ratio(cast("Recovery", self), cast("Recovery", restricted))
 
     def summary(self, layout: Layout | None = None, *, raw_units: bool = False) -> str:
         """The page a person reads first, as plain text; of types and tasks what is said of all.

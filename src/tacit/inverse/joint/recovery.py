@@ -30,7 +30,7 @@ from tacit.inverse.noisy.evidence import Evidence, evidence_of
 from tacit.inverse.noisy.intervals import Numbers, numbers_of
 from tacit.inverse.noisy.known import bound_findings, given_temperature_findings
 from tacit.inverse.noisy.likelihood import chain_goodness
-from tacit.inverse.parameters import Parameters
+from tacit.inverse.parameters import Parameters, together
 from tacit.inverse.recovery import (
     History,
     Recovery,
@@ -101,7 +101,7 @@ class JointRecovery(Saved):
     @cached_property
     def parameters(self) -> Parameters:
         """The coefficients of every task, task after task."""
-        return together([one.parameters for one in self.recoveries])
+        return together([one.parameters for one in self.recoveries], "task")
 
     @property
     def worst(self) -> int:
@@ -450,20 +450,6 @@ def _activity_findings(found: TaskFits) -> list[Finding]:
             )
             findings.append(Finding(said, Kind.NOT_IDENTIFIED, constraint=int(k), number=own))
     return findings
-
-
-def together(parts: Sequence[Parameters]) -> Parameters:
-    """The `Parameters` of several tasks that were fitted as one, task after task."""
-    most = [np.full(len(one), np.inf) if one.upper is None else one.upper for one in parts]
-    return replace(
-        parts[0],
-        upper=None if np.isinf(np.concatenate(most)).all() else np.concatenate(most),
-        names=tuple(f"{name} (task {e})" for e, part in enumerate(parts) for name in part.names),
-        **{
-            name: np.concatenate([getattr(part, name) for part in parts])
-            for name in ("estimates", "jacobian", "lower", "limits")
-        },
-    )
 
 
 def agreement_findings(p_values: np.ndarray) -> list[Finding]:

@@ -37,7 +37,7 @@ from tacit.inverse.noisy.types import (
     share_intervals,
     type_findings,
 )
-from tacit.inverse.parameters import MOVED
+from tacit.inverse.parameters import MOVED, Parameters, together
 from tacit.inverse.recovery import (
     History,
     Recovery,
@@ -112,6 +112,11 @@ class MixtureRecovery(Saved):
         object.__setattr__(self, "types", tuple(self.types))
         for name in ("shares", "share_intervals", "membership", "tried", "criteria"):
             object.__setattr__(self, name, read_only(np.array(getattr(self, name))))
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        """The coefficients of every type, type after type."""
+        return together([one.parameters for one in self.types], "type")
 
     @property
     def aic(self) -> float:
