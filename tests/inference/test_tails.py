@@ -67,29 +67,42 @@ def test_tails_have_their_ends():
     assert tails.normal_quantile(0.5) == pytest.approx(0.0, abs=1e-15)
 
 
-def test_roots_are_those_of_brent_step_by_step():
-    rng = np.random.default_rng(1)
-    for _ in range(50):
-        a, b, c = rng.normal(size=3)
-        asked = [0, 0]
+def test_crossings_take_few_steps():
+    rng, counts = np.random.default_rng(3), []
+    for _ in range(60):
+        bend, turn, asked = rng.uniform(-0.6, 3.0), rng.uniform(0.05, 0.9), []
 
-        def function(t, who, a=a, b=b, c=c, asked=asked):
-            asked[who] += 1
-            return a * t**3 + b * t + np.tanh(5 * c * t) - 0.1 * a
+        def rise(t, bend=bend, turn=turn, asked=asked):
+            asked.append(t)
+            return t * (1.0 + bend * t) / (turn * (1.0 + bend * turn)) - 1.0
 
-        if function(-1.0, 0) * function(2.0, 0) >= 0:
-            continue
-        asked[0] = 0
-        one = algebra.root_between(lambda t, f=function: f(t, 0), -1.0, 2.0, 1e-7)
-        other = optimize.brentq(lambda t, f=function: f(t, 1), -1.0, 2.0, xtol=1e-7)
-        assert one == other
-        assert asked[0] == asked[1]  # no value is asked for twice
-    # Rounding may leave both ends on one side.
-    assert algebra.root_between(lambda t: t - 1.0 - 1e-16, 0.0, 1.0, 1e-7) == 1.0
-    assert algebra.root_between(lambda t: t + 1e-300, 0.0, 1.0, 1e-7) == 0.0
-    # Walls and steps: nothing to interpolate, and halves are taken.
-    wall = lambda t: np.float64(np.inf) if t > 0.3 else np.float64(-1.0)  # noqa: E731
-    assert algebra.root_between(wall, 0.0, 1.0, 1e-7) == pytest.approx(0.3, abs=1e-7)
+        found = algebra.crossing(rise, float(rng.uniform(0.0, 1.0)))
+        assert found == pytest.approx(turn, abs=1e-6)
+        assert len(set(asked)) == len(asked)  # no value is asked for twice
+        counts.append(len(asked))
+    # Both ends, the guess, and about five secants from a guess that knows nothing.
+    assert np.mean(counts) < 9
+    assert max(counts) < 15
+    steps = []
+    for guess in (0.31, 7.0, -1.0, np.inf):
+        asked = []
+        line = lambda t, asked=asked: asked.append(t) or t**1.1 / 0.3**1.1 - 1.0  # noqa: E731
+        assert algebra.crossing(line, guess) == pytest.approx(0.3, abs=1e-6)
+        steps.append(len(asked))
+    assert steps[0] <= 6
+    assert max(steps) <= 8
+
+
+@pytest.mark.parametrize("beyond", [np.inf, 1e9, 0.2])
+def test_a_jump_is_crossed_at_the_place_before(beyond):
+    asked = []
+    wall = lambda t: asked.append(t) or (beyond if t > 0.3 else -0.5)  # noqa: E731
+    found = algebra.crossing(wall, 1.0)
+    assert found == pytest.approx(0.3, abs=2e-7)
+    assert wall(found) < 0.0
+    assert len(asked) < 200  # 24 halvings, with two secants before each
+    at_once = lambda t: -1.0 if t == 0.0 else beyond  # noqa: E731
+    assert algebra.crossing(at_once, 0.5) == 0.0
 
 
 @pytest.mark.parametrize("kind", ["plain", "copies", "stiff", "wide"])
@@ -141,8 +154,8 @@ def test_one_equation_more_costs_what_least_squares_say(signs):
             whole, aim = np.concatenate([rows, row[None]]), np.append(goal, level)
             expected = optimize.nnls(whole, aim, maxiter=1000)[1] ** 2
             # Of a level out of reach the square is left: rounding is a share of it.
-            assert near.missed(row, level) == pytest.approx(expected, rel=1e-9, abs=1e-9)
-    assert algebra.Approach(np.eye(2), -np.ones(2)).missed(np.array([1.0, 0.0]), -3.0) == 11.0
+            assert near.nearest(row, level)[1] == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    assert algebra.Approach(np.eye(2), -np.ones(2)).nearest(np.array([1.0, 0.0]), -3.0)[1] == 11.0
 
 
 def test_columns_that_an_equation_before_did_without_come_back():
@@ -156,7 +169,7 @@ def test_columns_that_an_equation_before_did_without_come_back():
             row = along + 0.1 * rng.normal(size=6)
             whole, aim = np.concatenate([rows, row[None]]), np.append(goal, level)
             expected = optimize.nnls(whole, aim, maxiter=1000)[1] ** 2
-            assert near.missed(row, level) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+            assert near.nearest(row, level)[1] == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("apart", [1e-12, 1e-9, 1e-7])
@@ -172,7 +185,7 @@ def test_columns_that_nearly_depend_are_left_to_least_squares(apart):
             row = np.array([1.0, 2.0, -1.0])  # tells the two apart
             whole, aim = np.concatenate([rows, row[None]]), np.append(goal, level)
             expected = algebra.least_squares(whole, aim)[1] ** 2
-            assert near.missed(row, level) == pytest.approx(expected, rel=1e-6, abs=1e-12)
+            assert near.nearest(row, level)[1] == pytest.approx(expected, rel=1e-6, abs=1e-12)
 
 
 def test_packages_find_their_names_when_asked():

@@ -3,7 +3,7 @@
 Near a fit the log-likelihood is a quadratic with the information I as its curvature, and a model is
 the cone of directions in which its parameters may move. With scores G ~ N(0, I) the ratio of two
 models is the difference of two maxima of 2 d . G - d' I d. Parameters that no bound holds are
-projected out; the rest is a problem of a few signed numbers, solved for all draws at once.
+projected out; the rest is a problem of signed numbers, solved for all draws at once.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.inference.tails import DRAWS, chi_square_tail, simulated_chance
-from tacit.search.algebra import covariance_root
+from tacit.search.algebra import covariance_root, least_squares, square_roots
 from tacit.search.operators import BLIND, inverse_information
 
-# Draws of the law of one number, in antithetic pairs; of more bounded parameters half as many.
-PAIRED, FEW = 1000, 12
-# Most bounded parameters whose faces are solved one by one; the law of one number knows no more,
-# those that its form leans on most.
-MOST = 24
-# Exchanges between the faces of a cone before single ones are made, and most of all.
-WHOLE, EXCHANGES = 3, 200
-# Most faces of a cone whose inverses are kept.
-FACES = 5000
-# Most rounds of ascent through all coordinates of a larger cone.
-SWEEPS = 500
+# Draws of up to so many bounded parameters in the law of one number, in antithetic pairs, and of
+# more: each takes longer, and what the number's own score does counts for more of the law.
+FEW, DRAWN, DRAWN_OF_MANY = 12, 512, 128
+# Values of the number's own score that each draw meets.
+OFFSETS = 8
+# Most bounded parameters in the law of one number: those that its form leans on most.
+MOST = 40
+# Exchanges between the faces of a cone before least squares are asked.
+EXCHANGES = 4
+# Numbers in the matrices of faces that are solved together.
+TOGETHER = 2**21
 # What is added to the diagonal of a matrix of size 1, so that every face has an inverse.
 STEADY = 1e-11
 
@@ -37,15 +37,13 @@ STEADY = 1e-11
 class Cone:
     """Maxima of 2 y . score - y' matrix y over y >= 0, for many scores.
 
-    By principal pivoting between the faces of the cone: each face that is met is solved by its own
-    inverse, which is made once and serves every score and every equality.
+    By exchanges of all that is wrong between the faces of the cone, each draw on one of its own.
+    Where these go round, by least squares with signs, draw by draw.
     """
 
     def __init__(self, matrix: np.ndarray) -> None:
-        size, own = len(matrix), np.diagonal(matrix)
+        own = np.diagonal(matrix)
         self.matrix = matrix + np.diag(np.maximum(own, 0.0) - own + STEADY)
-        self._numbers: dict[bytes, int] = {}
-        self._inverses = np.zeros((0, size, size))
 
     def maxima(
         self,
@@ -61,69 +59,52 @@ class Cone:
             across: [k] what adds its square with itself to the matrix; None for nothing.
             start: [N, k] bool, faces to begin with; None for those of the positive scores.
         """
-        matrix = self.matrix if across is None else self.matrix + np.outer(across, across)
+        across = np.zeros(len(self.matrix)) if across is None else across
+        matrix = self.matrix + np.outer(across, across)
         inside = scores > 0 if start is None else start.copy()
         places = np.zeros(scores.shape)
-        fewest = np.full(len(scores), scores.shape[1] + 1)
-        patience = np.full(len(scores), WHOLE)
         rounding = 1e-10 * (1.0 + np.abs(scores).max(axis=1, initial=0.0))
-        if scores.shape[1] > MOST:
-            return _ascended(matrix, scores)
         open_ = np.arange(len(scores) if len(matrix) else 0)
         for _ in range(EXCHANGES if len(open_) else 0):
-            here = self._solved(scores[open_], inside[open_], across)
-            places[open_] = np.where(inside[open_], here, 0.0)
-            slopes = scores[open_] - places[open_] @ matrix
+            here = places[open_] = _solved(self.matrix, scores[open_], inside[open_], across)
+            slopes = scores[open_] - here @ matrix
             least = rounding[open_, None]
             wrong = np.where(inside[open_], here < -least, slopes > least)
-            many = wrong.sum(axis=1)
-            left = many > 0
-            open_, wrong, many = open_[left], wrong[left], many[left]
+            left = wrong.any(axis=1)
+            open_, wrong = open_[left], wrong[left]
             if not len(open_):
                 break
-            better = many < fewest[open_]
-            fewest[open_] = np.minimum(many, fewest[open_])
-            patience[open_] = np.where(better, WHOLE, patience[open_] - 1)
-            single = patience[open_] < 0  # one at a time, the last of those that are wrong
-            last = wrong.shape[1] - 1 - wrong[:, ::-1].argmax(axis=1)
-            alone = np.arange(wrong.shape[1]) == last[:, None]
-            inside[open_] ^= np.where(single[:, None], alone, wrong)
+            inside[open_] ^= wrong
+        if len(open_):
+            half, inverse = square_roots(matrix)
+            for draw in open_.tolist():
+                places[draw] = least_squares(half, inverse @ scores[draw])[0]
         return np.maximum(places, 0.0)
 
     def gains(self, scores: np.ndarray) -> np.ndarray:
         """[N] the maxima themselves, for scores [N, k]."""
         return gains_at(self.matrix, scores, self.maxima(scores))
 
-    def _solved(
-        self, scores: np.ndarray, inside: np.ndarray, across: np.ndarray | None
-    ) -> np.ndarray:
-        """[N, k] the maxima without signs on the faces `inside` [N, k] bool."""
-        inverses = self._inverses_of(inside)
-        found = (inverses @ scores[:, :, None])[:, :, 0]
-        if across is None:
-            return found
-        lean = inverses @ across
-        share = (found @ across) / (1.0 + lean @ across)
-        return found - share[:, None] * lean
 
-    def _inverses_of(self, inside: np.ndarray) -> np.ndarray:
-        """[N, k, k] the inverses of the matrix within these faces, 0 elsewhere."""
-        packed = np.ascontiguousarray(np.packbits(inside, axis=1))
-        codes = packed.view(f"V{packed.shape[1]}").ravel()
-        _, first, which = np.unique(codes, return_index=True, return_inverse=True)
-        keys = [packed[i].tobytes() for i in first]
-        new = [i for i, key in zip(first, keys, strict=True) if key not in self._numbers]
-        if len(self._numbers) + len(new) > FACES:  # of a large cone hardly any is met again
-            self._numbers, self._inverses, new = {}, self._inverses[:0], list(first)
-        if new:
-            faces = inside[new]
-            both = faces[:, :, None] & faces[:, None, :]
-            blocks = np.where(both, self.matrix, np.eye(len(self.matrix)))
-            made = np.where(both, np.linalg.inv(blocks), 0.0)
-            for i in new:
-                self._numbers[packed[i].tobytes()] = len(self._numbers)
-            self._inverses = np.concatenate([self._inverses, made])
-        return self._inverses[np.array([self._numbers[key] for key in keys])[which]]
+def _solved(
+    matrix: np.ndarray, scores: np.ndarray, inside: np.ndarray, across: np.ndarray
+) -> np.ndarray:
+    """[N, k] the maxima without signs on the faces `inside` [N, k] bool, 0 off them.
+
+    The matrix is a given one [k, k] and the square of `across` [k], which may be far larger.
+    """
+    size, found = len(matrix), np.zeros(scores.shape)
+    many = max(1, TOGETHER // size**2)
+    for first in range(0, len(scores), many):
+        part = slice(first, first + many)
+        faces = inside[part]
+        blocks = np.where(faces[:, :, None] & faces[:, None, :], matrix, np.eye(size))
+        both = np.stack(np.broadcast_arrays(scores[part], across), axis=2)
+        aims = np.where(faces[:, :, None], both, 0.0)
+        place, lean = np.moveaxis(np.linalg.solve(blocks, aims), 2, 0)
+        share = (place @ across) / (1.0 + lean @ across)
+        found[part] = place - share[:, None] * lean
+    return found
 
 
 def gains_at(matrix: np.ndarray, scores: np.ndarray, places: np.ndarray) -> np.ndarray:
@@ -131,38 +112,26 @@ def gains_at(matrix: np.ndarray, scores: np.ndarray, places: np.ndarray) -> np.n
     return 2.0 * (places * scores).sum(axis=1) - ((places @ matrix) * places).sum(axis=1)
 
 
-def _ascended(matrix: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """[N, k] the maxima over y >= 0 by coordinate ascent, each step exact in its coordinate.
-
-    So many faces are not worth their inverses.
-    """
-    y, diagonal = np.zeros_like(scores), np.diagonal(matrix)
-    for _ in range(SWEEPS):
-        before = y.copy()
-        for j in range(len(matrix)):
-            rest = scores[:, j] - y @ matrix[:, j] + diagonal[j] * y[:, j]
-            y[:, j] = np.maximum(rest / diagonal[j], 0.0)
-        if np.abs(y - before).max() <= 1e-9 * (1.0 + np.abs(y).max()):
-            break
-    return y
-
-
 @dataclass(frozen=True, eq=False)
 class RatioLaw:
     """The law of the likelihood ratio of "form . d = 0", some parameters being at least 0.
 
+    The score of the form is independent of what is left of those of the bounded parameters: each
+    draw of these meets several values of that, which are quantiles.
+
     Attributes:
         information: [n, n] of the parameters.
         bounded: [n] bool, those that are at least 0; all others may go either way.
-        draws: how many ratios are drawn, in antithetic pairs; the same ones for every form.
+        draws: of the bounded ones, in antithetic pairs; the same ones for every form. None for as
+            many as are enough.
     """
 
     information: np.ndarray
     bounded: np.ndarray
-    draws: int = PAIRED
+    draws: int | None = None
 
-    def ratios(self, form: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """[draws] ratios, and [draws] the values of form [n] . d in the wider model.
+    def ratios(self, form: np.ndarray) -> Ratios | None:
+        """The ratios of a form [n].
 
         None where the form is of bounded parameters alone: nothing is known of its sum then.
         """
@@ -173,23 +142,15 @@ class RatioLaw:
             return None
         # The equality is kept by the free parameters: it adds a square to what is left of the rest.
         across = (form - lean @ self.information)[self.bounded] / np.sqrt(own) / self._units
-        scores, rest = self._scores
-        offset = (scores @ lean) / np.sqrt(own)
-        shifted, matrix = rest - offset[:, None] * across, self._cone.matrix
-        tied = self._cone.maxima(shifted, across=across, start=self._wide > 0)
-        without = gains_at(matrix + np.outer(across, across), shifted, tied)
-        ratios = offset**2 + gains_at(matrix, rest, self._wide) - without
-        return ratios, offset + self._wide @ across
+        return Ratios(self._cone, self._rest, self._wide, across)
 
     def cut(self, form: np.ndarray, side: float, level: float) -> float:
         """The quantile `level` of the ratio, counted as 0 where form . d has the other sign.
 
         Infinite where the form is of bounded parameters alone.
         """
-        drawn = self.ratios(form)
-        if drawn is None:
-            return np.inf
-        return float(np.quantile(np.where(side * drawn[1] > 0, drawn[0], 0.0), level))
+        ratios = self.ratios(form)
+        return np.inf if ratios is None else ratios.quantile(side, level)
 
     @cached_property
     def _inverse(self) -> np.ndarray:
@@ -209,21 +170,82 @@ class RatioLaw:
         return np.sqrt(np.maximum(np.diagonal(self._left), np.maximum(BLIND * known, 1e-300)))
 
     @cached_property
-    def _cone(self) -> Cone:
-        return Cone(self._left / np.outer(self._units, self._units))
+    def _root(self) -> np.ndarray:
+        """[k, k] of what is left, in these units: what rounding makes negative is 0."""
+        return covariance_root(self._left / np.outer(self._units, self._units))
 
     @cached_property
-    def _scores(self) -> tuple[np.ndarray, np.ndarray]:
-        """[draws, n] scores, and [draws, k] what is left of those of the bounded parameters."""
-        drawn = np.random.default_rng(0).standard_normal((self.draws // 2, len(self.information)))
-        scores = np.concatenate([drawn, -drawn]) @ covariance_root(self.information).T
-        rest = (scores - scores @ self._inverse @ self.information)[:, self.bounded]
-        return scores, rest / self._units
+    def _cone(self) -> Cone:
+        return Cone(self._root @ self._root.T)
+
+    @cached_property
+    def _rest(self) -> np.ndarray:
+        """[draws, k] what is left of the scores of the bounded parameters."""
+        size = len(self._root)
+        count = self.draws or (DRAWN if size <= FEW else DRAWN_OF_MANY)
+        drawn = np.random.default_rng(0).standard_normal((count // 2, size))
+        return np.concatenate([drawn, -drawn]) @ self._root.T
 
     @cached_property
     def _wide(self) -> np.ndarray:
         """[draws, k] the bounded parameters where the wider model is likeliest."""
-        return self._cone.maxima(self._scores[1])
+        return self._cone.maxima(self._rest)
+
+
+class Ratios:
+    """Draws of the ratio of one form: each is worked out where it may matter.
+
+    A ratio is never larger than the square of the form at the maximum of the wider model, which is
+    known for all draws.
+
+    Attributes:
+        offsets: [N] scores of the form.
+        values: [N] the form at the maximum of the wider model, in its own standard errors.
+    """
+
+    def __init__(self, cone: Cone, rest: np.ndarray, wide: np.ndarray, across: np.ndarray) -> None:
+        from scipy.special import ndtri
+
+        self._cone, self._rest, self._wide, self._across = cone, rest, wide, across
+        # Of both signs with each draw: turned round, a form has the same law on the other side.
+        half = OFFSETS // 2
+        shuffled = np.random.default_rng(1).permutation(len(rest))
+        places = (np.arange(half) * len(rest) + shuffled[:, None] + 0.5) / (half * len(rest))
+        sizes = ndtri(0.5 + 0.5 * places)
+        self.offsets = np.concatenate([sizes, -sizes], axis=1).ravel()
+        self.values = self.offsets + np.repeat(wide @ across, OFFSETS)
+        self._gains = gains_at(cone.matrix, rest, wide)
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def at(self, draws: np.ndarray) -> np.ndarray:
+        """[...] the ratios of these draws, by their numbers [...]."""
+        across, which, offset = self._across, draws // OFFSETS, self.offsets[draws]
+        shifted = self._rest[which] - offset[:, None] * across
+        tied = self._cone.maxima(shifted, across=across, start=self._wide[which] > 0)
+        matrix = self._cone.matrix + np.outer(across, across)
+        return offset**2 + self._gains[which] - gains_at(matrix, shifted, tied)
+
+    def share_beyond(self, ratio: float) -> float:
+        """The chance of a ratio this large."""
+        likely = np.flatnonzero(self.values**2 >= ratio)
+        # One more in both counts: a simulated law cannot vouch for a chance of zero.
+        return float((1 + (self.at(likely) >= ratio).sum()) / (1 + len(self)))
+
+    def quantile(self, side: float, level: float) -> float:
+        """The quantile `level` of the ratios, counted as 0 where the value has the other sign."""
+        bounds = np.where(side * self.values > 0, self.values**2, 0.0)
+        order = np.argsort(-bounds, kind="stable")
+        place = (len(self) - 1) * level
+        many = len(self) - int(place)  # that are no smaller than what is asked for
+        largest, done = np.zeros(0), 0
+        while not done or (done < len(self) and bounds[order[done]] > largest[0]):
+            draws = order[done : 2 * done + many]
+            ratios = np.minimum(self.at(draws), bounds[draws])
+            largest, done = np.sort(np.concatenate([largest, ratios]))[-many:], done + len(draws)
+        below, above = largest[0], largest[min(1, many - 1)]
+        return float(below + (place - int(place)) * (above - below))
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,9 +16,9 @@ from functools import cached_property
 
 import numpy as np
 
-from tacit.inference.boundary import FEW, MOST, PAIRED, RatioLaw
+from tacit.inference.boundary import MOST, RatioLaw
 from tacit.inference.tails import chi_square_tail
-from tacit.search.algebra import MANY_COLUMNS, Approach, least_squares, root_between, square_roots
+from tacit.search.algebra import Approach, crossing, least_squares, square_roots
 
 # Weight of an equality in the least-squares problem, relative to one standard error.
 STIFF = 1e5
@@ -30,12 +30,17 @@ WITHIN = 0.975
 CLEAR = 2.5
 # Standard errors beyond its bound from which one is on it for certain.
 BEYOND = 3.0
+# Parameters beyond which those without any bound are worked out as one parabola.
+MANY = 16
 # Laws that are kept: each holds megabytes of faces, and an end asks for few again.
 LAWS = 8
-# How often the end of an interval is given the cut of its own law, and what change ends that.
-ROUNDS, SETTLED = 3, 0.05
+# How often the end of an interval is given the cut of its own law, what change of the cut leaves
+# the end where it is, and what ratio moves it so little that its law is the same: by a tenth.
+ROUNDS, SETTLED, LITTLE = 3, 0.05, 1.2
 # Share of the cut that a rise misses it by where it jumps: a value beyond needs a sum to be 0.
 JUMP = 0.05
+# Largest ratio of two cuts by which the second end is sought beyond the first.
+FAR = 4.0
 # What is added to an information with 1 on its diagonal, so that nothing is known for certain.
 UNKNOWN = 1e-10
 
@@ -87,13 +92,10 @@ class Landscape:
             variance = float(own @ self._spread @ own)
             rise = 0.5 * short**2 / variance if variance > 0 else (0.0 if short == 0 else np.inf)
             return rise if self.excess is None else rise / self.excess(form)
-        row = form @ self.basis
-        size = math.sqrt(row @ row)
-        level = constant + float(form @ self.origin)
-        if size == 0.0:
+        row, level = form @ self.basis, constant + float(form @ self.origin)
+        if not row.any():
             return 0.0 if level == 0.0 else np.inf
-        stiff = STIFF / size
-        rise = 0.5 * self._approach.missed(stiff * row, -stiff * level) - self.least
+        rise = 0.5 * self._nearest(row, level)[1] - self.least
         return rise if self.excess is None else rise / self.excess(form)
 
     def cut(self, form: np.ndarray, constant: float, side: float) -> float:
@@ -108,11 +110,10 @@ class Landscape:
     def chance(self, form: np.ndarray, constant: float, rise: float) -> float:
         """The chance of a rise this large if form . x + constant = 0 is true."""
         law, row = self._law_of(form, constant)
-        drawn = None if law is None else law.ratios(row)
-        if drawn is None:
+        ratios = None if law is None else law.ratios(row)
+        if ratios is None:
             return chi_square_tail(1, 2.0 * max(rise, 0.0))
-        # One more in both counts: a simulated law cannot vouch for a chance of zero.
-        return float((1 + (drawn[0] >= 2.0 * rise).sum()) / (1 + len(drawn[0])))
+        return ratios.share_beyond(2.0 * rise)
 
     def _law_of(self, form: np.ndarray, constant: float) -> tuple[RatioLaw | None, np.ndarray]:
         """The law of the ratio where form . x + constant = 0 is true; the form as it asks for it.
@@ -122,6 +123,8 @@ class Landscape:
         is clear of its own. Far beyond a bound the truth is on it for certain, or the model wrong:
         such a parameter is settled. None where no bound is near.
         """
+        if self._open:
+            return None, form[self.moving]
         own, spread = form[self.moving], self._spread
         lean = spread @ own
         variance = max(float(own @ lean), 1e-300)
@@ -149,21 +152,23 @@ class Landscape:
 
     def _held(self, form: np.ndarray, constant: float) -> np.ndarray:
         """[m] the moving parameters of the fit under the equality form . x + constant = 0."""
-        row = form @ self.basis
-        stiff = STIFF / max(math.sqrt(row @ row), 1e-300)
-        rows = np.concatenate([self.rows, stiff * row[None]])
-        goal = np.append(self.goal, -stiff * (constant + float(form @ self.origin)))
-        place = least_squares(rows, goal)[0] if self.rows.shape[1] else np.zeros(0)
+        if not self.basis.shape[1]:
+            return self.origin[self.moving]
+        place, _ = self._nearest(form @ self.basis, constant + float(form @ self.origin))
         return (self.origin + self.basis @ place)[self.moving]
+
+    def _nearest(self, row: np.ndarray, level: float) -> tuple[np.ndarray, float]:
+        """[n] where the loss is smallest under row . z + level = 0, and twice the loss there."""
+        stiff = STIFF / max(math.sqrt(row @ row), 1e-300)
+        return self._approach.nearest(stiff * row, -stiff * level)
 
     def _law(self, near: np.ndarray, signs: np.ndarray, kept: np.ndarray) -> RatioLaw:
         key = near.tobytes() + signs.tobytes() + kept.tobytes()
         if key not in self._laws:
-            draws = PAIRED if near.sum() <= FEW else PAIRED // 2
             while len(self._laws) >= LAWS:
                 del self._laws[next(iter(self._laws))]
             turned = signs[:, None] * self.information[np.ix_(kept, kept)] * signs
-            self._laws[key] = RatioLaw(turned, near, draws)
+            self._laws[key] = RatioLaw(turned, near)
         return self._laws[key]
 
     @cached_property
@@ -174,7 +179,7 @@ class Landscape:
     def _open(self) -> bool:
         """Whether there are many parameters and no bounds: a profile is a parabola then."""
         bounded = np.isfinite(self.lower) | np.isfinite(self.upper)
-        return len(self.free) > MANY_COLUMNS and not bounded.any()
+        return len(self.free) > MANY and not bounded.any()
 
     @cached_property
     def _approach(self) -> Approach:
@@ -287,47 +292,59 @@ def ends_of(
             heights[value] = around.rise(*form_of(value))
         return heights[value]
 
-    def end_at(cut: float, limit: float) -> float:
+    def end_at(cut: float, limit: float, nearby: float) -> float:
         start = point
         if rise(point) >= 0.5 * cut:  # trajectories disagree with their steps about the estimate
             start = min(max(best, limits[0]), limits[1]) if np.isfinite(best) else point
-        return _far_crossing(rise, start, limit, 0.5 * cut)
+        return _far_crossing(rise, start, limit, 0.5 * cut, nearby)
 
     ends = []
     for limit, side, least in ((limits[0], 1.0, CUT), (limits[1], -1.0, max(CUT, reach**2))):
         cut = least
-        end = end_at(cut, limit)
+        end = end_at(cut, limit, limit)
         for _ in range(ROUNDS):
             if end == limit or abs(rise(end) - 0.5 * cut) > JUMP * cut:
                 break
             other = max(around.cut(*form_of(end), side), least)
             if other <= cut + SETTLED:
                 break
-            cut, end = other, end_at(other, limit)
+            growth = other / cut
+            nearby = point + math.sqrt(min(growth, FAR)) * (end - point)
+            cut, end = other, end_at(other, limit, nearby)
+            if growth <= LITTLE:
+                break
         ends.append(end)
     return min(ends[0], point), max(ends[1], point)
 
 
-def _far_crossing(rise: Callable[[float], float], start: float, end: float, cut: float) -> float:
+def _far_crossing(
+    rise: Callable[[float], float], start: float, end: float, cut: float, nearby: float
+) -> float:
     """The same where the end may be infinite: an episode can be longer than any number."""
     if np.isfinite(end):
-        return _crossing(rise, start, end, cut)
+        return _crossing(rise, start, end, cut, nearby)
     for doubling in range(40):
         reach = start + np.sign(end) * 2.0**doubling * max(abs(start), 1e-12)
         if rise(reach) > cut:
-            return _crossing(rise, start, reach, cut)
+            return _crossing(rise, start, reach, cut, nearby)
     return end
 
 
-def _crossing(rise: Callable[[float], float], start: float, end: float, cut: float) -> float:
-    """Where, on the way from `start` to `end`, the rise reaches `cut`; `end` if it never does."""
+def _crossing(
+    rise: Callable[[float], float], start: float, end: float, cut: float, nearby: float
+) -> float:
+    """Where, on the way from `start` to `end`, the rise reaches `cut`; `end` if it never does.
+
+    It is looked for `nearby` at first, or where a line to the end crosses.
+    """
     if start == end or rise(end) <= cut:
         return end
     if rise(start) >= cut:
         return start  # only by rounding: `start` is the minimum then
     # The root of the rise is nearly linear in the distance: a secant needs few steps.
     root = math.sqrt(cut)
-    share = root_between(
-        lambda t: math.sqrt(max(rise(start + t * (end - start)), 0.0)) - root, 0.0, 1.0, 1e-7
+    share = crossing(
+        lambda t: math.sqrt(max(rise(start + t * (end - start)), 0.0)) / root - 1.0,
+        (nearby - start) / (end - start),
     )
     return start + share * (end - start)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +14,41 @@ import numpy.typing as npt
 
 from tacit.search.operators import BLIND
 
-MANY_COLUMNS = 16  # beyond, compiled least squares are quicker
-STEADY = 1e-6  # smallest to largest of a triangle, from which one equation more may be added to it
+CLOSE = 1e-7  # relative distance from a crossing, or width of what holds it, that ends its search
+# Exchanges of columns that one equation more is given before least squares are begun afresh, and
+# faces of a cone that are kept.
+EXCHANGES, FACES = 8, 64
+# Ratio of the variance of a column's weight to that of the column alone beyond which columns depend
+# on each other too much to be told apart by their products.
+DEPENDENT = 1e5
 ROUNDING = float(np.finfo(float).eps)
 AT_ONCE = 2**15  # columns of a product at a time
 COARSE = 20  # bits of numbers that are put in order: beyond, they are equal
+
+
+def crossing(
+    function: Callable[[float], float], guess: float = math.inf, close: float = CLOSE
+) -> float:
+    """Where a function that is below 0 at 0 and above it at 1 crosses 0, by secants from a guess.
+
+    Each third step halves what two have not. Where the function jumps over 0, the place before.
+    """
+    low, high = (0.0, function(0.0)), (1.0, function(1.0))
+    last, secant, width, steps = low, guess, 1.0, 0
+    while (left := high[0] - low[0]) > close:
+        chord, middle = low[0] - low[1] * left / (high[1] - low[1]), low[0] + 0.5 * left
+        slow = steps % 3 == 2 and left > 0.5 * width
+        width, steps = left if steps % 3 == 2 else width, steps + 1
+        tried = (middle,) if slow else (secant, chord, middle)
+        at = next(place for place in tried if low[0] < place < high[0])
+        value = function(at)
+        if abs(value) <= close:
+            return at
+        low, high = ((at, value), high) if value < 0.0 else (low, (at, value))
+        change = value - last[1]
+        secant = at - value * (at - last[0]) / change if change else math.inf
+        last = at, value
+    return low[0]
 
 
 def least_squares(rows: np.ndarray, goal: np.ndarray) -> tuple[np.ndarray, float]:
@@ -33,78 +62,81 @@ def least_squares(rows: np.ndarray, goal: np.ndarray) -> tuple[np.ndarray, float
 
 
 class Approach:
-    """How near the cone of `rows` [m, n] comes to `goal` [m] where one more equation must hold."""
+    """How near the cone of `rows` [m, n] comes to `goal` [m] where one more equation must hold.
+
+    Equations are asked one after the other that differ by little: the columns that the last one
+    needed are tried first, and `least_squares` decides where they are not nearly those.
+    """
 
     def __init__(self, rows: np.ndarray, goal: np.ndarray) -> None:
         self.rows, self.goal = rows, goal
-        self._squares, self._length = (rows * rows).sum(axis=0), float(goal @ goal)
-        self._faces: dict[tuple[int, ...], Face | None] = {}
-        self._all = self._last = tuple(range(rows.shape[1]))
+        self._products, self._aims = rows.T @ rows, goal @ rows
+        self._length = float(goal @ goal)
+        self._faces: dict[bytes, Face | None] = {}
+        self._last = least_squares(rows, goal)[0] > 0.0
 
-    def missed(self, row: np.ndarray, level: float) -> float:
-        """The smallest |rows z - goal|^2 + (row . z - level)^2 over z >= 0, for a row [n].
+    def nearest(self, row: np.ndarray, level: float) -> tuple[np.ndarray, float]:
+        """[n] the z >= 0 of the smallest |rows z - goal|^2 + (row . z - level)^2, and that.
 
-        The equation moves the least squares of some columns along one direction. The columns that
-        an equation nearby needed are tried first; `least_squares` decides where none are found.
+        The equation moves the least squares of some columns along one direction.
         """
-        chosen, size = self._last, len(row)
-        for _ in range(4 * size if size <= MANY_COLUMNS else 0):
+        chosen = self._last
+        for _ in range(EXCHANGES):
             if (face := self._face(chosen)) is None:
                 break
-            own = row[face.inside]
+            own, others = row[face.inside], row[face.outside]
             move = face.inverse @ own
             loose = 1.0 + float(own @ move)
             short = level - float(own @ face.place)
-            place = face.place + (short / loose) * move
-            if place.min(initial=math.inf) <= 0.0:
-                chosen = tuple(face.inside[place > 0.0].tolist())
-            elif (new := self._leading(face, row, level, short / loose, move)) is None:
-                self._last = chosen
-                return face.missed + short * short / loose
-            else:
-                chosen = tuple(sorted((*chosen, new)))
+            share = short / loose
+            place = face.place + share * move
+            slopes = face.slopes + share * (others - face.products @ move)
+            leading = slopes > self._rounding(face.outside, others, level)
+            if place.min(initial=math.inf) > 0.0 and not leading.any():
+                self._last, found = chosen, np.zeros(len(row))
+                found[face.inside] = place
+                return found, face.missed + short * share
+            chosen = chosen.copy()
+            chosen[face.inside] = place > 0.0
+            chosen[face.outside] = leading
         rows, goal = np.concatenate([self.rows, row[None]]), np.append(self.goal, level)
-        return least_squares(rows, goal)[1] ** 2
+        found, missed = least_squares(rows, goal)
+        self._last = found > 0.0
+        return found, missed**2
 
-    def _leading(
-        self, face: Face, row: np.ndarray, level: float, share: float, move: np.ndarray
-    ) -> int | None:
-        """The column at 0 that leads nearest to the goal from a place that far along a move."""
-        if not len(face.outside):
-            return None
-        own = row[face.outside]
-        slopes = face.slopes + share * (own - face.products @ move)
-        best = int(slopes.argmax())
-        if slopes[best] <= 0.0:
-            return None
-        new = int(face.outside[best])
-        least = (self._length + level * level) * (self._squares[new] + own[best] * own[best])
-        rounding = 10.0 * (1 + max(self.rows.shape)) * ROUNDING * math.sqrt(least)
-        return new if slopes[best] > rounding else None
+    def _rounding(self, outside: np.ndarray, others: np.ndarray, level: float) -> np.ndarray:
+        """[n - p] the slopes of columns that may be rounding alone."""
+        sizes = np.diagonal(self._products)[outside] + others**2
+        least = (self._length + level * level) * sizes
+        return 10.0 * (1 + max(self.rows.shape)) * ROUNDING * np.sqrt(least)
 
-    def _face(self, chosen: tuple[int, ...]) -> Face | None:
-        """The least squares of the chosen columns; None where they nearly depend on one another."""
-        if chosen not in self._faces:
-            inside = np.array(chosen, np.intp)
-            outside = np.array([j for j in self._all if j not in chosen], np.intp)
-            columns, others = self.rows[:, inside], self.rows[:, outside]
-            turn, triangle = np.linalg.qr(columns)
-            sizes = np.abs(np.diagonal(triangle))
-            self._faces[chosen] = None
-            if len(sizes) == len(chosen) and not (sizes <= STEADY * sizes.max(initial=0.0)).any():
-                inverse = np.linalg.inv(triangle)
-                place = inverse @ (self.goal @ turn)
-                rest = self.goal - columns @ place
-                self._faces[chosen] = Face(
+    def _face(self, chosen: np.ndarray) -> Face | None:
+        """The least squares of the chosen [n] bool; None where they nearly depend on each other."""
+        key = chosen.tobytes()
+        if key not in self._faces:
+            while len(self._faces) >= FACES:
+                del self._faces[next(iter(self._faces))]
+            inside, outside = np.flatnonzero(chosen), np.flatnonzero(~chosen)
+            products = self._products[np.ix_(inside, inside)]
+            sizes = np.diagonal(products)
+            self._faces[key] = None
+            try:
+                inverse = np.linalg.inv(products)
+            except np.linalg.LinAlgError:
+                return None
+            # How much less is known of a column than were it alone.
+            if (np.abs(np.diagonal(inverse)) * sizes <= DEPENDENT).all():
+                place, across = inverse @ self._aims[inside], self._products[outside][:, inside]
+                self._faces[key] = Face(
                     inside=inside,
                     outside=outside,
-                    inverse=inverse @ inverse.T,
+                    inverse=inverse,
                     place=place,
-                    missed=float(rest @ rest),
-                    slopes=rest @ others,
-                    products=others.T @ columns,
+                    missed=max(self._length - float(place @ self._aims[inside]), 0.0),
+                    slopes=self._aims[outside] - across @ place,
+                    products=across,
                 )
-        return self._faces[chosen]
+        return self._faces[key]
 
 
 class Face(NamedTuple):
@@ -159,22 +191,6 @@ def at_least(fisher: np.ndarray, scatter: np.ndarray) -> np.ndarray:
     values, vectors = np.linalg.eigh(inverse @ scatter @ inverse.T)
     root = half.T @ vectors * np.sqrt(np.maximum(values, 1.0))
     return root @ root.T
-
-
-def root_between(
-    function: Callable[[float], float], low: float, high: float, tolerance: float
-) -> float:
-    """Where a function that changes its sign between two numbers is 0, by Brent's method.
-
-    Where only rounding keeps both values on one side of 0, the end that is nearer to it.
-    """
-    from scipy.optimize import brentq
-
-    value = cache(function)
-    if value(low) * value(high) > 0.0:
-        return low if abs(value(low)) < abs(value(high)) else high
-    root = brentq(value, low, high, xtol=tolerance, disp=False)
-    return float(np.asarray(root))
 
 
 def first_largest(values: npt.ArrayLike) -> int:

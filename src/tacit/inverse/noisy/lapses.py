@@ -25,7 +25,7 @@ from tacit.inverse.sets import Lapses
 from tacit.likelihood.kinds import MOST, KindsChain, log_likelihood, problem_of_kinds
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import Bounds, Options
-from tacit.search.algebra import root_between
+from tacit.search.algebra import crossing
 
 # Smallest share looked at: a lapse in a billion steps; and where the search begins.
 LEAST, BEGUN = 1e-9, 0.1
@@ -76,8 +76,13 @@ def likelihood_interval(
 
     ends = []
     for end, said in ((least, 0.0), (most, most)):
-        inside = abs(best - end) < 1e-9 or excess(end) <= 0
-        ends.append(said if inside else root_between(excess, best, end, 1e-4))
+        way = end - best
+        if abs(way) < 1e-9 or excess(end) <= 0:
+            ends.append(said)
+        else:
+            ends.append(
+                best + way * crossing(lambda t, way=way: excess(best + t * way), close=1e-4)
+            )
     return ends[0], ends[1]
 
 
