@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.inference.tails import DRAWS, chi_square_tail, simulated_chance
-from tacit.search.algebra import covariance_root, least_squares, square_roots
+from tacit.search.algebra import covariance_root, largest_first, least_squares, square_roots
 from tacit.search.operators import BLIND, inverse_information
 
 # Draws of up to so many bounded parameters in the law of one number, in antithetic pairs, and of
@@ -172,7 +172,8 @@ class RatioLaw:
     @cached_property
     def _root(self) -> np.ndarray:
         """[k, k] of what is left, in these units: what rounding makes negative is 0."""
-        return covariance_root(self._left / np.outer(self._units, self._units))
+        known = np.diagonal(self.information)[self.bounded]
+        return covariance_root(self._left / np.outer(self._units, self._units), known)
 
     @cached_property
     def _cone(self) -> Cone:
@@ -315,7 +316,8 @@ def ratio_p_value(
         ranks = [rank_of(one.information(parts), one.free) for one in (wide, narrow)]
         degrees = ranks[0] - ranks[1]
         return chi_square_tail(degrees, max(ratio, 0.0)) if degrees > 0 else 1.0
-    root = covariance_root(np.asarray(block_diag(*parts)) if scatter is None else scatter)
+    known = np.asarray(block_diag(*parts))
+    root = covariance_root(known if scatter is None else scatter, np.diagonal(known))
     wider, narrower = wide.gains(parts), narrow.gains(parts)
 
     def larger(random: np.random.Generator, count: int) -> int:
@@ -353,6 +355,7 @@ def activity_p_value(
         return 1.0
     inverse, _ = inverse_information(fisher, free & ~tested)
     cone = np.flatnonzero(tested | held)
+    cone = cone[largest_first(np.diagonal(fisher)[cone])]  # draws do not ask how they are numbered
     left = fisher - fisher @ inverse @ fisher
     left = left[np.ix_(cone, cone)]
     scale = np.sqrt(np.maximum(np.diagonal(fisher)[cone], 0.0))

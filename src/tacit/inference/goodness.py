@@ -7,9 +7,9 @@ maximum of the likelihood that projection is 0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,7 @@ from tacit.data.observed import Observed, PartitionedDemonstrations
 from tacit.data.tally import group_sums
 from tacit.inference.sequence import BINS, EVENTS, SequenceSums
 from tacit.inference.tails import gamma_tails, ratio_tail, student_tail
-from tacit.search.algebra import first_largest, square_roots, weighted_products
+from tacit.search.algebra import coarse, first_largest, square_roots, weighted_products
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -271,6 +271,8 @@ def _residuals(fit: FittedChoices, seen: np.ndarray, expected: np.ndarray) -> np
 class Chances:
     """The policy that draws are made of.
 
+    Draws are attached to sites and actions by what is seen and likely there, not by their numbers.
+
     Attributes:
         policy: [S, A] of the fit.
         doubt: [m, S, A] draws of what its logarithm is mistaken by; None where nothing is.
@@ -289,6 +291,33 @@ class Chances:
             policy = policy * np.exp(np.clip(moved, -50.0, 50.0))
         total = policy.sum(axis=2, keepdims=True)
         return policy / np.where(total > 0, total, 1.0)
+
+    def counts(
+        self, visits: np.ndarray, blocks: Sequence[int], random: np.random.Generator
+    ) -> Iterator[np.ndarray]:
+        """[size, S, A] how often actions are taken in so many visits [S], some draws at a time."""
+        whole = visits.astype(np.int64)
+        sites = np.lexsort([coarse((self.policy**2).sum(axis=1)), whole])
+        cells = sites[:, None], self._likeliest[sites]
+        for size in blocks:
+            counts = np.empty((size, *self.policy.shape), np.int64)
+            chances = self.drawn(size, random)[:, *cells]
+            counts[:, *cells] = random.multinomial(whole[sites], chances, (size, len(sites)))
+            yield counts
+
+    def actions(self, states: np.ndarray, size: int, random: np.random.Generator) -> np.ndarray:
+        """[size, T] actions taken in these states [T]."""
+        chances, likeliest = random.random((size, len(states))), self._likeliest
+        policies = np.take_along_axis(self.drawn(size, random), likeliest[None], axis=2)
+        limits, places = np.cumsum(policies, axis=2), np.zeros(chances.shape, np.int64)
+        for place in range(self.policy.shape[1] - 1):
+            places += chances >= limits[:, states, place]
+        return likeliest[states, places]
+
+    @cached_property
+    def _likeliest(self) -> np.ndarray:
+        """[S, A] the actions of each site, the likeliest first."""
+        return np.argsort(-coarse(self.policy), axis=1, kind="stable")
 
 
 def _actions_part(
@@ -328,13 +357,8 @@ def _actions_part(
         return _chi_square_part(ACTIONS, statistic, degrees)
     chances = Chances(policy, None if fit.doubt is None else fit.doubt[:, at])
     many = int(np.clip(MOST_CELLS // cells, 19, draws))
-    at_once, whole = max(1, AT_ONCE // cells), visits.astype(np.int64)
-    law = np.concatenate(
-        [
-            pearson(random.multinomial(whole, chances.drawn(size, random), (size, len(visits))))
-            for size in _blocks(many, at_once)
-        ]
-    )
+    blocks = _blocks(many, max(1, AT_ONCE // cells))
+    law = np.concatenate([pearson(drawn) for drawn in chances.counts(visits, blocks, random)])
     if many < DRAWS:  # its mean is known exactly where the law is that of plain counts
         mean = float(degrees) if known else float(law.mean())
         return moments_part(ACTIONS, statistic, mean, float(((law - mean) ** 2).mean()), many)
@@ -556,11 +580,7 @@ def _drawn_laws(
     tables = whitened.reshape(len(whitened), given.policy.size)
     apart, drifted = [], []
     for size in _blocks(draws, max(1, AT_ONCE // len(states))):
-        chances = random.random((size, len(states)))
-        index = np.broadcast_to(states * actions, chances.shape).copy()
-        limits = np.cumsum(given.drawn(size, random), axis=2)
-        for action in range(actions - 1):
-            index += chances >= limits[:, states, action]
+        index = states * actions + given.actions(states, size, random)
         sums = np.empty((len(tables), size, len(begins)))
         late = np.empty((len(tables), size))
         for d, table in enumerate(tables):

@@ -170,15 +170,18 @@ def weighted_products(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return total
 
 
-def covariance_root(matrix: np.ndarray) -> np.ndarray:
-    """[n, n] R with R R' = matrix, for draws of this covariance: symmetric but for units.
+def covariance_root(matrix: np.ndarray, sizes: np.ndarray | None = None) -> np.ndarray:
+    """[n, n] R with R R' = matrix, for draws of this covariance.
 
-    Eigenvectors have signs that hang on the last bit; this has none, and draws follow it.
+    Eigenvectors have signs that hang on the last bit; this is symmetric but for units, and has
+    none: draws follow it. With `sizes` [n] its columns are in the order of these, so that draws do
+    not depend on how the entries are numbered either.
     """
     units = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
     units = np.where(units > 0, units, 1.0)
     values, vectors = np.linalg.eigh(matrix / np.outer(units, units))
-    return units[:, None] * (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    root = units[:, None] * (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return root if sizes is None else root[:, largest_first(sizes)]
 
 
 def at_least(fisher: np.ndarray, scatter: np.ndarray) -> np.ndarray:

@@ -79,6 +79,7 @@ from tacit.model.features.design import Design, values_off
 from tacit.model.features.priors import too_large
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
+from tacit.search.algebra import largest_first
 
 # Directions, drawn at random, in which trajectories are compared where parameters are very many.
 DIRECTIONS = 12
@@ -214,7 +215,9 @@ def chain_goodness(
         pull = None if chain.penalty is None else moves @ (chain.penalty @ fitted.x(e))
         choices = replace(choices, covariance=inverse, rank=size - len(blind), pull=pull)
     if size > PROFILED:
-        directions = np.random.default_rng(seed).standard_normal((DIRECTIONS, size))
+        directions, lengths = np.empty((DIRECTIONS, size)), (choices.scores**2).sum(axis=(1, 2))
+        random = np.random.default_rng(seed)
+        directions[:, largest_first(lengths)] = random.standard_normal((DIRECTIONS, size))
         choices = replace(choices, directions=directions)
     tested = partial(goodness_of, demonstrations, level=level, seed=seed)
     rows = CountedRows.of(chain.mdp)
