@@ -194,6 +194,27 @@ class FittedLaw:
         none = self.limited[:0]
         return replace(self, point=point, centre=centre, limited=none, limits=self.limits[:0])
 
+    def joined(self, number: float, error: float) -> FittedLaw:
+        """The same and one coefficient more, a share that is independent of the others."""
+        from scipy.linalg import block_diag
+
+        def with_one(matrix: np.ndarray, value: float) -> np.ndarray:
+            return np.asarray(block_diag(matrix, [[value]]))
+
+        precision = 1.0 / error**2 if error > 0 else 1.0
+        return replace(
+            self,
+            point=np.append(self.point, number),
+            centre=np.append(self.centre, number),
+            jacobian=with_one(self.jacobian, 1.0),
+            information=with_one(self.information, precision),
+            covariance=with_one(self.covariance, error**2),
+            room=np.append(self.room, number if number < NEAR * error else np.inf),
+            lower=np.append(self.lower, 0.0),
+            upper=np.append(self.upper, 1.0),
+            blind=np.pad(self.blind, [(0, 0), (0, 1)]),
+        )
+
     @cached_property
     def shift(self) -> np.ndarray:
         """[r] what makes a one-sided number at least 0."""
@@ -270,7 +291,12 @@ def spread_of(function: Function, law: FittedLaw, *, draws: int = DRAWS, seed: i
     changes = [function(law.point + step) - function(law.point - step) for step in steps]
     # [m, P] the slopes of least length that have these changes.
     slopes = (np.linalg.pinv(2.0 * steps) @ np.reshape(changes, (len(steps), -1))).T
-    found = Spread(law, here, slopes)
+    return straightened(function, Spread(law, here, slopes), draws=draws, seed=seed)
+
+
+def straightened(function: Function, found: Spread, *, draws: int, seed: int = 0) -> Spread:
+    """The spread by its slopes or, where the function bends within the error, by draws."""
+    law, here, slopes = found.law, found.values, found.slopes
     probes = law.draws(PROBES, seed)
     values = np.array([function(one) for one in probes])
     missed = values - here - (probes - law.point) @ slopes.T

@@ -224,7 +224,7 @@ class Parameters:
             jacobian=self.jacobian * flips,
             information=self.information * np.outer(flips, flips),
             covariance=np.zeros((count, count)) if none else spread * np.outer(flips, flips),
-            room=np.where(near, room * sizes, np.inf),
+            room=np.where(near, np.where(near, room, 0.0) * sizes, np.inf),
             lower=self.lower,
             upper=self.upper_bounds,
             blind=blind @ self.jacobian.T,

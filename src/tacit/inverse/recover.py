@@ -325,7 +325,9 @@ class Request:
                 check_possible(task.mdp, task.demonstrations, f"task {number}: ")
         shared = shared_likelihood(self.estimator, self.share_reward)
         fits = shared.search(tasks)
-        joint = self._ended(shared.report(tasks, fits))
+        joint = shared.report(tasks, fits)
+        parts = zip(joint.recoveries, tasks, strict=True)
+        joint = self._ended(replace(joint, recoveries=[_of_task(*pair) for pair in parts]))
         if not self.bootstrap:
             return joint
         from tacit.inverse.bootstrap import jointly_resampled
@@ -354,9 +356,12 @@ class Request:
         if mdp.evidence is not None:
             findings += _dynamics_findings(recovery)
         recovery = _saying(recovery, findings)
+        about = {"mdp": mdp, "features": features, "demonstrations": demonstrations}
         if isinstance(recovery, Recovery):
-            about = {"mdp": mdp, "features": features, "demonstrations": demonstrations}
             recovery = replace(recovery, origin=Origin(**about, estimator=estimator))
+        elif types := getattr(recovery, "types", ()):
+            of_one = Origin(**about, estimator=None)
+            recovery = replace(recovery, types=[replace(one, origin=of_one) for one in types])
         recovery = self._ended(recovery)
         if not self.bootstrap:
             return recovery
@@ -381,6 +386,12 @@ class Request:
     def _ended(self, recovery: Result) -> Result:
         """The recovery, that says where it was stopped; or `NotConverged`."""
         return delivered(_say_if_stopped(recovery), self.throw)
+
+
+def _of_task(recovery: Recovery, task: Task) -> Recovery:
+    """The recovery of one task of several, that knows its world."""
+    about = {"features": task.features, "demonstrations": task.demonstrations}
+    return replace(recovery, origin=Origin(mdp=task.mdp, **about, estimator=None))
 
 
 def _loaded(module: str, name: str) -> Any:

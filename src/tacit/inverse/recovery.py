@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from tacit.errors import NotConverged
+from tacit.errors import InvalidModel, NotConverged
 from tacit.forward.solution import Solution
 from tacit.inference.tails import holm
 from tacit.inverse.diagnostics import LAZY, Goodness, Identification, untested
@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from tacit.inverse.caution import Caution
     from tacit.inverse.hypotheses import HypothesisTest
     from tacit.inverse.origin import Origin
+    from tacit.inverse.predictions import ChoiceModel, Prediction
     from tacit.inverse.quantities import Coefficients, Quantity
     from tacit.model.layout import Layout
     from tacit.model.mdp import MDP
+    from tacit.model.objective import Features
 
 NO_PARAMETERS = unmeasured((), (), lower=0.0, absence="not set")
 UNTESTED = untested("this estimator tests no fit")
@@ -206,6 +208,44 @@ class Saved:
 
         return likelihood_ratio(cast("Recovery", self), cast("Recovery", restricted))
 
+    def predict(
+        self,
+        at: npt.ArrayLike | None = None,
+        goals: npt.ArrayLike | None = None,
+        part: int | None = None,
+        *,
+        world: MDP | None = None,
+        features: Features | None = None,
+        confidence: float = CONFIDENCE,
+        draws: int | None = None,
+    ) -> Prediction:
+        """The `Prediction` of what is done: the chances of all actions, with intervals.
+
+        Args:
+            at: [n] states; None for all in which there is a choice.
+            goals: of trips, one for all places or [n].
+            part: number of a type or a task; needed where there are several.
+            world: to predict in; None for that of the demonstrations.
+            features: in that world; None for those of the recovery.
+            confidence: of the intervals.
+            draws: how many, where log-odds bend within their errors; 0 for none, and no check.
+        """
+        from tacit.inverse.predictions import predict
+
+        own = self.part(part)
+        about = {"world": world, "features": features, "confidence": confidence, "draws": draws}
+        return predict(own, at, goals, **about)
+
+    def part(self, part: int | None = None) -> Recovery:
+        """One type or task of several, by its number; the recovery itself where it is one."""
+        alone = cast("Recovery", self)
+        parts: Sequence[Recovery] = getattr(self, "types", getattr(self, "recoveries", (alone,)))
+        if part is None and len(parts) > 1:
+            raise InvalidModel(f"there are {len(parts)} parts: say which, part=0 or another")
+        if not 0 <= (part or 0) < len(parts):
+            raise InvalidModel(f"part must be a number from 0 to {len(parts) - 1}; got {part}")
+        return parts[part or 0]
+
     def summary(self, layout: Layout | None = None, *, raw_units: bool = False) -> str:
         """The page a person reads first, as plain text; of types and tasks what is said of all.
 
@@ -369,6 +409,22 @@ class Recovery(Saved):
         there = policy > 0  # an action that is not available has chance 0 and is no lapse either
         share, spread = self.lapses.share, there / there.sum(axis=1, keepdims=True).clip(1)
         return (1.0 - share) * policy + share * spread
+
+    def choice_model(
+        self,
+        at: npt.ArrayLike | None = None,
+        goals: npt.ArrayLike | None = None,
+        *,
+        world: MDP | None = None,
+        features: Features | None = None,
+    ) -> ChoiceModel | None:
+        """What may be chosen in states, and how chances follow the coefficients.
+
+        None where the world is not known. Arguments as for `predict`.
+        """
+        from tacit.inverse.predictions import state_choices
+
+        return state_choices(self, at, goals, world=world, features=features)
 
     def cautious(self, mdp: MDP | None = None, *, confidence: float = CONFIDENCE) -> Caution:
         """The `Objective` that allows only what every objective the data leave possible allows.

@@ -103,7 +103,7 @@ def with_origin(recovery: Recovery, origin: Origin | Recovery) -> Any:
 def origin_of(recovery: Any) -> Origin:
     """What a recovery was made from; one line where it does not know."""
     origin = getattr(recovery, "origin", None)
-    if origin is None:
+    if origin is None or origin.estimator is None:
         raise InvalidModel(
             "this recovery does not know what it was made from, as one that was loaded or is of "
             "types: recover again, or give with_origin(...) what it was made from"

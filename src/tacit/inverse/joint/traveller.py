@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg import block_diag
 
 from tacit.data.demonstrations import Demonstrations
@@ -26,6 +27,7 @@ from tacit.inverse.assembly import Estimate, objective_of, recovery
 from tacit.inverse.diagnostics import Goodness, goodness_of, untested
 from tacit.inverse.findings import Finding, Kind, feature_findings, more_data_findings
 from tacit.inverse.joint.flows import method_findings
+from tacit.inverse.joint.goals import PLANNED
 from tacit.inverse.joint.maximum import TripsChain
 from tacit.inverse.joint.trips import Journeys, Trips, at_ends, goal_world, network_ending, trimmed
 from tacit.inverse.joint.units import TripUnits
@@ -43,6 +45,7 @@ from tacit.inverse.noisy.likelihood import (
     numbers_of,
 )
 from tacit.inverse.noisy.sparse import select
+from tacit.inverse.predictions import check_features, places_of
 from tacit.inverse.recovery import Recovery, delivered
 from tacit.inverse.sets import never_incurred
 from tacit.inverse.standardised import standard_of
@@ -50,6 +53,7 @@ from tacit.likelihood.kinds import log_likelihood
 from tacit.likelihood.start import OF_COEFFICIENTS, Bounds, maximum, within_temperature
 from tacit.model.arguments import read_only
 from tacit.model.features import Ridge, Smooth, Sparse
+from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 
@@ -201,6 +205,32 @@ class TripsRecovery(Recovery):
         own = Choices.of(TripsChain.of(found, Likelihood().tolerance), x)
         return own if self.lapses is None else own.with_lapses(self.lapses.share)
 
+    def choice_model(
+        self,
+        at: npt.ArrayLike | None = None,
+        goals: npt.ArrayLike | None = None,
+        *,
+        world: MDP | None = None,
+        features: Features | None = None,
+    ) -> GoalChoices:
+        """What may be chosen in states on the way to goals; see `Recovery.choice_model`."""
+        network = self.network if world is None else world
+        features = self.features if features is None else features
+        check_features(self, network, features)
+        count = network.states
+        own = np.unique(self.destinations[self.destinations >= 0])
+        goals = places_of("goals", goals, count, own[:1] if len(own) == 1 else own[:0])
+        if not len(goals):
+            raise InvalidModel("predictions of trips need goals: one for all places, or one each")
+        if at is None and len(goals) > 1:
+            raise InvalidModel("predictions at all states are for one goal; got several")
+        there = np.flatnonzero(trimmed(network, int(goals[0])).any(axis=1))
+        states = places_of("at", at, count, there)
+        if len(goals) not in (1, len(states)):
+            raise InvalidModel(f"goals must be one or {len(states)}; got {len(goals)}")
+        goals = np.broadcast_to(goals, states.shape)
+        return GoalChoices.of(network, features, self.discount, states, goals)
+
     def solve(self, goal: int) -> Solution:
         """The `Solution` of trips to this goal, from where the demonstrated ones to it began.
 
@@ -232,6 +262,75 @@ class TripsRecovery(Recovery):
             policy=found.policy,
             iterations=found.iterations,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class GoalChoices:
+    """Choices in states on the way to goals.
+
+    Attributes:
+        chain: one step from each place, sorted by goal.
+        order: [n] number of each place among these.
+    """
+
+    chain: TripsChain
+    order: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        network: MDP,
+        features: Features,
+        discount: float,
+        states: np.ndarray,
+        goals: np.ndarray,
+    ) -> GoalChoices:
+        """Those in states [n] on the way to goals [n]."""
+        order = np.argsort(goals, kind="stable")
+        distinct, first = np.unique(goals[order], return_index=True)
+        ends = np.append(first, len(order))
+        journeys = Journeys(
+            mdp=network,
+            discount=discount,
+            space=Design.of(network_ending(network, distinct), features),
+            goals=distinct,
+            states=states[order],
+            actions=np.zeros(len(order), np.int64),
+            trips=np.arange(len(order)),
+            steps=ends,
+            origins=states[order],
+            begins=ends,
+        )
+        lost = ~journeys.choices.any(axis=1) | (states == goals)[order]
+        if lost.any():
+            at = int(order[lost.argmax()])
+            raise InvalidModel(
+                "every place must have a sure way to its goal, and not be the goal; state "
+                f"{states[at]} has none to {goals[at]}"
+            )
+        taken = replace(journeys, actions=journeys.choices.argmax(axis=1))
+        return cls(TripsChain.of(taken, PLANNED), np.argsort(order, kind="stable"))
+
+    @property
+    def labels(self) -> dict[str, np.ndarray]:
+        """The states, and the goals."""
+        journeys = self.chain.journeys
+        goals = np.repeat(journeys.goals, np.diff(journeys.steps))
+        return {"state": journeys.states[self.order], "goal": goals[self.order]}
+
+    @property
+    def available(self) -> np.ndarray:
+        """[n, A] bool, the actions that leave a sure way."""
+        return self.chain.journeys.choices[self.order]
+
+    def scored(self, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """[n, A] chances at coefficients [P], and [P, n, A] derivatives of their logarithms."""
+        scales = self.chain.space.scales
+        sums = self.chain.sums(coefficients * scales, detailed=True)
+        if not np.isfinite(sums.loss):
+            raise InvalidModel("trips have no finite value at these coefficients: circles pay")
+        rows = np.argsort(sums.rows)[self.order]
+        return sums.policy[rows], np.moveaxis(sums.advantages[rows] * scales, 2, 0)
 
 
 @overload
