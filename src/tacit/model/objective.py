@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,11 +12,16 @@ from numpy.typing import ArrayLike
 from tacit.errors import InvalidModel
 from tacit.model.arguments import finite, numbers, read_only
 from tacit.model.ends import alike_at_ends
+from tacit.model.layout import Layout
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from scipy.sparse import csr_array, sparray, spmatrix
     from typing_extensions import TypeIs
 
+    from tacit.files.frames import Frame
+    from tacit.model.features.formulas import FormulaFeatures
     from tacit.model.features.rows import FunctionFeatures, RowFunctions
     from tacit.model.mdp import MDP
 
@@ -221,6 +226,62 @@ class Features:
         from tacit.model.features.rows import FunctionFeatures
 
         return FunctionFeatures.of(reward, costs)
+
+    @overload
+    @staticmethod
+    def from_formula(  # pyright: ignore[reportOverlappingOverload]
+        reward: str, costs: Sequence[str] = (), *, data: None = None
+    ) -> FormulaFeatures: ...
+
+    @overload
+    @staticmethod
+    def from_formula(
+        reward: str,
+        costs: Sequence[str] = (),
+        *,
+        data: Frame | str | Path,
+        layout: Layout | None = None,
+        state: str = ...,
+        action: str = ...,
+    ) -> Features: ...
+
+    @staticmethod
+    def from_formula(
+        reward: str,
+        costs: Sequence[str] = (),
+        *,
+        data: Frame | str | Path | None = None,
+        layout: Layout | None = None,
+        state: str = "state",
+        action: str = "action",
+    ) -> Features | FormulaFeatures:
+        """Features by formulas in Wilkinson's notation, such as "C(cover) + scale(slope)".
+
+        Terms are columns, and transforms of them: `C` (a factor; `base="..."` is the level that
+        the others are compared with), `scale`, `center`, `log`, `exp`, `sqrt`, `missing` (1 where
+        a measurement is missing), and the bases `bs`, `cr`, `cc` and `poly`, for which formulaic
+        is installed. `+` puts terms side by side, `:` multiplies them, `a * b` is `a + b + a:b`,
+        `(a + b)^2` all pairs; `-` takes a term away. Names with blanks stand between `backticks`.
+        There is no constant unless the formula has the term 1. The column `action` is what was
+        done, a factor: terms with it, such as `action` or `action:lactate`, are features of state
+        and action. A formula is data: anything else in it is refused, and nothing of it is run.
+
+        Args:
+            reward: formula of the reward.
+            costs: one formula per constraint.
+            data: a table with one row a state, or one a state and action, as a file, a dict or a
+                frame, gives `Features`. None gives features of rows of measurements.
+            layout: names of states and actions, where the table gives names and not numbers.
+            state: the column that says which state a row is about; without it rows are in order.
+            action: the column that says which action it is about.
+        """
+        from tacit.model.features.formulas import FormulaFeatures, features_of_table
+
+        formulas = FormulaFeatures(reward=reward, costs=costs)  # type: ignore[arg-type]
+        if data is None:
+            return formulas
+        layout = layout or Layout()
+        return features_of_table(formulas, data, layout, state=state, action=action)
 
     def __getattr__(self, name: str) -> object:
         """`reward` and `costs` of sparse maps, written out now and kept."""

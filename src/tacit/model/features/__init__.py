@@ -13,9 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.files.columns import RawColumn
-from tacit.files.frames import Frame, FrameTable
-from tacit.files.tables import PARQUET, TEXT, TableSource, open_table
+from tacit.files.frames import Frame
 from tacit.files.wording import did_you_mean
 from tacit.model.features.maps import (
     Map,
@@ -30,7 +28,8 @@ from tacit.model.features.maps import (
 )
 from tacit.model.features.priors import Ridge, Smooth, Sparse
 from tacit.model.features.rows import RowFeatures
-from tacit.model.layout import Layout, looks_numeric, lookup, state_names
+from tacit.model.features.state_tables import opened_table, state_numbers
+from tacit.model.layout import Layout
 
 __all__ = [
     "Map",
@@ -70,7 +69,7 @@ def columns(
         states: S; None takes what the layout says, or as many as there are rows.
         state: the column that says which state a row is about, by name or by number.
     """
-    opened = _opened(table, state)
+    opened = opened_table(table, state)
     opened.require(state)
     listed = [names] if isinstance(names, str) else names
     chosen = [name for name in opened.names if name != state] if listed is None else [*listed]
@@ -90,35 +89,8 @@ def columns(
         )
     cells = np.stack([read[name].reals() for name in chosen], axis=1)
     values = np.empty((count, len(chosen)))
-    values[_states(opened, read[state], count, layout)] = cells
+    values[state_numbers(opened, read[state], count, layout)] = cells
     return Map(values, chosen)
-
-
-def _opened(table: str | Path | Frame, state: str) -> TableSource:
-    if not isinstance(table, str | Path):
-        return FrameTable(table, InvalidModel, what="the table")
-    path = Path(table)
-    if path.suffix.lower() not in (*TEXT, *PARQUET):
-        raise InvalidModel(f"a table of features is a .csv or .parquet file; got {path.name}")
-    return open_table(path, InvalidModel, expected=(state,))
-
-
-def _states(table: TableSource, column: RawColumn, count: int, layout: Layout) -> np.ndarray:
-    """[N] the number of the state of each row; every state exactly once."""
-    named = state_names(layout, count)
-    known = lookup(named or tuple(map(str, range(count))))
-    wanted = f"a state in 0..{count - 1}" + (" or the name of one" if named else "")
-    spelled = column.spelled()
-    hint = "" if named or any(map(looks_numeric, spelled.texts or ())) else ", or a layout names it"
-    rows = spelled.numbered(known, wanted + hint)
-    table.refuse_repeats(rows, lambda row: f"the state {column.cell(row)!r}")
-    if len(rows) < count:
-        lost = int(np.setdiff1d(np.arange(count), rows)[0])
-        raise InvalidModel(
-            f"{table.path}, column {column.name!r}: must name every state once; "
-            f"{layout.state_name(lost)!r} is missing ({len(rows)} rows for {count} states)"
-        )
-    return rows
 
 
 def means_at(values: np.ndarray, place: np.ndarray, places: int) -> np.ndarray:

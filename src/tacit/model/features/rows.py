@@ -21,7 +21,7 @@ RowFunction = Callable[[np.ndarray, int], np.ndarray]
 RowFunctions = Mapping[str, RowFunction | str] | Sequence[str]
 
 
-class Rows(Protocol):
+class MeasuredRows(Protocol):
     """Rows of measurements, as `tacit.Measurements` are."""
 
     @property
@@ -54,7 +54,7 @@ class RowFeatures(ABC):
         """One tuple of names per constraint."""
 
     @abstractmethod
-    def fitted(self, rows: Rows) -> RowFeatures:
+    def fitted(self, rows: MeasuredRows) -> RowFeatures:
         """The same with what it learns from rows, such as medians for what is missing."""
 
     @abstractmethod
@@ -101,7 +101,7 @@ class FunctionFeatures(RowFeatures):
         """One tuple of names per constraint."""
         return tuple(tuple(name for name, _ in cost) for cost in self.costs)
 
-    def fitted(self, rows: Rows) -> FunctionFeatures:
+    def fitted(self, rows: MeasuredRows) -> FunctionFeatures:
         """The same with the medians of these rows for what is missing."""
         for what in (one for block in (self.reward, *self.costs) for _, one in block):
             if isinstance(what, str) and what not in rows.columns:
