@@ -18,6 +18,7 @@ from tacit.inverse.findings import (
     blind_findings,
     data_findings,
     feature_findings,
+    row_findings,
     single_minded,
 )
 from tacit.inverse.noisy.likelihood import Likelihood
@@ -215,3 +216,19 @@ def test_a_finding_survives_a_copy_and_a_trip_to_another_process():
     one = Finding("b is active", Kind.INACTIVE, constraint=2, feature="b", number=0.5)
     for again in (pickle.loads(pickle.dumps(one)), copy.deepcopy(one)):
         assert (again, again.kind, again.about) == (one, one.kind, one.about)
+
+
+def test_missing_measurements_and_rows_without_a_successor_are_counted():
+    rows = np.arange(12.0).reshape(6, 2)
+    rows[[0, 3], 1] = np.nan
+    pairs = [(rows[:3], [0, 1, 0]), (rows[3:], [1, 1])]
+    seen = tacit.Measurements.from_trajectories(pairs, columns=("sbp", "lactate"))
+    lost, cut = row_findings(seen)
+    assert (lost.kind, lost.about.number) == (Kind.DATA, 2)
+    assert "lactate (2)" in lost
+    assert "sbp" not in lost
+    assert (cut.kind, cut.about.number) == (Kind.DATA, 1)
+    whole = tacit.Measurements.from_trajectories([(rows[1:3], [0])])
+    assert row_findings(whole) == []
+    ended = tacit.Measurements.from_trajectories([(rows[1:3], [0, 1])], ended=[True])
+    assert row_findings(ended) == []

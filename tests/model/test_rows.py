@@ -1,5 +1,7 @@
 """Features of rows are what their functions say, and a function that errs is named."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -38,6 +40,8 @@ def test_medians_are_those_of_the_rows_it_was_fitted_on():
         made.imputing.prepared(other), [[0.0, 4.0, 1.0], [0.0, 100.0, 0.0]]
     )
     assert made.imputing.indicators == ("lean is missing",)
+    again = type(made.imputing).from_stored(json.loads(json.dumps(made.imputing.stored())))
+    np.testing.assert_array_equal(again.prepared(other), made.imputing.prepared(other))
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tacit.data.measurements import Measurements
 from tacit.data.observed import Observed
 from tacit.data.tally import counts_of
 from tacit.errors import InvalidDemonstrations
 from tacit.files.wording import listed
 from tacit.inverse.expectations import Blocks, Expectations, moves_of
+from tacit.model.features.imputing import Imputing
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.search.algebra import first_largest
@@ -40,6 +42,7 @@ class Kind(Enum):
     SLACK = auto()  # a budget is not used up
     FORBIDDEN = auto()  # something that is never done, or a cost without an upper limit
     TRUNCATED = auto()  # trajectories were cut off
+    DATA = auto()  # what was read is taken for something, or was filled in
     ASSUMED = auto()  # something that was not seen had to be assumed
     ERRORS = auto()  # what the error bars rest on
     NOTE = auto()
@@ -146,6 +149,28 @@ def data_findings(mdp: MDP, demonstrations: Observed) -> list[Finding]:
             "it always did the same."
         )
         findings.append(Finding(sentence, Kind.DETERMINISTIC, number=share))
+    return findings
+
+
+def row_findings(seen: Measurements) -> list[Finding]:
+    """What rows of measurements lack, and what stands in its place."""
+    findings, filled = [], Imputing.of(seen.observations, seen.columns)
+    lost = [(name, int(many)) for name, many in zip(filled.columns, filled.missing, strict=True)]
+    if some := [f"{name} ({many})" for name, many in lost if many]:
+        sentence = (
+            f"Of {seen.sites} rows some lack {listed(some, NAMED)}: what is missing has the median "
+            "of its column, and that it was missing is a column of its own where values are "
+            "regressed on rows."
+        )
+        findings.append(Finding(sentence, Kind.DATA, number=int(filled.missing.sum())))
+    last = seen.offsets[1:] - 1
+    cut = int(((seen.next_states[last] < 0) & ~seen.ended).sum())
+    if cut:
+        sentence = (
+            f"{cut} of {seen.steps} steps have no row after them: they tell what was chosen, and "
+            "nothing of where it led."
+        )
+        findings.append(Finding(sentence, Kind.DATA, number=cut))
     return findings
 
 

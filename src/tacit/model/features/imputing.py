@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ class Imputing:
         columns: d names.
         medians: [d] of what is known in each column.
         missing: [d] how often each was missing in the rows it was learned from.
-        rows: how many rows that were.
+        rows: how many rows these were.
     """
 
     columns: tuple[str, ...]
@@ -29,7 +30,7 @@ class Imputing:
 
     @classmethod
     def of(cls, observations: np.ndarray, columns: Sequence[str]) -> Imputing:
-        """Learned from observations [n, d]; refuses a column missing in all."""
+        """That of observations [n, d]; `InvalidDemonstrations` where a column has no number."""
         lost = np.isnan(observations)
         missing = lost.sum(axis=0)
         if (missing == len(observations)).any():
@@ -40,6 +41,25 @@ class Imputing:
             )
         medians = np.nanmedian(observations, axis=0)
         return cls(tuple(columns), read_only(medians), read_only(missing), len(observations))
+
+    def stored(self) -> dict[str, Any]:
+        """All that it is, as texts, numbers and lists: for JSON or TOML."""
+        return {
+            "columns": [*self.columns],
+            "medians": self.medians.tolist(),
+            "missing": self.missing.tolist(),
+            "rows": self.rows,
+        }
+
+    @classmethod
+    def from_stored(cls, stored: Mapping[str, Any]) -> Imputing:
+        """What `stored` gave, again."""
+        return cls(
+            tuple(stored["columns"]),
+            np.array(stored["medians"], np.float64),
+            np.array(stored["missing"], np.int64),
+            int(stored["rows"]),
+        )
 
     @property
     def indicators(self) -> tuple[str, ...]:
