@@ -29,6 +29,7 @@ from tacit.cli.ingest import Ingest
 from tacit.cli.offers import COMMANDS as OFFERED
 from tacit.cli.offers import loaded, offered
 from tacit.cli.options import option_of_others
+from tacit.cli.predict import Predict
 from tacit.cli.recover import Recover
 from tacit.cli.report import Report
 from tacit.cli.score import Score
@@ -87,6 +88,7 @@ COMMANDS: dict[str, type[Command]] = {
     "solve": Solve,
     "recover": Recover,
     "score": Score,
+    "predict": Predict,
     "report": Report,
     "figures": Figures,
     "compare": Compare,

@@ -193,7 +193,7 @@ class Prediction:
         place, action = np.nonzero(self.available)
         columns: dict[str, Any] = {
             name: [named.state_name(one) for one in label[place].tolist()]
-            if name in ("state", "goal") and named.state_names
+            if name in ("state", "goal") and (named.state_names or named.is_grid)
             else label[place]
             for name, label in self.labels.items()
         }
