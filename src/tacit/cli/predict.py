@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LISTED = 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Predict:
     """Predict what is done by a run: the chances of all actions, with intervals.
 
