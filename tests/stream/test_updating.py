@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tacit
+import travellers
 from tacit.data.tally import Tally
 
 KEPT = ("reward_weights", "multipliers", "budgets", "temperature")
@@ -130,3 +131,40 @@ def test_other_estimators_are_brought_up_to_date_too(place):
     seen = walks(place, 0) + walks(place, 1)
     wanted = tacit.recover(place.mdp, place.features, seen, estimator=tacit.Convex())
     assert found.reward_weights == pytest.approx(wanted.reward_weights, abs=1e-6)
+
+
+def test_tasks_are_brought_up_to_date_together(place):
+    worlds = [replace(place.mdp, discount=discount) for discount in (0.8, 0.9)]
+    first, more = ([walks(place, seed + e, steps=200) for e in range(2)] for seed in (0, 10))
+
+    def tasks(seen):
+        return [tacit.Task(w, place.features, part) for w, part in zip(worlds, seen, strict=True)]
+
+    joint = tacit.recover(tasks(first), throw=False)
+    found = joint.updated(more, keep_rows=True)
+    every = [one + other for one, other in zip(first, more, strict=True)]
+    wanted = tacit.recover(tasks(every), throw=False)
+    assert found.parameters.estimates == pytest.approx(wanted.parameters.estimates, abs=1e-6)
+    assert found.agreement == pytest.approx(wanted.agreement, abs=1e-6, nan_ok=True)
+    again = found.refresh()
+    assert again.goodness.p_value == pytest.approx(wanted.goodness.p_value)
+    with pytest.raises(tacit.InvalidDemonstrations, match="one part a task"):
+        joint.updated(more[:1])
+    with pytest.raises(tacit.InvalidModel, match="together"):
+        joint.recoveries[0].updated(more[0])
+
+
+def test_trips_are_brought_up_to_date_by_their_rows():
+    mdp = travellers.streets()
+    features = travellers.lengths(mdp)
+    table = np.asarray(features.reward) @ travellers.TRUTH
+    seen = travellers.travelled(mdp, table, 60, travellers.GOALS)
+    trips = tacit.Trips(mdp, features, seen, discount=1.0)
+    number = np.arange(trips.demonstrations.episodes)
+    first, more = trips.select(number % 2 == 0), trips.select(number % 2 == 1)
+    found = tacit.recover(first).updated(more.demonstrations)
+    wanted = tacit.recover(trips)
+    assert found.parameters.estimates == pytest.approx(wanted.parameters.estimates, rel=1e-5)
+    assert found.refresh() is found
+    with pytest.raises(tacit.InvalidModel, match="weigh alike"):
+        tacit.recover(first).updated(more.demonstrations, forget=100)

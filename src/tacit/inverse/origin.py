@@ -46,7 +46,7 @@ class Origin:
         mdp: the world.
         features: what reward and costs may be made of.
         demonstrations: what was seen; sums of it where more was added.
-        estimator: how; None for a type or a task, which was not recovered by itself.
+        estimator: how; for a task that of all together, None for a type.
         date: when, UTC.
         last_pass: over whole trajectories; None where this was one, or none was made.
         rows: all that was seen, in parts, where rows are kept; empty where they are not.

@@ -312,8 +312,12 @@ class Request:
         if self.share_reward:
             raise InvalidModel("trips are recovered without share_reward: they share it")
         recovery = recover_trips(trips, estimator=self.estimator, throw=False)
-        recovery = self._ended(_with_name(recovery, trips.demonstrations))
         options = Likelihood(free_reward=True) if self.estimator is None else self.estimator
+        if isinstance(recovery, Recovery):
+            about = {"features": trips.features, "demonstrations": trips.demonstrations}
+            origin = Origin(mdp=trips.mdp, **about, estimator=options)
+            recovery = replace(recovery, origin=origin)
+        recovery = self._ended(_with_name(recovery, trips.demonstrations))
         return self._resampled(trips, recovery, options)
 
     def _of_tasks(self, tasks: tuple[Task, ...]) -> JointRecovery:
@@ -323,11 +327,14 @@ class Request:
         for number, task in enumerate(tasks):
             if isinstance(task, Task) and not self.allow_impossible:
                 check_possible(task.mdp, task.demonstrations, f"task {number}: ")
+            if isinstance(task, Task) and self.bootstrap:
+                task.check_in_memory()
         shared = shared_likelihood(self.estimator, self.share_reward)
         fits = shared.search(tasks)
         joint = shared.report(tasks, fits)
         parts = zip(joint.recoveries, tasks, strict=True)
-        joint = self._ended(replace(joint, recoveries=[_of_task(*pair) for pair in parts]))
+        each = [_of_task(*pair, estimator=shared) for pair in parts]
+        joint = self._ended(replace(joint, recoveries=each))
         if not self.bootstrap:
             return joint
         from tacit.inverse.bootstrap import jointly_resampled
@@ -388,10 +395,10 @@ class Request:
         return delivered(_say_if_stopped(recovery), self.throw)
 
 
-def _of_task(recovery: Recovery, task: Task) -> Recovery:
+def _of_task(recovery: Recovery, task: Task, *, estimator: SharedLikelihood) -> Recovery:
     """The recovery of one task of several, that knows its world."""
     about = {"features": task.features, "demonstrations": task.demonstrations}
-    return replace(recovery, origin=Origin(mdp=task.mdp, **about, estimator=None))
+    return replace(recovery, origin=Origin(mdp=task.mdp, **about, estimator=estimator))
 
 
 def _loaded(module: str, name: str) -> Any:

@@ -7,10 +7,10 @@ again is of the last full pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -20,27 +20,31 @@ from tacit.data.tally import Tally, tally_of
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind, check_possible
+from tacit.inverse.joint.tasks import SharedLikelihood
+from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.origin import FullPass, Origin, now
-from tacit.inverse.recover import Request, recover
+from tacit.inverse.recover import Estimator, Request, recover
+from tacit.inverse.task import Task
 from tacit.model.arguments import number
 
 if TYPE_CHECKING:
+    from tacit.inverse.joint.recovery import JointRecovery
     from tacit.inverse.recovery import Recovery
 
 
 def updated(recovery: Recovery, more: Observed, *, forget: float | None, keep_rows: bool) -> Any:
     """The recovery of everything seen so far; see `Recovery.updated`."""
     before = origin_of(recovery)
-    mdp, features, estimator = before.mdp, before.features, before.estimator
-    half_life = _half_life(before, forget, keep_rows)
-    check_task(mdp, features, more)
-    check_task(mdp, features, before.demonstrations)  # sums of sampling weights are no counts
-    check_possible(mdp, more)
-    new, old = tally_of(mdp, more), tally_of(mdp, before.demonstrations)
-    if half_life is not None:
-        old = old.scaled(0.5 ** (new.steps / half_life))
-    merged = old + new
+    if isinstance(recovery, TripsRecovery):
+        return _updated_trips(recovery, more, forget)
+    estimator = before.estimator
+    if not isinstance(estimator, Estimator) or isinstance(estimator, SharedLikelihood):
+        raise InvalidModel(
+            "a type, or one of several tasks, was not recovered by itself: bring all of them up to "
+            "date together"
+        )
+    origin = _with_more(recovery, more, forget, keep_rows)
     request = Request(
         estimator=estimator,
         share_reward=False,
@@ -51,36 +55,111 @@ def updated(recovery: Recovery, more: Observed, *, forget: float | None, keep_ro
         throw=False,
         near=recovery if isinstance(estimator, Likelihood) else None,
     )
-    found = request.recovery(mdp, features, merged)
-    origin = Origin(
-        mdp=mdp,
-        features=features,
-        demonstrations=merged,
-        estimator=estimator,
-        date=now(),
-        last_pass=_last_pass(recovery, before),
-        rows=(*_rows(before), more) if keep_rows else (),
-        half_life=half_life,
-    )
-    findings = [_pass_finding(origin), *_forgetting_findings(origin)]
-    known = found.identification.with_findings(findings)
-    return replace(found, identification=known, origin=origin)
+    found = request.recovery(origin.mdp, origin.features, origin.demonstrations)
+    return _told(found, origin)
+
+
+def updated_tasks(
+    joint: JointRecovery, more: Sequence[Observed], *, forget: float | None, keep_rows: bool
+) -> JointRecovery:
+    """The recovery of everything seen so far; see `JointRecovery.updated`."""
+    more = list(more)
+    if len(more) != len(joint.recoveries):
+        raise InvalidDemonstrations(
+            f"there must be one part a task ({len(joint.recoveries)}); got {len(more)}"
+        )
+    pairs = zip(joint.recoveries, more, strict=True)
+    origins = [_with_more(one, part, forget, keep_rows) for one, part in pairs]
+    found = recover([_task(one) for one in origins], **_asked(origins[0]))
+    each = [_told(*pair) for pair in zip(found.recoveries, origins, strict=True)]
+    return replace(found, recoveries=tuple(each))
+
+
+def _updated_trips(recovery: TripsRecovery, more: Observed, forget: float | None) -> Any:
+    """That of all trips: their sums are by goal and place, so rows are kept and read again."""
+    before = origin_of(recovery)
+    if forget is not None:
+        raise InvalidModel(
+            "trips are brought up to date by their rows, which weigh alike; no forget"
+        )
+    if not isinstance(before.demonstrations, Demonstrations) or not isinstance(
+        more, Demonstrations
+    ):
+        raise InvalidDemonstrations("trips must be in memory to be brought up to date")
+    trips = recovery.trips(before.demonstrations + more)
+    return recover(trips, estimator=before.estimator, throw=False)
 
 
 def refreshed(recovery: Recovery) -> Any:
     """The recovery by a full pass over all rows; see `Recovery.refresh`."""
     origin = origin_of(recovery)
-    rows = [part for part in _rows(origin) if isinstance(part, Demonstrations)]
+    if isinstance(recovery, TripsRecovery):
+        return recovery  # always is one
+    rows = _in_memory(origin)
+    seen = reduce(Demonstrations.__add__, rows)
+    found = recover(origin.mdp, origin.features, seen, **_asked(origin), allow_impossible=True)
+    assert found.origin is not None
+    return replace(found, origin=replace(found.origin, rows=rows))
+
+
+def refreshed_tasks(joint: JointRecovery) -> JointRecovery:
+    """The recovery by a full pass over all rows; see `JointRecovery.refresh`."""
+    origins = [origin_of(one) for one in joint.recoveries]
+    rows = [_in_memory(one) for one in origins]
+    whole = [
+        replace(one, demonstrations=reduce(Demonstrations.__add__, own))
+        for one, own in zip(origins, rows, strict=True)
+    ]
+    return recover([_task(one) for one in whole], **_asked(origins[0]), allow_impossible=True)
+
+
+def _asked(origin: Origin) -> dict[str, Any]:
+    return {"estimator": origin.estimator, "throw": False}
+
+
+def _task(origin: Origin) -> Task:
+    return Task(origin.mdp, origin.features, cast("Demonstrations", origin.demonstrations))
+
+
+def _with_more(recovery: Recovery, more: Observed, forget: float | None, keep_rows: bool) -> Origin:
+    """What the recovery was made from, and what was seen since, as sums."""
+    before = origin_of(recovery)
+    mdp, features, half_life = before.mdp, before.features, _half_life(before, forget, keep_rows)
+    check_task(mdp, features, more)
+    check_task(mdp, features, before.demonstrations)  # sums of sampling weights are no counts
+    check_possible(mdp, more)
+    new, old = tally_of(mdp, more), tally_of(mdp, before.demonstrations)
+    if half_life is not None:
+        old = old.scaled(0.5 ** (new.steps / half_life))
+    return Origin(
+        mdp=mdp,
+        features=features,
+        demonstrations=old + new,
+        estimator=before.estimator,
+        date=now(),
+        last_pass=_last_pass(recovery, before),
+        rows=(*_rows(before), more) if keep_rows else (),
+        half_life=half_life,
+    )
+
+
+def _told(found: Recovery, origin: Origin) -> Recovery:
+    """The recovery from sums, that says which of its numbers are not of all steps."""
+    findings = [_pass_finding(origin), *_forgetting_findings(origin)]
+    return replace(
+        found, identification=found.identification.with_findings(findings), origin=origin
+    )
+
+
+def _in_memory(origin: Origin) -> tuple[Demonstrations, ...]:
+    """All rows, in parts."""
+    rows = tuple(part for part in _rows(origin) if isinstance(part, Demonstrations))
     if len(rows) < len(_rows(origin)):
         raise InvalidDemonstrations(
             "refresh needs all rows in memory, and only sums were kept: updated(..., "
             "keep_rows=True) keeps them, or recover again from all demonstrations"
         )
-    seen = reduce(Demonstrations.__add__, rows)
-    about = {"estimator": origin.estimator, "allow_impossible": True, "throw": False}
-    found = recover(origin.mdp, origin.features, seen, **about)
-    assert found.origin is not None
-    return replace(found, origin=replace(found.origin, rows=tuple(rows)))
+    return rows
 
 
 def with_origin(recovery: Recovery, origin: Origin | Recovery) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tacit.data.demonstrations import Demonstrations
+from tacit.data.observed import Observed
 from tacit.inference.activity import Verdict
 from tacit.inference.tails import holm
 from tacit.inverse.assembly import recovery
@@ -144,6 +144,26 @@ class JointRecovery(Saved):
         """Findings about what was and was not found in all tasks together."""
         return self.identification.findings
 
+    def updated(
+        self, more: Sequence[Observed], *, forget: float | None = None, keep_rows: bool = False
+    ) -> JointRecovery:
+        """The recovery of everything seen so far, by merged sums; see `Recovery.updated`.
+
+        Args:
+            more: what was seen since, one part a task.
+            forget: half-life in steps of a task.
+            keep_rows: keep what was seen for `refresh`, in memory; else sums alone.
+        """
+        from tacit.stream.updating import updated_tasks
+
+        return updated_tasks(self, more, forget=forget, keep_rows=keep_rows)
+
+    def refresh(self) -> JointRecovery:
+        """The recovery by a full pass over all that was seen, where its rows were kept."""
+        from tacit.stream.updating import refreshed_tasks
+
+        return refreshed_tasks(self)
+
     @cached_property
     def standardised(self) -> JointRecovery:
         """The same about features divided by their standard deviations in all tasks together."""
@@ -269,9 +289,7 @@ def report(options: SharedLikelihood, tasks: Sequence[Task], found: TaskFits) ->
     )
 
 
-def _goodness(
-    alone: Fit, seen: Sequence[Demonstrations], *, level: float, seed: int
-) -> list[Goodness]:
+def _goodness(alone: Fit, seen: Sequence[Observed], *, level: float, seed: int) -> list[Goodness]:
     """Whether the model fits each task, its p-value adjusted for all tasks by Holm's method.
 
     Asked of every task's own fit: whether they share what they are told to is another test.
@@ -291,7 +309,7 @@ def _goodness(
 def _numbers(
     found: TaskFits,
     told: Evidence,
-    seen: Sequence[Demonstrations],
+    seen: Sequence[Observed],
     units: Sequence[np.ndarray] | None = None,
 ) -> list[Numbers]:
     """The `Numbers` of every task, its features divided by its `units` [D]."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.linalg import block_diag
 
-from tacit.data.demonstrations import Demonstrations
+from tacit.data.observed import Observed
 from tacit.errors import InvalidModel, NotConverged
 from tacit.inference.activity import ScoreLaw, Verdict
 from tacit.inference.boundary import Directions, ratio_p_value
@@ -106,7 +106,6 @@ def _check(tasks: Sequence[Task], options: SharedLikelihood) -> None:
     for e, task in enumerate(tasks):
         if not isinstance(task, Task):
             raise InvalidModel(f"tasks must be Task objects; task {e} is {type(task).__name__}")
-        task.check_in_memory()
     if not isinstance(options.likelihood, Likelihood):
         kind = type(options.likelihood).__name__
         raise InvalidModel(f"tasks are fitted by a Likelihood each; got {kind}")
@@ -293,7 +292,7 @@ def _together(
     each: Sequence[Likelihood],
     own: Sequence[Fit],
     alone: Fit,
-    seen: Sequence[Demonstrations],
+    seen: Sequence[Observed],
     boundless: np.ndarray,
 ) -> TaskFits:
     """The joint fit from the tasks alone, less what the tests drop, and the tests of the ties."""
@@ -385,7 +384,7 @@ def _best(alone: Fit, problem: LikelihoodProblem, order: Sequence[int], max_step
 
 
 def _p_agreement(
-    narrow: Fit, wide: LikelihoodProblem, seen: Sequence[Demonstrations], options: Likelihood
+    narrow: Fit, wide: LikelihoodProblem, seen: Sequence[Observed], options: Likelihood
 ) -> float:
     """The p-value of the ties that `wide` does without."""
     z = wide.start(wide.ties.start([narrow.x(e) for e in range(len(narrow.parts))]))
