@@ -15,7 +15,7 @@ import refusals
 import tacit
 from tacit import InvalidDemonstrations, InvalidModel
 from tacit.data.sources import Discretiser, action_masks, from_imitation, from_minari, rollouts
-from tacit.data.sources.gymnasium import element, number, size
+from tacit.data.sources.gymnasium import element, measurement_names, number, size
 from tacit.data.sources.recordings import Coding, _chooser
 
 LAKE = "FrozenLake-v1"
@@ -156,9 +156,29 @@ def test_every_element_of_a_discrete_space_has_a_number(space, count):
     ("call", "kind", "words"),
     [
         (
-            lambda: rollouts("MountainCar-v0", lambda state: 0),
+            lambda: rollouts("MountainCarContinuous-v0", lambda seen: seen[:1], episodes=1),
             InvalidDemonstrations,
-            ["observations", "discrete", "Box", "discretise first"],
+            ["actions", "discrete", "Box", "discretise first", "action_discretiser"],
+        ),
+        (
+            lambda: rollouts("MountainCar-v0", np.ones((3, 3)) / 3),
+            InvalidModel,
+            ["function of the observation"],
+        ),
+        (
+            lambda: rollouts("MountainCar-v0", lambda seen: 3, episodes=1),
+            InvalidModel,
+            ["0 to 2", "3"],
+        ),
+        (
+            lambda: rollouts("MountainCar-v0", lambda seen: 0, ends=[0]),
+            InvalidModel,
+            ["rows of measurements need none"],
+        ),
+        (
+            lambda: measurement_names(spaces.Dict(a=spaces.Text(3))),
+            InvalidDemonstrations,
+            ["numbers of a fixed length", "Text"],
         ),
         (
             lambda: rollouts("NoSuchPlace-v0", lambda state: 0),
@@ -198,12 +218,12 @@ def collected(minari, data_format: str, name: str = LAKE, key: str = "lake/tiny-
     told = []
     environment = gymnasium.make(name, max_episode_steps=6)
     collector = minari.DataCollector(environment, data_format=data_format)
-    random = np.random.default_rng(0)
+    random, count = np.random.default_rng(0), getattr(environment.action_space, "n", 0)
     for episode in range(8):
         observation, _ = collector.reset(seed=episode)
         states, actions, over, terminated = [observation], [], False, False
         while not over:
-            action = int(random.integers(4)) if name == LAKE else random.uniform(-1, 1, 1)
+            action = int(random.integers(count)) if count else random.uniform(-1, 1, 1)
             observation, _, terminated, truncated, _ = collector.step(action)
             states.append(observation)
             actions.append(action)
@@ -286,13 +306,69 @@ def test_a_continuous_minari_dataset_is_read_in_bins(tmp_path, monkeypatch):
     assert seen.layout.action_names[1].startswith("push in")
 
 
-def test_continuous_minari_data_must_be_discretised():
+def test_a_continuous_minari_dataset_is_read_as_measurements(tmp_path, monkeypatch):
+    minari = pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # as above
+        told = collected(minari, "hdf5", "MountainCar-v0", "car/discrete-v0")
+        gc.collect()
+    seen = from_minari("car/discrete-v0")
+    assert seen.columns == ("x0", "x1")
+    assert seen.action_names == ("0", "1", "2")
+    for episode, (states, actions, terminated) in enumerate(told):
+        rows, taken = seen.trajectory(episode)
+        rows = np.append(rows, seen.final_states[episode])
+        np.testing.assert_array_equal(seen.observations[rows], np.array(states, float))
+        assert taken.tolist() == list(actions)
+        assert seen.ended[episode] == terminated
+
+
+class Rover(gymnasium.Env):
+    """A place, a speed and a gear, in a dictionary; it ends beyond 1."""
+
+    observation_space = spaces.Dict(
+        place=spaces.Box(-9, 9, (2,)), gear=spaces.Discrete(3), speed=spaces.Box(0, 1, ())
+    )
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at = 0.0
+        return self.observed(), {}
+
+    def observed(self):
+        return {"place": np.array([self.at, -self.at]), "gear": 2, "speed": np.float64(0.5)}
+
+    def step(self, action):
+        self.at += 0.5 * action
+        return self.observed(), 0.0, self.at > 1, False, {}
+
+
+def test_observations_that_are_numbers_are_rows_of_measurements():
+    taken = iter([1, 0, 1, 1])
+    seen = rollouts(Rover(), lambda observed: next(taken), episodes=1)
+    assert isinstance(seen, tacit.Measurements)
+    names = ("gear", "place_0", "place_1", "speed")  # in the order of the dictionary
+    assert sorted(seen.columns) == sorted(names)
+    assert seen.actions.tolist() == [1, 0, 1, 1]
+    assert seen.ended.tolist() == [True]
+    place = np.array([0.0, 0.5, 0.5, 1.0, 1.5])
+    wanted = np.stack([place * 0 + 2, place, -place, place * 0 + 0.5], axis=1)
+    np.testing.assert_array_equal(seen.measuring(names).observations, wanted)
+    assert seen.action_names == ("0", "1")
+    stays = rollouts(Rover(), lambda observed: 0, episodes=1, max_steps=2)
+    assert (stays.ended.tolist(), stays.final_states.tolist()) == ([False], [2])
+    assert stays.action_names == ("0", "1")
+
+
+def test_continuous_minari_data_must_have_discrete_actions():
     box = SimpleNamespace(
         observation_space=spaces.Box(0, 1),
-        action_space=spaces.Discrete(2),
+        action_space=spaces.Box(0, 1),
         iterate_episodes=lambda: iter(()),
     )
-    refused(lambda: from_minari(box), "observations", "Box", "discretise first")
+    refused(lambda: from_minari(box), "actions", "Box", "discretise first", "action_discretiser")
 
 
 def test_imitation_trajectories_say_which_form_was_found():
@@ -383,7 +459,7 @@ def test_continuous_observations_and_actions_go_through_discretisers():
     pushed = tacit.data.sources.rollouts(Cart(), table, episodes=1, max_steps=3, **options)
     assert pushed.states.tolist() == [int(places([0.15 * n, 0.1 * n])) for n in range(3)]
     with pytest.raises(tacit.InvalidDemonstrations, match="discretise first"):
-        tacit.data.sources.rollouts(Cart(), table)
+        tacit.data.sources.rollouts(Cart(), lambda at: np.zeros(1))
 
     class Episode:
         id, observations = 0, np.array([[0.1, 0.0], [0.6, 0.1], [0.9, 0.2]])

@@ -82,6 +82,11 @@ def read_file(path: Path, reading: Reading) -> Demonstrations:
         return read_table(table, reading)
     arrays = read_arrays(path, largest=reading.largest)
     with naming(path, InvalidDemonstrations):
+        if "terminals" in arrays and "states" not in arrays:
+            from tacit.data.sources.offline import from_offline
+
+            rows = from_offline(arrays)
+            return rows.measuring(reading.measured) if reading.measured else rows
         for name in NEEDED:
             if name not in arrays:
                 near = did_you_mean(name, arrays)

@@ -4,6 +4,7 @@ from tacit.data.sources.discretise import Discretiser
 from tacit.data.sources.guess import ColumnGuess, guess_columns
 from tacit.data.sources.gymnasium import action_masks, terminal_states
 from tacit.data.sources.logs import Log, LogReader
+from tacit.data.sources.offline import from_offline
 from tacit.data.sources.places import Places, clusters, hexagons, square_cells
 from tacit.data.sources.rasters import read_raster
 from tacit.data.sources.recordings import from_imitation, from_minari, rollouts
@@ -18,6 +19,7 @@ __all__ = [
     "clusters",
     "from_imitation",
     "from_minari",
+    "from_offline",
     "guess_columns",
     "hexagons",
     "read_raster",

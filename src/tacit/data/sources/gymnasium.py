@@ -13,6 +13,8 @@ import numpy.typing as npt
 from tacit.errors import InvalidDemonstrations, InvalidModel, optional
 
 MOST = 2**31 - 1
+# How a discretiser of actions is given, to end a message with.
+ACTIONS = ", and give it as action_discretiser"
 
 # Spaces, their elements and environments: Gymnasium is not needed to import this.
 Foreign = Any
@@ -26,7 +28,7 @@ def size(space: Foreign, what: str) -> int:
     if counts is None:
         raise InvalidDemonstrations(
             f"{what} must be discrete; got {space!s:.80}: discretise first, "
-            "for example with tacit.data.sources.Discretiser"
+            f"for example with tacit.data.sources.Discretiser{ACTIONS if 'action' in what else ''}"
         )
     if not 0 < (count := math.prod(counts)) <= MOST:
         raise InvalidDemonstrations(f"{what} must be at most {MOST}; {space!s:.80} has {count}")
@@ -99,6 +101,43 @@ def _counts(space: Foreign) -> list[int] | None:
     if type(space).__name__ not in ("Discrete", "MultiDiscrete", "MultiBinary"):
         return None
     return np.ravel(_lengths(space)).tolist()
+
+
+def is_discrete(space: Foreign) -> bool:
+    """Whether the elements of a space can be numbered."""
+    return _counts(space) is not None
+
+
+def measurement_names(space: Foreign, name: str = "", what: str = "observations") -> list[str]:
+    """D names of what is measured in a space: parts of a `Dict` by key, of a box by number."""
+    inside = f"{name}_" if name else "x"
+    if hasattr(space, "spaces"):
+        prefix = f"{name}_" if name else ""
+        parts = [measurement_names(part, f"{prefix}{key}", what) for key, part in _parts(space)]
+        return [one for names in parts for one in names]
+    count = (
+        1 if type(space).__name__ == "Discrete" else math.prod(getattr(space, "shape", ()) or (1,))
+    )
+    if type(space).__name__ != "Box" and _counts(space) is None:
+        raise InvalidDemonstrations(
+            f"{what} must be numbers of a fixed length; got {space!s:.80}: wrap the environment to "
+            "give an array"
+        )
+    return [name] if name and count == 1 else [f"{inside}{at}" for at in range(count)]
+
+
+def measurements(space: Foreign, values: Foreign, count: int) -> np.ndarray:
+    """[count, d] so many elements of a space, its parts side by side; a discrete one is a number.
+
+    Args:
+        space: as `measurement_names` knows it.
+        values: one element, or arrays of `count` of them.
+        count: how many.
+    """
+    if hasattr(space, "spaces"):
+        parts = [measurements(part, values[key], count) for key, part in _parts(space)]
+        return np.concatenate(parts, axis=1)
+    return np.asarray(values, np.float64).reshape(count, -1)
 
 
 def made(name: str) -> Foreign:

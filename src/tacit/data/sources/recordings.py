@@ -10,8 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.data.demonstrations import Demonstrations
+from tacit.data.measurements import Measurements
 from tacit.data.sources.discretise import Discretiser, checked_ends
-from tacit.data.sources.gymnasium import Foreign, element, made, number, size, terminal_states
+from tacit.data.sources.gymnasium import (
+    Foreign,
+    element,
+    is_discrete,
+    made,
+    measurement_names,
+    measurements,
+    number,
+    size,
+    terminal_states,
+)
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError, optional
 from tacit.files.atomic import naming
 from tacit.model.arguments import ROW_SUM_TOLERANCE, integer
@@ -21,6 +32,8 @@ from tacit.model.layout import Layout
 @dataclass(frozen=True, eq=False)
 class Coding:
     """How the elements of a space are numbered: as they are, or by the states they fall into.
+
+    Those of a continuous space without a discretiser are rows of measurements.
 
     Attributes:
         space: of observations or actions.
@@ -39,6 +52,20 @@ class Coding:
             return self.discretiser.states
         return size(self.space, self.what)
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether elements have no numbers, and are measured."""
+        return self.discretiser is None and not is_discrete(self.space)
+
+    def rows(self, values: Foreign, count: int) -> np.ndarray:
+        """[count, d] the measurements of so many elements."""
+        try:
+            return measurements(self.space, values, count)
+        except (TypeError, ValueError, LookupError):
+            raise InvalidDemonstrations(
+                f"{self.what} must be {count} of {self.space!s:.80}; got {values!r:.60}"
+            ) from None
+
     def numbers(self, values: Foreign, *, place: str = "") -> np.ndarray:
         """[N] the numbers of elements [N, ...]."""
         what = f"{place}{self.what}"
@@ -48,8 +75,10 @@ class Coding:
         with naming(what, TacitError):
             return np.asarray(self.discretiser(array.reshape(len(array), -1)))
 
-    def one(self, value: Foreign) -> int:
-        """The number of one element."""
+    def one(self, value: Foreign) -> Foreign:
+        """The number of one element, or its measurements [d]."""
+        if self.is_measured:
+            return self.rows(value, 1)[0]
         if self.discretiser is None:
             return int(number(self.space, value, self.what))
         return int(self.numbers([value])[0])
@@ -73,18 +102,20 @@ def rollouts(
     discretiser: Discretiser | None = None,
     action_discretiser: Discretiser | None = None,
 ) -> Demonstrations:
-    """Demonstrations of a policy in an environment, discrete or made so by a discretiser.
+    """Demonstrations of a policy in an environment; `Measurements` where it is not discrete.
 
-    An episode that the environment terminates has `ended`, and the end is its final state; one that
-    it truncates, or that is cut after `max_steps`, has not. The same seed gives the same episodes,
-    if the environment keeps to its own seed. Nothing is closed.
+    Continuous observations without a discretiser are rows of measurements, the parts of `Dict` and
+    `Tuple` spaces side by side. An episode that the environment terminates has `ended`, and the end
+    is its final state; one that it truncates, or that is cut after `max_steps`, has not. The same
+    seed gives the same episodes, if the environment keeps to its own seed. Nothing is closed.
 
     Args:
         environment: a Gymnasium environment, or its name. Elements of compound discrete spaces are
             numbered in row-major order.
         policy: [S, A] one distribution over actions a state; rows of ends, which are 0, and of
             further states may be there. Or a function from the number of a state to that of an
-            action; where there is a discretiser, from the observation, or to the action, itself.
+            action; where observations are continuous, from the observation itself; where actions
+            have a discretiser, to the action itself.
         episodes: how many to collect.
         seed: of the environment and of the choices.
         max_steps: most steps of an episode.
@@ -99,10 +130,17 @@ def rollouts(
     environment = made(environment) if isinstance(environment, str) else environment
     seeing = Coding(environment.observation_space, "observations", discretiser)
     acting = Coding(environment.action_space, "actions", action_discretiser)
-    states = seeing.size
+    if seeing.is_measured and not callable(policy):
+        raise InvalidModel(
+            "the policy of continuous observations must be a function of the observation; "
+            f"got {type(policy).__name__}"
+        )
+    states = 0 if seeing.is_measured else seeing.size
     episodes, max_steps = integer(episodes, "episodes"), integer(max_steps, "max_steps")
     ends = ends_of(ends, discretiser)
-    if ends is None and discretiser is None:
+    if seeing.is_measured:
+        _refuse_ends(ends)
+    elif ends is None and discretiser is None:
         table = terminal_states(environment)
         # What is observed may not be what the table numbers.
         ends = table if table is not None and table.shape == (states,) else None
@@ -110,11 +148,11 @@ def rollouts(
     choose = _chooser(policy, (seeing, acting), np.random.default_rng(seed))
     pairs, ended = [], []
     for episode in range(episodes):
-        seen, taken = list[int](), list[int]()
+        seen, taken = list[Foreign](), list[int]()
         observation, _ = environment.reset(seed=seed if episode == 0 else None)
         terminated = truncated = False
         for _ in range(max_steps):
-            state = seeing.one(observation)
+            state = seeing.one(observation)  # its number, or its measurements
             action, chosen = choose(state, observation)
             seen.append(state)
             taken.append(action)
@@ -122,10 +160,32 @@ def rollouts(
             if terminated or truncated:
                 break
         last = seeing.one(observation)
-        pairs.append(([*seen, int(over[last]) if terminated else last], taken))
+        is_end = terminated and not seeing.is_measured
+        pairs.append(([*seen, int(over[last]) if is_end else last], taken))
         ended.append(bool(terminated))
+    if seeing.is_measured:
+        return _measured(pairs, ended, seeing, acting)
     demonstrations = Demonstrations.from_trajectories(pairs, ended=ended)
     return replace(demonstrations, layout=_layout(discretiser, action_discretiser))
+
+
+def _measured(
+    pairs: list[tuple[Foreign, Foreign]], ended: list[bool], seeing: Coding, acting: Coding
+) -> Measurements:
+    """The measurements of (observations [T + 1, d], numbers of actions [T]) pairs."""
+    named = _layout(None, acting.discretiser)
+    actions = named.action_names if named else tuple(map(str, range(acting.size)))
+    made = Measurements.from_trajectories(
+        pairs, columns=measurement_names(seeing.space, what=seeing.what), ended=ended
+    )
+    return replace(made, layout=Layout(action_names=actions))
+
+
+def _refuse_ends(ends: npt.ArrayLike | None) -> None:
+    if ends is not None:
+        raise InvalidModel(
+            "ends are of numbered states; rows of measurements need none: leave them out"
+        )
 
 
 def _layout(states: Discretiser | None, actions: Discretiser | None) -> Layout | None:
@@ -161,18 +221,19 @@ def _chooser(
 ) -> Callable[[int, Foreign], tuple[int, Foreign]]:
     """From a state and its observation to the number of an action and the action itself."""
     seeing, acting = codings
-    states, actions = seeing.size, acting.size
+    states, actions = 0 if seeing.is_measured else seeing.size, acting.size
+    is_numbered = seeing.discretiser is None and not seeing.is_measured
     if callable(policy):
 
         def ask(state: int, observation: Foreign) -> tuple[int, Foreign]:
-            answer = policy(state if seeing.discretiser is None else observation)
+            answer = policy(state if is_numbered else observation)
             if acting.discretiser is not None:
                 return acting.one(answer), answer
             action = np.asarray(answer)
             if action.dtype.kind not in "iu" or action.ndim or not 0 <= action < actions:
                 raise InvalidModel(
                     f"the policy must return an action from 0 to {actions - 1}; "
-                    f"got {action!s:.40} in state {state}"
+                    f"got {action!s:.40} in {f'state {state}' if is_numbered else 'a state'}"
                 )
             return int(action), acting.element(int(action))
 
@@ -215,6 +276,8 @@ def from_minari(
 ) -> Demonstrations:
     """The demonstrations of a Minari dataset, read without a network.
 
+    Continuous observations without a discretiser are rows of measurements: `Measurements`.
+
     Args:
         dataset: a `MinariDataset`, the folder of one (HDF5 or Arrow), or the name of one that is
             stored on this machine.
@@ -230,17 +293,23 @@ def from_minari(
         dataset = _opened(dataset)
     seeing = Coding(dataset.observation_space, "observations", discretiser)
     acting = Coding(dataset.action_space, "actions", action_discretiser)
-    over = where_over(ends_of(ends, discretiser), seeing.size)
+    ends = ends_of(ends, discretiser)
+    if seeing.is_measured:
+        _refuse_ends(ends)
+    over = where_over(ends, 0 if seeing.is_measured else seeing.size)
     if acting.size < 1:
         raise InvalidDemonstrations("there must be at least one action; got none")
     pairs, ended = [], []
     try:
         for episode in dataset.iterate_episodes():
             what = f"episode {episode.id}: "
-            seen = seeing.numbers(episode.observations, place=what)
             taken = acting.numbers(episode.actions, place=what)
+            if seeing.is_measured:
+                seen = seeing.rows(episode.observations, len(taken) + 1)
+            else:
+                seen = seeing.numbers(episode.observations, place=what)
             terminated = bool(len(taken)) and bool(episode.terminations[-1])
-            if terminated:
+            if terminated and not seeing.is_measured:
                 seen = np.append(seen[: len(taken)], over[seen[len(taken)]])
             pairs.append((seen, taken))
             ended.append(terminated)
@@ -248,6 +317,8 @@ def from_minari(
         raise
     except Exception as error:  # Minari, HDF5 and Arrow each have errors of their own
         raise _unreadable(source, error) from None
+    if seeing.is_measured:
+        return _measured(pairs, ended, seeing, acting)
     demonstrations = Demonstrations.from_trajectories(pairs, ended=ended)
     return replace(demonstrations, layout=_layout(discretiser, action_discretiser))
 
