@@ -15,6 +15,7 @@ import numpy as np
 from tacit.errors import InvalidModel
 from tacit.files.frames import Frame
 from tacit.files.wording import did_you_mean
+from tacit.model.features.formulas import FormulaFeatures
 from tacit.model.features.maps import (
     Map,
     action_one_hot,
@@ -32,6 +33,7 @@ from tacit.model.features.state_tables import opened_table, state_numbers
 from tacit.model.layout import Layout
 
 __all__ = [
+    "FormulaFeatures",
     "Map",
     "Ridge",
     "RowFeatures",
