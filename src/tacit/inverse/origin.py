@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from tacit.data.observed import Observed
     from tacit.model.mdp import MDP
@@ -39,6 +41,19 @@ class FullPass:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class Predictions:
+    """How well each batch was predicted by the fit to what came before it.
+
+    Attributes:
+        counts: [S, A] steps that were predicted.
+        log_likelihood: of their actions, each by the fit before its batch.
+    """
+
+    counts: np.ndarray
+    log_likelihood: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Origin:
     """What a recovery was made from; it is not saved with the recovery.
 
@@ -51,6 +66,7 @@ class Origin:
         last_pass: over whole trajectories; None where this was one, or none was made.
         rows: all that was seen, in parts, where rows are kept; empty where they are not.
         half_life: steps after which an old step weighs half; None where none is forgotten.
+        predictions: of all that was added; None where nothing was, or something is forgotten.
     """
 
     mdp: MDP
@@ -61,3 +77,4 @@ class Origin:
     last_pass: FullPass | None = None
     rows: tuple[Observed, ...] = ()
     half_life: float | None = None
+    predictions: Predictions | None = None

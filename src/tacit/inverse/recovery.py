@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tacit.model.layout import Layout
     from tacit.model.mdp import MDP
     from tacit.model.objective import Features
+    from tacit.stream.anytime import AnytimeSet, MoreNeeded
 
 NO_PARAMETERS = unmeasured((), (), lower=0.0, absence="not set")
 UNTESTED = untested("this estimator tests no fit")
@@ -455,6 +456,26 @@ class Recovery(Saved):
         from tacit.stream.updating import refreshed
 
         return cast("Self", refreshed(self))
+
+    def anytime(self, *, confidence: float = CONFIDENCE) -> AnytimeSet:
+        """Intervals of the coefficients that hold after every `updated(more)` at once.
+
+        They are wider than those of `parameters`, which hold at one time that was fixed beforehand.
+        """
+        from tacit.stream.anytime import anytime
+
+        return anytime(self, confidence=confidence)
+
+    def more_needed(self, width: float, name: str | None = None) -> MoreNeeded:
+        """How many more demonstrations make an interval as narrow as this.
+
+        Args:
+            width: of the interval.
+            name: of a feature, for its weight, or "price 0"; None for the widest interval.
+        """
+        from tacit.stream.anytime import more_needed
+
+        return more_needed(self, width, name)
 
     def with_origin(self, origin: Origin | Recovery) -> Self:
         """The same, that knows what it was made from: a recovery that was loaded does not."""

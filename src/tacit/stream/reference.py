@@ -17,13 +17,11 @@ from scipy.special import gammaln
 
 from tacit.errors import InvalidModel
 from tacit.inverse.noisy.inference import row_errors
-from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.parameters import inverse_information
 from tacit.likelihood.problem import LikelihoodProblem
-from tacit.likelihood.start import Bounds
 from tacit.likelihood.steps import StepsChain, information
 from tacit.model.features.design import Design
-from tacit.stream.updating import origin_of
+from tacit.stream.updating import origin_of, problem_of
 
 if TYPE_CHECKING:
     from tacit.inverse.recovery import Recovery
@@ -76,12 +74,7 @@ class Reference:
     def of(cls, recovery: Recovery, *, confidence: float) -> Reference:
         """What a recovery by `Likelihood` knows."""
         origin = origin_of(recovery)
-        options = origin.estimator
-        if not isinstance(options, Likelihood) or options.lapses is not False or options.prior:
-            raise InvalidModel(
-                "the reference of a watch must be a recovery by Likelihood without lapses and "
-                f"prior; got {recovery.estimator:.60}"
-            )
+        problem = problem_of(recovery)
         if not recovery.observed_steps:
             raise InvalidModel("the reference of a watch must rest on steps; it has none")
         if recovery.parameters.absence:
@@ -89,12 +82,10 @@ class Reference:
                 "the reference of a watch must know how far to trust its coefficients: "
                 f"{recovery.parameters.absence}"
             )
-        space = Design.of(origin.mdp, origin.features)
-        chain = StepsChain.of(origin.mdp, space, origin.demonstrations)
-        known = Bounds.of(space, options)
-        problem = LikelihoodProblem.of(chain, known.lower, known.upper)
-        place = np.clip(recovery.parameters.tested * space.scales, known.lower, known.upper)
-        part = chain.at(place, chain.blank(place), options.tolerance)
+        chain, precision = problem.chains[0], origin.estimator.tolerance
+        space = chain.space
+        place = np.clip(recovery.parameters.tested * space.scales, problem.lower, problem.upper)
+        part = chain.at(place, chain.blank(place), precision)
         shape = information(chain.scores(part), part.policy, chain.visits)
         moving = problem.movable
         inverse, blind = inverse_information(shape, moving)
@@ -102,7 +93,7 @@ class Reference:
         fisher = row_errors(np.diag(1.0 / space.scales), inverse, blind)
         names, owners, tables = [], [], []
         for name, places in alternatives(space, place, problem):
-            found = [log_policy_at(chain, x, part, options.tolerance) for x in places]
+            found = [log_policy_at(chain, x, part, precision) for x in places]
             found = [table for table in found if table is not None]
             if found:
                 owners += [len(names)] * len(found)

@@ -23,14 +23,22 @@ from tacit.inverse.findings import Finding, Kind, check_possible
 from tacit.inverse.joint.tasks import SharedLikelihood
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.origin import FullPass, Origin, now
+from tacit.inverse.origin import FullPass, Origin, Predictions, now
 from tacit.inverse.recover import Estimator, Request, recover
 from tacit.inverse.task import Task
+from tacit.likelihood.problem import LikelihoodProblem
+from tacit.likelihood.start import Bounds
+from tacit.likelihood.steps import StepsChain
 from tacit.model.arguments import number
+from tacit.model.features.design import Design
 
 if TYPE_CHECKING:
     from tacit.inverse.joint.recovery import JointRecovery
     from tacit.inverse.recovery import Recovery
+
+
+# Steps in which, at the first one, half of the predicted actions are random.
+RANDOM = 0.1
 
 
 def updated(recovery: Recovery, more: Observed, *, forget: float | None, keep_rows: bool) -> Any:
@@ -99,7 +107,8 @@ def refreshed(recovery: Recovery) -> Any:
     seen = reduce(Demonstrations.__add__, rows)
     found = recover(origin.mdp, origin.features, seen, **_asked(origin), allow_impossible=True)
     assert found.origin is not None
-    return replace(found, origin=replace(found.origin, rows=rows))
+    about = {"rows": rows, "predictions": origin.predictions}
+    return replace(found, origin=replace(found.origin, **about))
 
 
 def refreshed_tasks(joint: JointRecovery) -> JointRecovery:
@@ -140,7 +149,27 @@ def _with_more(recovery: Recovery, more: Observed, forget: float | None, keep_ro
         last_pass=_last_pass(recovery, before),
         rows=(*_rows(before), more) if keep_rows else (),
         half_life=half_life,
+        predictions=None if half_life is not None else _predicted(recovery, before, new.counts),
     )
+
+
+def _predicted(recovery: Recovery, before: Origin, counts: np.ndarray) -> Predictions | None:
+    """The predictions so far, and that of a batch [S, A] by the recovery before it.
+
+    A small share is random, so that nothing is impossible; it shrinks with the steps that are
+    known, and costs about as much as one number a fit.
+    """
+    if recovery.solution is None or (before.last_pass is not None and before.predictions is None):
+        return None  # not all that was added was predicted
+    random = before.mdp.choices / before.mdp.choices.sum(axis=1, keepdims=True).clip(1)
+    share = RANDOM / (RANDOM + max(recovery.observed_steps, 1))
+    chances = (1.0 - share) * recovery.behaviour + share * random
+    with np.errstate(divide="ignore"):
+        told = float(np.where(counts > 0, counts * np.log(chances), 0.0).sum())
+    past = before.predictions
+    if past is None:
+        return Predictions(counts=counts, log_likelihood=told)
+    return Predictions(counts=past.counts + counts, log_likelihood=past.log_likelihood + told)
 
 
 def _told(found: Recovery, origin: Origin) -> Recovery:
@@ -188,6 +217,21 @@ def origin_of(recovery: Any) -> Origin:
             "types: recover again, or give with_origin(...) what it was made from"
         )
     return origin
+
+
+def problem_of(recovery: Recovery) -> LikelihoodProblem:
+    """The likelihood that a recovery maximised, and its bounds."""
+    origin = origin_of(recovery)
+    options = origin.estimator
+    if not isinstance(options, Likelihood) or options.lapses is not False or options.prior:
+        raise InvalidModel(
+            "this needs a recovery by Likelihood without lapses and prior; got "
+            f"{recovery.estimator:.60}"
+        )
+    space = Design.of(origin.mdp, origin.features)
+    chain = StepsChain.of(origin.mdp, space, origin.demonstrations)
+    known = Bounds.of(space, options)
+    return LikelihoodProblem.of(chain, known.lower, known.upper)
 
 
 def _half_life(before: Origin, forget: float | None, keep_rows: bool) -> float | None:
