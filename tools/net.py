@@ -73,7 +73,6 @@ discount_profile = name("tacit.checks.discount_profile", "tacit.discount_profile
 holdout = name("tacit.checks.holdout", "tacit.holdout")
 equal_weights_test = name("tacit.checks.equal_weights_test", "tacit.equal_weights_test")
 trajectory_fits = name("tacit.checks.trajectory_fits", "tacit.trajectory_fits")
-dynamics_uncertainty = name("tacit.checks.dynamics_uncertainty", "tacit.dynamics_uncertainty")
 price_curve = name("tacit.checks.price_curve", "tacit.price_curve")
 Tally = name("tacit.data.Tally", "tacit.Tally")
 Partitioned = name("tacit.data.PartitionedDemonstrations", "tacit.PartitionedDemonstrations")
@@ -607,8 +606,8 @@ def explored() -> tuple[Any, Any, Any]:
 
 @case
 def estimated_dynamics() -> Any:
-    """Transitions counted from steps under several beliefs, and the doubt they leave."""
-    mdp, features, walks = explored()
+    """Transitions counted from steps under several beliefs, and others drawn from what is known."""
+    mdp, _, walks = explored()
     others = [
         tacit.MDP.from_transitions(
             walks.truncate(20),
@@ -620,9 +619,8 @@ def estimated_dynamics() -> Any:
         )
         for prior, unvisited in ((Prior(2.0, "all"), "prior"), (Prior(1.0, "stay"), "stay"))
     ]
-    estimator = tacit.Likelihood()
-    moved = dynamics_uncertainty(mdp, features, walks, estimator=estimator, draws=4)
-    return [mdp, others, moved]
+    drawn = mdp.evidence.draw(mdp.transitions, np.random.default_rng(0))
+    return [mdp, others, drawn]
 
 
 @case
@@ -644,7 +642,7 @@ def discounts() -> Any:
 
 @case
 def groups() -> Any:
-    """Whether groups share their weights, and their noise or not."""
+    """Whether groups share their weights."""
     world = tangle(1)
     walks = noisy_walks(world, 0.05)
     names = np.repeat(["day", "night"], 30)
@@ -652,7 +650,7 @@ def groups() -> Any:
     free = tacit.Likelihood(free_reward=True)
     return [
         equal_weights_test(*seen, draws=9),
-        equal_weights_test(*seen, estimator=free, own_noise=True, draws=9),
+        equal_weights_test(*seen, estimator=free, draws=9),
     ]
 
 

@@ -138,9 +138,7 @@ def test_columns_are_a_table(result):
     assert lengths == {len(result.discounts)}
     weights = result.columns["reward: row"]
     assert_array_equal(weights, [one.reward_weights[0] for one in result.recoveries])
-    assert_array_equal(
-        result.columns["multiplier 0"], [r.multipliers[0] for r in result.recoveries]
-    )
+    assert_array_equal(result.columns["price 0"], [r.multipliers[0] for r in result.recoveries])
 
 
 def test_without_noise_the_share_of_optimal_steps_decides():

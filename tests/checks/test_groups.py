@@ -120,43 +120,6 @@ def test_different_groups_are_told_apart_and_the_difference_named():
     assert widest.about.number > 2  # standard errors apart
 
 
-def test_noise_alone_is_told_from_weights():
-    # The second group is three times as sure of the same.
-    policies = [policy(*INNER), policy(*INNER, 3.0)]
-    options = {"episodes": 40, "steps": 40, "draws": 0}
-    one = compared(policies, **options)
-    own = [compared(policies, **options, own_noise=True, seed=seed) for seed in range(8)]
-    assert one.p_value < 1e-6
-    # The mean of a chi-square is its degrees of freedom, 3; the standard error of 8 is 0.9.
-    assert {each.degrees for each in own} == {one.degrees - 1}
-    assert 0.9 < np.mean([each.ratio for each in own]) < 6.5
-    assert [said.kind for said in own[1].sentences] == [Kind.NOTE]
-
-
-def test_other_weights_are_seen_whatever_the_noise():
-    found = compared([policy(*INNER), policy([3.0, 0.3], [0.3, 3.0])], episodes=40, own_noise=True)
-    assert found.p_value < 0.01
-    assert found.sentences[0].kind is Kind.MISFIT
-
-
-def test_own_noise_lies_between_the_two_other_models():
-    policies = [policy(*INNER), policy(*OTHER, 2.0)]
-    seen, groups = drawn(policies, episodes=20)
-    ratios = [
-        tacit.checks.equal_weights_test(
-            world().mdp, world().features, seen, groups, own_noise=own, draws=0
-        ).ratio
-        for own in (False, True)
-    ]
-    assert 0.0 <= ratios[1] <= ratios[0]
-
-
-def test_own_noise_is_simulated_where_a_bound_is_met():
-    found = compared([policy(*EQUAL), policy(*EQUAL, 2.0)], draws=9, own_noise=True)
-    assert "by drawing new actions 9 times" in found.law
-    assert found.p_value > 0.1
-
-
 def test_the_seed_decides():
     one, two, other = (compared([policy(*EQUAL)] * 2, draws=29, seed=seed) for seed in (0, 0, 1))
     assert one.p_value == two.p_value

@@ -1,6 +1,6 @@
-"""Questions after a fit: held-out data, other discounts, groups, doubt about dynamics, prices.
+"""Questions after a fit: held-out data, other discounts, groups, prices.
 
-Here, what is told of the assumptions behind it, of its trajectories and of its dynamics.
+Here, what is told of the assumptions behind it, and of its trajectories.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tacit import names_on_demand
+from tacit.files.wording import table_text
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
 from tacit.inverse.recovery import Recovery
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from tacit.checks.groups import EqualWeightsTest, equal_weights_test
     from tacit.checks.held_out import Holdout, Prediction, holdout, score
     from tacit.checks.prices import PriceCurve, price_curve
-    from tacit.checks.reliability import dynamics_uncertainty, trajectory_fits
+    from tacit.checks.reliability import trajectory_fits
     from tacit.checks.response import Response, reroute
     from tacit.checks.untaken import UntakenActions, untaken_actions
     from tacit.inverse.joint.goals import link_size
@@ -36,7 +37,6 @@ __all__ = [
     "Alternative",
     "Diagnosis",
     "DiscountProfile",
-    "DynamicsUncertainty",
     "EqualWeightsTest",
     "Holdout",
     "Posterior",
@@ -48,7 +48,6 @@ __all__ = [
     "UntakenActions",
     "diagnose",
     "discount_profile",
-    "dynamics_uncertainty",
     "equal_weights_test",
     "holdout",
     "link_size",
@@ -73,6 +72,12 @@ class Quantity(NamedTuple):
     low: float  # end of its interval
     high: float
     standard_error: float
+
+    @property
+    def label(self) -> str:
+        """What it is, such as "reward: row", "cost 0: hill" or "price 0"."""
+        between = " " if self.is_price or self.is_budget else ": "
+        return f"{self.quantity}{between}{self.name}"
 
     @property
     def is_budget(self) -> bool:
@@ -231,17 +236,12 @@ class Diagnosis:
     def text(self) -> str:
         """The rows as a table, one a line."""
         heads = ("assumption", "in its place", "more", "gain", "p", "AIC", "BIC", "estimate")
-        cells: list[tuple[str, ...]] = [heads]
+        cells = []
         for row in self.rows:
             p_value = "-" if np.isnan(row.p_value) else f"{row.p_value:.3f}"
             judged = (f"{row.gain:.4g}", p_value, f"{row.aic:+.4g}", f"{row.bic:+.4g}")
             cells.append((row.assumption, row.alternative, str(row.extra), *judged, row.estimate))
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = [
-            "  " + "  ".join(f"{cell:<{n}}" for cell, n in zip(line, widths, strict=True)).rstrip()
-            for line in cells
-        ]
-        return "\n".join(lines)
+        return table_text(heads, cells)
 
 
 def _tested(p_value: float) -> str:
@@ -330,28 +330,3 @@ def _percent(share: float) -> str:
     if share == 1.0:
         return "All"
     return "None" if share == 0.0 else f"{min(max(share, 0.001), 0.999):.1%}"
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class DynamicsUncertainty:
-    """How far a recovery moves as the counted dynamics are redrawn.
-
-    Attributes:
-        recovery: the recovery in the dynamics as estimated.
-        reward_deviations: [D] how far each reward weight moves with the dynamics, root mean square.
-        cost_deviations: one [D_k] per constraint, over the draws in which it is active.
-        multiplier_deviations: [K].
-        budget_deviations: [K], over the draws in which the constraint is active.
-        active_share: [K] share of the draws in which each constraint is active.
-        draws: number of draws that were recovered.
-        failed: number of draws without an answer.
-    """
-
-    recovery: Recovery
-    reward_deviations: np.ndarray
-    cost_deviations: tuple[np.ndarray, ...]
-    multiplier_deviations: np.ndarray
-    budget_deviations: np.ndarray
-    active_share: np.ndarray
-    draws: int
-    failed: int

@@ -398,7 +398,7 @@ def _groups(at: TaskFit) -> Iterator[GivenUp]:
     if len(names) < 2:
         return
     found = GroupFits.of(at.task, member, at.options, pooled=at.base)
-    chains, apart = found.chains, found.found.apart
+    chains, apart = found.chains, found.apart
     near = at.base.z * (chains[0].space.scales / at.chain.space.scales)
     shared = one_direction(chains, apart[0].problem, near)
     pairs = zip(chains, shared.problem.parameters(shared.z), strict=True)

@@ -25,7 +25,7 @@ from tacit.likelihood.start import OF_COEFFICIENTS, maximum
 from tacit.model.arguments import numbers
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.search.algebra import coarse, first_largest
+from tacit.search.algebra import first_largest
 
 # A weight that moves by less within the set hardly depends on the discount.
 STEADY = 0.05
@@ -68,34 +68,19 @@ class DiscountProfile:
 
     @property
     def columns(self) -> dict[str, np.ndarray]:
-        """Name -> [G]: the profile, then every weight, price and budget, to be written as a table.
-
-        A weight is named by its feature, with the constraint in front where there are several.
-        """
-        first = self.recoveries[0]
+        """Name -> [G]: the profile, then every weight, price and budget."""
         table = {
             "discount": self.discounts,
             "log_likelihood": self.log_likelihood,
             "share_optimal": self.share_optimal,
             "inside": self.inside,
-            "temperature": self._each(lambda one: one.temperature),
+            "temperature": np.array([one.temperature for one in self.recoveries]),
         }
-        for k in range(len(first.cost_weights)):
-            table[f"multiplier {k}"] = self._each(lambda one, k=k: one.multipliers[k])
-            table[f"budget {k}"] = self._each(lambda one, k=k: one.budgets[k])
-            table[f"active {k}"] = self._each(lambda one, k=k: one.identification.active[k])
-        weights = self._each(lambda one: one.reward_weights)
-        for name, column in zip(first.reward_names, weights.T, strict=True):
-            table[f"reward: {name}"] = column
-        for k, names in enumerate(first.cost_names):
-            weights = self._each(lambda one, k=k: one.cost_weights[k])
-            for name, column in zip(names, weights.T, strict=True):
-                table[f"cost {k}: {name}"] = column
-        return table
-
-    def _each(self, number: Callable[[Recovery], npt.ArrayLike]) -> np.ndarray:
-        """[G, ...] the same number of every recovery."""
-        return np.array([number(one) for one in self.recoveries])
+        active = np.array([one.identification.active for one in self.recoveries], bool)
+        table |= {f"active {k}": column for k, column in enumerate(active.T)}
+        rows = [[*numbers_of(one)] for one in self.recoveries]
+        values = np.array([[row.value for row in one] for one in rows])
+        return table | {row.label: column for row, column in zip(rows[0], values.T, strict=True)}
 
     @property
     def sentences(self) -> tuple[Finding, ...]:
@@ -245,18 +230,17 @@ def _row_at(task: Task, estimator: Estimator | None) -> ProfileRow:
 
 def _most_moved(recoveries: list[Recovery]) -> tuple[float, str, float, float]:
     """(range, name, smallest, largest) of the weight that differs most between the recoveries."""
-    groups = [(recoveries[0].reward_names, np.stack([one.reward_weights for one in recoveries]))]
-    for k, names in enumerate(recoveries[0].cost_names):
-        groups.append((names, np.stack([one.cost_weights[k] for one in recoveries])))
-    found = (0.0, "", 0.0, 0.0)
-    for names, weights in groups:
-        known = weights[np.isfinite(weights).all(axis=1)]
-        if len(known) > 1 and known.shape[1]:
-            j = first_largest(np.ptp(known, axis=0))
-            low, high = float(known[:, j].min()), float(known[:, j].max())
-            if coarse(high - low) > coarse(found[0]):
-                found = (high - low, names[j], low, high)
-    return found
+    rows = [
+        [row for row in numbers_of(one) if not (row.is_budget or row.is_price)]
+        for one in recoveries
+    ]
+    values = np.array([[row.value for row in one] for one in rows])
+    known = np.isfinite(values)
+    low, high = np.where(known, values, np.inf), np.where(known, values, -np.inf)
+    low, high = low.min(axis=0), high.max(axis=0)
+    moved = np.where(known.sum(axis=0) > 1, high - low, 0.0)
+    j = first_largest(moved)
+    return float(moved[j]), rows[0][j].name, float(low[j]), float(high[j])
 
 
 # Standard errors by which an answer may move when states are cut otherwise.

@@ -1,14 +1,13 @@
 """Do groups of episodes want and refuse the same? A likelihood-ratio test, and each group's own.
 
-Groups fitted apart are compared with the best model of groups that are alike: one fit of all, or
-one direction of the parameters with a noise of its own for every group.
+Groups fitted apart are compared with one fit of all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +25,6 @@ from tacit.inverse.recover import recover
 from tacit.inverse.recovery import Recovery
 from tacit.inverse.standardised import shown
 from tacit.inverse.task import Task, task_of
-from tacit.likelihood.kinds import one_direction
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import OF_COEFFICIENTS, maximum
 from tacit.model.mdp import MDP
@@ -49,7 +47,6 @@ class EqualWeightsTest:
         groups: [G] their names, in order.
         episodes: [G] how many trajectories each has.
         steps: [G] how many steps.
-        own_noise: whether the groups may differ in their noise; if not, that must be equal, too.
         ratio: likelihood ratio of the separate fits against groups that are alike.
         degrees: degrees of freedom of its chi-square; NaN where its law was simulated.
         p_value: chance of a ratio this large if the groups are equal.
@@ -65,7 +62,6 @@ class EqualWeightsTest:
     groups: tuple[str, ...]
     episodes: np.ndarray
     steps: np.ndarray
-    own_noise: bool
     ratio: float
     degrees: float
     p_value: float
@@ -105,8 +101,7 @@ class EqualWeightsTest:
         if self.p_value > LEVEL:
             said = f"Nothing shows that {who} differ in what they want and refuse ({basis})."
             return (Finding(said, number=self.p_value),)
-        what = "weights and prices" if self.own_noise else "weights, prices and noise"
-        said = f"{who} do not follow the same {what} ({basis})."
+        said = f"{who} do not follow the same weights, prices and noise ({basis})."
         return (Finding(said, Kind.MISFIT, number=self.p_value), *self._widest())
 
     def _widest(self) -> list[Finding]:
@@ -140,7 +135,6 @@ def equal_weights_test(
     groups: npt.ArrayLike | None = None,
     *,
     estimator: Likelihood | None = None,
-    own_noise: bool = False,
     draws: int | None = None,
     seed: int = 0,
     raw_units: bool = False,
@@ -154,7 +148,6 @@ def equal_weights_test(
         demonstrations: the trajectories of all groups.
         groups: [E] the group of every episode; None takes `demonstrations.groups`.
         estimator: a `Likelihood`; its default by default.
-        own_noise: let every group have a noise of its own, so that only weights and prices count.
         draws: simulated likelihood ratios; 0 takes the chi-square law, None simulates where a
             weight sits on its bound or individuals are named, whose episodes go together.
         seed: of the simulation.
@@ -174,17 +167,16 @@ def equal_weights_test(
     names, member = _members(whole.demonstrations, groups)
     if isinstance(whole, Trips):
         member = member[whole.goals > -2]
-    found = GroupFits.of(task, member, options, own_noise=own_noise)
+    found = GroupFits.of(task, member, options)
     number, least = draws, 0.0
     if number is None:
-        unsure = found.bounded or found.units.doubt
-        number = DRAWS if unsure and not (own_noise and isinstance(task, Trips)) else 0
+        number = DRAWS if found.bounded or found.units.doubt else 0
     if number:
         ratios, law = found.simulated(number, seed)
         larger = np.array(ratios) >= found.ratio * (1.0 - 1e-9)
         # One more in both counts: a simulated law cannot vouch for a chance of zero.
         p_value = float((1.0 + larger.sum()) / (1.0 + number))
-        if found.units.doubt and not own_noise:
+        if found.units.doubt:
             least = found.units.least_chance(member)
             p_value = max(p_value, least)  # few deals, drawn often, are found rarer than they are
     else:
@@ -197,7 +189,6 @@ def equal_weights_test(
     return EqualWeightsTest(
         groups=names,
         episodes=np.bincount(member, minlength=len(names)),
-        own_noise=own_noise,
         pooled=recovery(task),
         recoveries=tuple(recovery(task.select(member == g)) for g in range(len(names))),
         steps=np.bincount(np.repeat(member, task.demonstrations.lengths), minlength=len(names)),
@@ -234,84 +225,41 @@ def _members(
     return tuple(str(name) for name in names), member.ravel()
 
 
-class Compared(NamedTuple):
-    """Groups fitted apart, and the best model of groups that are alike."""
-
-    ratio: float  # of their likelihoods
-    apart: tuple[Fit, ...]
-    alike: Fit | None  # with a noise for every group; None where that of all is as good
+def ratio_of(apart: Sequence[Fit], pooled: Fit) -> float:
+    """Likelihood ratio of fits of every group against the fit of all."""
+    return max(0.0, 2.0 * (pooled.loss - float(sum(one.loss for one in apart))))
 
 
-def compared(
-    chains: Sequence[Any], options: Likelihood, pooled: Fit, *, own_noise: bool
-) -> Compared:
-    """The comparison of groups, one chain each.
-
-    The fit of every group begins at the fit of all: never worse than that. Groups that are alike
-    share all parameters, or all but their noise.
-    """
-    apart = tuple(maximum(chain, options, near=pooled) for chain in chains)
-    loss, alike = pooled.loss, None
-    if own_noise:
-        shared = one_direction(chains, apart[0].problem, _moved(pooled, chains[0]))
-        if shared.loss < loss:
-            loss, alike = shared.loss, shared
-    ratio = max(0.0, 2.0 * (loss - float(sum(one.loss for one in apart))))
-    return Compared(ratio, apart, alike)
-
-
-def _moved(fitted: Fit, chain: Any) -> np.ndarray:
-    """[D] the parameters of a fit in the units of another chain."""
-    return fitted.z * (chain.space.scales / fitted.problem.chains[0].space.scales)
-
-
-def degrees_of_freedom(pooled: Fit, chains: Sequence[Any], *, own_noise: bool) -> float:
-    """Parameters that the separate fits have more than the model, those seen by the data."""
-
-    def seen(chain: Any) -> int:
-        x = _moved(pooled, chain)
-        part = chain.at(x, pooled.parts[0], pooled.tolerance)
-        fisher = chain.evidence(part, np.eye(len(x)), None).fisher
-        _, blind = inverse_information(fisher, pooled.free)
-        return int(pooled.free.sum()) - len(blind)
-
-    more = sum(map(seen, chains)) - seen(pooled.problem.chains[0])
-    return float(max(more - (len(chains) - 1 if own_noise else 0), 0))
+def fitted_apart(chains: Sequence[Any], options: Likelihood, pooled: Fit) -> tuple[Fit, ...]:
+    """The fit of every group, one chain each: begun at the fit of all, and so never worse."""
+    return tuple(maximum(chain, options, near=pooled) for chain in chains)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GroupFits:
-    """Groups of a task fitted apart against groups that are alike, and what that is by chance.
+    """Groups of a task fitted apart against one fit of all, and what that is by chance.
 
     Attributes:
         task: of all groups.
         member: [E] number of the group of every episode.
         options: of the fits.
-        own_noise: whether groups that are alike may differ in their noise.
         pooled: the fit of all episodes.
         chains: one per group.
-        found: what was compared.
+        apart: the fit of each.
         units: what is independent among the episodes.
     """
 
     task: Task
     member: np.ndarray
     options: Likelihood
-    own_noise: bool
     pooled: Fit
     chains: tuple[Any, ...]
-    found: Compared
+    apart: tuple[Fit, ...]
     units: Units
 
     @classmethod
     def of(
-        cls,
-        task: Task,
-        member: np.ndarray,
-        options: Likelihood,
-        *,
-        own_noise: bool = False,
-        pooled: Fit | None = None,
+        cls, task: Task, member: np.ndarray, options: Likelihood, *, pooled: Fit | None = None
     ) -> GroupFits:
         """The fits of these groups; `pooled` is that of all, where it is known."""
         chains = tuple(task.parts(member, options))
@@ -320,27 +268,36 @@ class GroupFits:
             task=task,
             member=member,
             options=options,
-            own_noise=own_noise,
             pooled=pooled,
             chains=chains,
-            found=compared(chains, options, pooled, own_noise=own_noise),
+            apart=fitted_apart(chains, options, pooled),
             units=task.units().across(member),
         )
 
     @property
     def ratio(self) -> float:
-        """Likelihood ratio of the separate fits against groups that are alike."""
-        return self.found.ratio
+        """Likelihood ratio of the separate fits against the fit of all."""
+        return ratio_of(self.apart, self.pooled)
 
     @property
     def degrees(self) -> float:
-        """Degrees of freedom of its chi-square."""
-        return degrees_of_freedom(self.pooled, self.chains, own_noise=self.own_noise)
+        """Degrees of freedom of its chi-square: parameters more, those seen by the data."""
+        pooled = self.pooled
+        whole = pooled.problem.chains[0]
+
+        def seen(chain: Any) -> int:
+            x = pooled.z * (chain.space.scales / whole.space.scales)
+            part = chain.at(x, pooled.parts[0], pooled.tolerance)
+            fisher = chain.evidence(part, np.eye(len(x)), None).fisher
+            _, blind = inverse_information(fisher, pooled.free)
+            return int(pooled.free.sum()) - len(blind)
+
+        return float(max(sum(map(seen, self.chains)) - seen(whole), 0))
 
     @property
     def bounded(self) -> bool:
         """Whether a coefficient is on its bound, where no chi-square holds."""
-        fits = (self.pooled, *self.found.apart)
+        fits = (self.pooled, *self.apart)
         return not all((one.free | ~one.problem.movable).all() for one in fits)
 
     @property
@@ -349,8 +306,6 @@ class GroupFits:
 
         Of named individuals any number is, since nothing else is exact.
         """
-        if self.own_noise:
-            return False
         if self.units.called != EPISODES or isinstance(self.task, Trips):
             return True
         seen = self.task.demonstrations
@@ -358,32 +313,21 @@ class GroupFits:
 
     def simulated(self, number: int, seed: int) -> tuple[list[float], str]:
         """So many ratios of groups that are alike, and how they were made."""
-        random, rules = np.random.default_rng(seed), {"own_noise": self.own_noise}
-        options, ratios = self.options, []
+        random, options, ratios = np.random.default_rng(seed), self.options, []
         if self.exchangeable:
             # Exact whatever the episodes are like, if nothing but chance put them into groups.
             for _ in range(number):
                 dealt = self.task.parts(self.units.dealt(self.member, random), options)
-                ratios.append(compared(dealt, options, self.pooled, **rules).ratio)
+                ratios.append(ratio_of(fitted_apart(dealt, options, self.pooled), self.pooled))
             whole = "trips" if isinstance(self.task, Trips) else "episodes"
             return ratios, f"by {self.units.dealing(self.member, whole)} {number} times"
-        if isinstance(self.task, Trips):
-            raise InvalidModel(
-                "groups of trips that differ in their noise have no simulated law: an action drawn "
-                "anew leads where the rest of the trip does not; use draws=0"
-            )
-        plain = [self.pooled.parts[0]] * len(self.chains)
-        alike = plain if self.found.alike is None else self.found.alike.parts
-        whole = self.pooled.problem.chains[0]
+        whole, policy = self.pooled.problem.chains[0], self.pooled.parts[0].policy
         visits = [chain.visits.astype(np.int64) for chain in self.chains]
         for _ in range(number):
-            counts = [
-                redrawn_counts(random, part.policy, own)
-                for part, own in zip(alike, visits, strict=True)
-            ]
+            counts = [redrawn_counts(random, policy, own) for own in visits]
             drawn = [whole.reweighted(one) for one in counts]
             near = maximum(whole.reweighted(np.sum(counts, axis=0)), options, near=self.pooled)
-            ratios.append(compared(drawn, options, near, **rules).ratio)
+            ratios.append(ratio_of(fitted_apart(drawn, options, near), near))
         return ratios, f"by drawing new actions {number} times{self.units.doubt}"
 
 

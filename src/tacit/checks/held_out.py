@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tacit.checks import TrajectoryFits
-from tacit.checks.reliability import ExpectedChoices, called, log_policy, trajectory_fits
+from tacit.checks.reliability import ExpectedChoices, called, log_policy
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.units import EPISODES
 from tacit.errors import InvalidDemonstrations, InvalidModel
@@ -59,7 +59,6 @@ class Holdout:
         recovered: score of the recovery from the episodes kept.
         reward_only: of the best reward without constraints, from the same episodes.
         uniform: of random actions.
-        in_sample: of the recovery from all episodes, which has seen those held out.
         recovery: the recovery from the episodes kept.
         individuals: how many were held out, with all their episodes; 0 where none are named.
     """
@@ -70,14 +69,13 @@ class Holdout:
     recovered: PredictiveScore
     reward_only: PredictiveScore
     uniform: PredictiveScore
-    in_sample: PredictiveScore
     recovery: Recovery
     individuals: int = 0
 
     @property
     def scores(self) -> tuple[PredictiveScore, ...]:
-        """All four, the recovery first."""
-        return self.recovered, self.reward_only, self.uniform, self.in_sample
+        """All three, the recovery first."""
+        return self.recovered, self.reward_only, self.uniform
 
     @property
     def sentences(self) -> tuple[Finding, ...]:
@@ -137,7 +135,6 @@ def holdout(
     estimator: Estimator | None = None,
     share: float = 0.2,
     seed: int = 0,
-    recovery: Recovery | None = None,
 ) -> Holdout:
     """The `Holdout` of a random part of the episodes: fitted on the rest, scored on these.
 
@@ -151,7 +148,6 @@ def holdout(
         estimator: how to recover; None picks by evidence.
         share: of the episodes, or individuals, to hold out, at least one and not all.
         seed: of the choice of episodes, and of the estimator where it is picked.
-        recovery: from all the demonstrations by the same estimator, if there is one already.
     """
     if not 0.0 < share < 1.0:
         raise InvalidModel(f"share must be between 0 and 1; got {share}")
@@ -177,16 +173,13 @@ def holdout(
         alone = replace(rest, features=task.features.reward_alone)
         free = isinstance(task, Trips) or getattr(estimator, "free_reward", False)
         baseline = fit(alone, Likelihood(free_reward=free))
-    whole = fit(task) if recovery is None else recovery
     _, own = np.unique(units.number[held], return_inverse=True)
-
-    def by_unit(sums: np.ndarray) -> np.ndarray:
-        return np.stack([np.bincount(own, weights=row) for row in sums])
-
-    ours, reward_only, everything = (
-        by_unit(_by_episode(task.mdp, one, new)) for one in (fitted, baseline, whole)
-    )
-    random, (lengths,) = by_unit(_random(task.mdp, fitted, new)), by_unit(new.lengths[None])
+    asked, alone = (ExpectedChoices.of(one, new, task.mdp) for one in (fitted, baseline))
+    ours = _sums(asked, own, _taken(asked, noisy=fitted.temperature > 0))
+    reward_only = _sums(alone, own, _taken(alone, noisy=baseline.temperature > 0))
+    states = asked.steps.states
+    random = _sums(asked, own, (-np.log(asked.options)[states], asked.chance_best[states]))
+    lengths = np.bincount(own, weights=new.lengths)
     return Holdout(
         kept=np.flatnonzero(~held),
         held=np.flatnonzero(held),
@@ -194,25 +187,24 @@ def holdout(
         recovered=_score("recovery", ours, ours, lengths),
         reward_only=_score("reward only", reward_only, ours, lengths),
         uniform=_score("random actions", random, ours, lengths),
-        in_sample=_score("recovery from all episodes", everything, ours, lengths),
         recovery=fitted,
         individuals=0 if units.called == EPISODES else number,
     )
 
 
-def _by_episode(mdp: MDP, recovery: Recovery, demonstrations: Demonstrations) -> np.ndarray:
-    """[2, E] log-likelihood and number of optimal steps of every episode, in order."""
-    fits = trajectory_fits(recovery, demonstrations, mdp=mdp)
-    table = np.stack([fits.log_likelihood, fits.share_optimal]) * fits.steps
-    return table[:, np.argsort(fits.episode)]
+def _taken(asked: ExpectedChoices, *, noisy: bool) -> tuple[np.ndarray, np.ndarray]:
+    """[N] log-likelihood of every step, NaN without noise, and [N] whether it is a best one."""
+    taken = asked.steps.states, asked.steps.actions
+    likely = log_policy(asked.policy)[taken] if noisy else np.full(asked.steps.steps, np.nan)
+    return likely, asked.best[taken].astype(np.float64)
 
 
-def _random(mdp: MDP, recovery: Recovery, demonstrations: Demonstrations) -> np.ndarray:
-    """[2, E] the same for random actions, whose optimal steps are those of the recovery."""
-    asked = ExpectedChoices.of(recovery, demonstrations, mdp)
-    steps, rows = asked.steps, (-np.log(asked.options), asked.chance_best)
-    sums = np.stack([np.add.reduceat(row[steps.states], steps.offsets[:-1]) for row in rows])
-    return sums[:, np.argsort(asked.episodes)]
+def _sums(
+    asked: ExpectedChoices, unit: np.ndarray, rows: tuple[np.ndarray, np.ndarray]
+) -> np.ndarray:
+    """[2, U] sums of two rows [N] over the steps of each unit; `unit` [E] is that of an episode."""
+    whose = unit[asked.episodes][asked.steps.episode]
+    return np.stack([np.bincount(whose, weights=row) for row in rows])
 
 
 def _score(name: str, sums: np.ndarray, ours: np.ndarray, lengths: np.ndarray) -> PredictiveScore:
@@ -312,16 +304,15 @@ def score(
     """
     asked, noisy = ExpectedChoices.of(recovery, demonstrations, mdp), recovery.temperature > 0
     fits, seen = called(asked.fits(noisy=noisy), demonstrations), asked.steps
-    policy, begin, taken = asked.policy, seen.offsets[:-1], (seen.states, seen.actions)
-    random = -np.log(asked.options)[seen.states]
-    likely = log_policy(policy)[taken] if noisy else np.full(seen.steps, np.nan)
+    begin, random = seen.offsets[:-1], -np.log(asked.options)[seen.states]
+    likely, best = _taken(asked, noisy=noisy)
     share = seen.shares
     lengths = np.add.reduceat(share, begin)
     likelihood, gain, hits = (
         _ratio(np.add.reduceat(share * sums, begin), lengths)
-        for sums in (likely, likely - random, asked.best[taken].astype(np.float64))
+        for sums in (likely, likely - random, best)
     )
-    lost = int((policy[taken] == 0).sum()) if noisy else 0
+    lost = int((asked.policy[seen.states, seen.actions] == 0).sum()) if noisy else 0
     return Prediction(
         episodes=len(fits),
         steps=seen.steps,

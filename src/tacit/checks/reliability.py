@@ -1,31 +1,24 @@
-"""How far a fit can be relied on: how well each trajectory fits, how far dynamics move it.
+"""How well each trajectory fits.
 
 The fits are one pass over the steps. Every step is a look-up in tables [S, A] or [S], summed by
 episode, so that millions of steps need the memory of one batch.
-
-Counted rows of the dynamics are redrawn from what is known of them and everything is recovered
-anew, by any estimator.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from tacit.checks import DynamicsUncertainty, TrajectoryFits
+from tacit.checks import TrajectoryFits
 from tacit.data.demonstrations import Demonstrations
-from tacit.errors import InvalidModel, TacitError
 from tacit.forward.solution import priced
 from tacit.inference.tails import gamma_tails, normal_tail
 from tacit.inverse.joint.traveller import TripsRecovery
-from tacit.inverse.recover import Estimator
-from tacit.inverse.recovery import Recovery, RecoveryStatus
+from tacit.inverse.recovery import Recovery
 from tacit.model.arguments import read_only
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features
 from tacit.search.algebra import coarse
 
 # Steps looked up at a time.
@@ -34,8 +27,6 @@ BATCH = 1 << 18
 TIE = 1e-6
 # Variance of a log-likelihood (squared nats) below which only rounding is left.
 ROUNDING = 1e-18
-# What is recovered, of which is asked how far it moves.
-NUMBERS = ("reward_weights", "cost_weights", "multipliers", "budgets")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -219,74 +210,3 @@ def _batches(seen: Demonstrations, actions: int) -> Iterator[tuple[np.ndarray, n
         lengths = np.diff(np.clip(seen.offsets[first : last + 1], low, high))
         index = seen.states[low:high].astype(np.int64) * actions + seen.actions[low:high]
         yield np.repeat(np.arange(first, last), lengths), index
-
-
-def dynamics_uncertainty(
-    mdp: MDP,
-    features: Features,
-    demonstrations: Demonstrations,
-    *,
-    estimator: Estimator,
-    draws: int = 20,
-    seed: int = 0,
-) -> DynamicsUncertainty:
-    """How far an answer moves with counted dynamics, whatever the estimator.
-
-    Errors and intervals of `Likelihood` count them already; other estimators know none.
-
-    Args:
-        mdp: a world made by `MDP.from_transitions`.
-        features: what reward and costs may be made of.
-        demonstrations: what was seen.
-        estimator: how to recover, in every draw.
-        draws: how many times the dynamics are drawn and everything is recovered anew.
-        seed: of the draws.
-    """
-    if mdp.evidence is None:
-        raise InvalidModel(
-            "the dynamics of this MDP are given, not counted: no redraw of them is another; use "
-            "MDP.from_transitions"
-        )
-    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 2:
-        raise InvalidModel(f"draws must be an integer, 2 or more; got {draws!r:.60}")
-    plain = estimator.fit(mdp, features, demonstrations, throw=False)
-    rng, found = np.random.default_rng(seed), []
-    for _ in range(draws):
-        moves = mdp.evidence.draw(mdp.transitions, rng)
-        drawn = MDP(moves, mdp.initial, mdp.discount, available=mdp.available)
-        with suppress(TacitError):
-            answer = estimator.fit(drawn, features, demonstrations, throw=False)
-            found += [] if answer.status is RecoveryStatus.NOT_CONVERGED else [answer]
-    if len(found) < 2:
-        raise InvalidModel(
-            f"at least 2 draws of the dynamics must have an answer; {len(found)} of {draws} have: "
-            "the dynamics are too uncertain for this estimator"
-        )
-    moved = {name: [getattr(one, name) for one in (plain, *found)] for name in NUMBERS}
-    active = [one.identification.active for one in found]
-    return DynamicsUncertainty(
-        recovery=plain,
-        reward_deviations=_deviations(*moved["reward_weights"]),
-        cost_deviations=tuple(
-            _deviations(*part) for part in zip(*moved["cost_weights"], strict=True)
-        ),
-        multiplier_deviations=_deviations(*moved["multipliers"]),
-        budget_deviations=_deviations(*moved["budgets"]),
-        active_share=np.mean(active, axis=0).reshape(-1),
-        draws=len(found),
-        failed=draws - len(found),
-    )
-
-
-def _deviations(point: np.ndarray, *drawn: np.ndarray) -> np.ndarray:
-    """[n] root mean square distance of the draws to the point; NaN where neither is a number.
-
-    About the point and not about their mean: draws that all lie to one side of it show a bias.
-    """
-    table = np.stack([np.asarray(d, dtype=np.float64) for d in drawn])
-    with np.errstate(invalid="ignore"):  # an open end less another
-        apart = np.where(np.isfinite(table) & np.isfinite(point), table - point, np.nan)
-    many = np.isfinite(apart).sum(axis=0)
-    square = np.nansum(apart**2, axis=0) / np.maximum(many, 1)
-    # One draw more: the point itself is one of finitely many.
-    return np.where(many > 1, np.sqrt(square * (1.0 + 1.0 / np.maximum(many, 1))), np.nan)

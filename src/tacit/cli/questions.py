@@ -178,7 +178,7 @@ def further_results(
     likelihood = estimator if isinstance(estimator, Likelihood) else None
     grid = sorted({problem.discount or 0.0, *(questions.discount_grid or ())})
     belief = {} if questions.belief is None else read_belief(questions.belief, problem)
-    held = {"share": questions.holdout, "seed": seed, "recovery": recovery}
+    held = {"share": questions.holdout, "seed": seed}
     answers: dict[str, tuple[object, Callable[[], object]]] = {
         "holdout": (questions.holdout, lambda: checks.holdout(*task, **fit, **held)),
         "discount_profile": (

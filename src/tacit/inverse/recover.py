@@ -429,8 +429,8 @@ def _dynamics_findings(recovery: Recovery) -> list[Finding]:
     if known is None or known.dynamics is not None:
         return []
     said = (
-        "The dynamics were counted, and this answer takes them for known: "
-        "tacit.checks.dynamics_uncertainty says how far it moves with them."
+        "The dynamics were counted, and this answer takes them for known: Likelihood() counts "
+        "what that leaves in doubt, and mdp.evidence.draw gives others to recover with."
     )
     return [Finding(said, Kind.ERRORS, number=0.0)]
 

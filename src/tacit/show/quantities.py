@@ -59,10 +59,10 @@ Group = Mapping[str, IntervalEstimate]  # name -> number
 
 def numbers_of(recovery: Recovery) -> dict[str, IntervalEstimate]:
     """Label -> number, such as "reward: row", "cost 0: hill", "price 0", "budget 0", "noise"."""
-    numbers = {}
-    for quantity, name, value, low, high, _ in checks.numbers_of(recovery):
-        label = f"{quantity} {name}" if quantity in ("price", "budget") else f"{quantity}: {name}"
-        numbers[label] = IntervalEstimate(value, low, high)
+    numbers = {
+        row.label: IntervalEstimate(row.value, row.low, row.high)
+        for row in checks.numbers_of(recovery)
+    }
     return numbers | {"noise": IntervalEstimate(recovery.temperature)}
 
 

@@ -1,4 +1,4 @@
-"""Doubt about counted dynamics is in the tests, and redrawn dynamics say how far answers move."""
+"""Doubt about counted dynamics is in the tests and in the errors."""
 
 from dataclasses import replace
 
@@ -8,8 +8,7 @@ import pytest
 import oracles
 import tacit
 from experts import grid, hill_expert
-from tacit import MDP, InvalidModel
-from tacit.checks.reliability import dynamics_uncertainty
+from tacit import MDP
 from tacit.data.tally import Scatter
 from tacit.inference.goodness import Chances
 from tacit.inverse.findings import Kind
@@ -50,39 +49,6 @@ def taken(mdp: MDP) -> MDP:
 
 def covered(ends: np.ndarray, truth: np.ndarray) -> np.ndarray:
     return (ends[:, 0] <= truth) & (truth <= ends[:, 1])
-
-
-def test_more_steps_behind_the_dynamics_leave_less_doubt():
-    world, policy = expert(1)
-    seen = tacit.simulate(world.mdp, policy, trajectories=50, steps=40, seed=0)
-    moved = [
-        dynamics_uncertainty(
-            explored(world, steps, 3), world.features, seen, estimator=tacit.Likelihood(), draws=8
-        ).reward_deviations.max()
-        for steps in (200, 20_000)
-    ]
-    assert moved[1] < moved[0] / 3  # a hundred times the steps: ten times less, on average
-
-
-def test_the_same_seed_gives_the_same_bits():
-    world, policy = expert(0)
-    seen = tacit.simulate(world.mdp, policy, trajectories=10, steps=20, seed=0)
-    mdp = explored(world, 300, 1)
-    task = mdp, world.features, seen
-    asked = {"estimator": tacit.Likelihood(), "draws": 3}
-    runs = [dynamics_uncertainty(*task, **asked, seed=s) for s in (7, 7, 8)]
-    assert np.array_equal(runs[0].reward_deviations, runs[1].reward_deviations)
-    assert not np.array_equal(runs[0].reward_deviations, runs[2].reward_deviations)
-
-
-def test_known_dynamics_and_too_few_draws_are_refused():
-    world, policy = expert(0)
-    seen = tacit.simulate(world.mdp, policy, trajectories=5, steps=5)
-    asked = world.features, seen
-    with pytest.raises(InvalidModel, match="dynamics of this MDP are given, not counted"):
-        dynamics_uncertainty(world.mdp, *asked, estimator=tacit.Convex())
-    with pytest.raises(InvalidModel, match="draws must be an integer, 2 or more; got 1"):
-        dynamics_uncertainty(explored(world, 300, 1), *asked, estimator=tacit.Convex(), draws=1)
 
 
 def test_constraints_are_tested_with_the_doubt_about_the_dynamics():
