@@ -60,10 +60,12 @@ def test_the_ratio_is_that_of_separate_and_common_fits():
     found = tacit.checks.equal_weights_test(
         world().mdp, world().features, seen, groups, estimator=keep, draws=0
     )
-    parts = [seen.select(groups == name) for name in found.groups]
-    apart = sum(log_likelihood(r, p) for r, p in zip(found.recoveries, parts, strict=True))
+    parts = [*(seen.select(groups == name) for name in found.groups), seen]
+    one, two, both = (
+        log_likelihood(keep.fit(world().mdp, world().features, part), part) for part in parts
+    )
     # Likelihoods of thousands of steps, each fit to 1e-9 a step.
-    assert_allclose(found.ratio, 2 * (apart - log_likelihood(found.pooled, seen)), atol=1e-4)
+    assert_allclose(found.ratio, 2 * (one + two - both), atol=1e-4)
     assert found.groups == ("group 0", "group 1")
     assert_array_equal(found.episodes, [40, 40])
     assert_array_equal(found.steps, [1600, 1600])
@@ -85,14 +87,6 @@ def test_the_law_is_simulated_where_a_bound_is_met():
     assert found.law != few.law  # too few episodes to deal them out again
 
 
-def test_groups_without_a_budget_are_compared_without_a_warning():
-    found = compared([policy(*INNER), policy(*INNER, 1.3)], draws=0)
-    free = [replace(one, budgets=np.full_like(one.budgets, np.inf)) for one in found.recoveries]
-    with np.errstate(invalid="raise"):
-        told = replace(found, p_value=0.0, recoveries=tuple(free)).sentences
-    assert told[1].about.number == replace(found, p_value=0.0).sentences[1].about.number
-
-
 @pytest.mark.study
 @pytest.mark.parametrize(("episodes", "draws"), [(12, 19), (3, 19)], ids=["dealt", "redrawn"])
 def test_equal_groups_are_rarely_called_different(episodes, draws):
@@ -111,31 +105,17 @@ def test_equal_groups_are_rarely_called_different(episodes, draws):
     assert 0.3 < p_values.mean() < 0.7  # 0.5, standard error 0.065
 
 
-def test_different_groups_are_told_apart_and_the_difference_named():
+def test_different_groups_are_told_apart():
     found = compared([policy(*EQUAL), policy(*OTHER)], episodes=30, steps=30)
     assert found.p_value == 1 / 200
-    verdict, widest = found.sentences
+    [verdict] = found.sentences
     assert (verdict.kind, verdict.about.number) == (Kind.MISFIT, found.p_value)
-    assert widest.about.feature in found.recoveries[0].cost_names[0]
-    assert widest.about.number > 2  # standard errors apart
 
 
 def test_the_seed_decides():
     one, two, other = (compared([policy(*EQUAL)] * 2, draws=29, seed=seed) for seed in (0, 0, 1))
     assert one.p_value == two.p_value
     assert one.ratio != other.ratio
-
-
-def test_each_group_has_its_own_numbers_with_intervals():
-    found = compared([policy(*INNER)] * 2, episodes=30, draws=0)
-    table = found.columns
-    rows = (table["group"] == "group 1") & (table["quantity"] == "cost 0")
-    own = found.recoveries[1].standardised
-    assert_array_equal(table["value"][rows], own.cost_weights[0])
-    assert_array_equal(table["low"][rows], own.identification.cost_intervals[0][:, 0])
-    assert tuple(table["name"][rows]) == own.cost_names[0]
-    # Two reward weights, two cost weights, a price and a budget.
-    assert len(table["group"]) == 2 * 6
 
 
 def test_new_actions_are_drawn_from_the_common_policy_in_the_states_met():

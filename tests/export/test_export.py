@@ -9,7 +9,6 @@ import pytest
 import tacit
 from tacit import MDP, InvalidModel, Objective, export
 from tacit.data.sources import Discretiser
-from tacit.files.arrays import read_arrays
 from tacit.model.layout import Layout
 
 gymnasium = pytest.importorskip("gymnasium")
@@ -327,19 +326,15 @@ def recovery() -> tacit.Recovery:
     return tacit.recover(WORLD.mdp, WORLD.features, seen, estimator=tacit.Explanation())
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_a_recovery_as_a_table_with_names(tmp_path, recovery, ending):
-    path = tmp_path / f"what it wants.{ending}"
+def test_a_recovery_as_a_frame_with_names(recovery):
     names = Layout(state_names=tuple("abcdef"), action_names=("left", "right", "wait"))
-    export.tables(recovery, path, names)
-    frame = polars.read_csv(path) if ending == "csv" else polars.read_parquet(path)
+    frame = export.frame(recovery, names)
     assert frame.columns == [
         *("state", "state_name", "action", "action_name"),
         *("reward", "cost_0", "cost_1", "policy", "visitation"),
     ]
     assert frame.row(5)[:4] == (1, "b", 2, "wait")
     reward, costs = recovery.objective.tables(WORLD.mdp)
-    # Both formats keep every digit.
     assert np.array_equal(frame["reward"].to_numpy().reshape(6, 3), reward)
     for k in (0, 1):
         assert np.array_equal(frame[f"cost_{k}"].to_numpy().reshape(6, 3), costs[k])
@@ -348,10 +343,8 @@ def test_a_recovery_as_a_table_with_names(tmp_path, recovery, ending):
     assert found == pytest.approx(5.0, rel=1e-6)  # 1 / (1 - discount), to the solver's tolerance
 
 
-def test_an_objective_of_states_has_one_row_a_state(tmp_path):
-    export.tables(PAY, tmp_path / "pay.csv", NAMES)
-    text = (tmp_path / "pay.csv").read_text(encoding="utf-8")
-    assert text.splitlines() == [
+def test_an_objective_of_states_has_one_row_a_state():
+    assert export.frame(PAY, NAMES).write_csv().splitlines() == [
         "state,state_name,reward,cost_0",
         "0,work,1.0,2.0",
         "1,home,0.0,0.0",
@@ -359,33 +352,12 @@ def test_an_objective_of_states_has_one_row_a_state(tmp_path):
     ]
 
 
-def test_a_reward_of_states_is_repeated_for_each_action(tmp_path):
+def test_a_reward_of_states_is_repeated_for_each_action():
     mixed = Objective([1, 2], [[[3, 4, 5], [6, 7, 8]]], [1])
-    export.tables(mixed, tmp_path / "mixed.parquet")
-    frame = polars.read_parquet(tmp_path / "mixed.parquet")
+    frame = export.frame(mixed)
     assert frame["reward"].to_list() == [1, 1, 1, 2, 2, 2]
     assert frame["cost_0"].to_list() == [3, 4, 5, 6, 7, 8]
     assert frame["action_name"].to_list() == ["action 0", "action 1", "action 2"] * 2
-
-
-def test_arrays_make_the_same_objective_again(tmp_path, recovery):
-    export.tables(recovery, tmp_path / "found.npz")
-    arrays = read_arrays(tmp_path / "found.npz")
-    again = Objective(arrays["reward"], arrays["costs"], arrays["budgets"])
-    for one, two in zip(again.tables(WORLD.mdp), recovery.objective.tables(WORLD.mdp), strict=True):
-        assert np.array_equal(one, two)
-    assert np.array_equal(arrays["cost_weights_1"], recovery.cost_weights[1], equal_nan=True)
-    assert tuple(arrays["reward_names"]) == recovery.reward_names
-
-
-def test_bad_tables_are_refused_and_leave_nothing(tmp_path, recovery):
-    with pytest.raises(InvalidModel, match=r"as \.csv, \.parquet or \.npz; got found\.xlsx"):
-        export.tables(recovery, tmp_path / "found.xlsx")
-    with pytest.raises(InvalidModel, match="must name all 6 states; it names 3"):
-        export.tables(recovery, tmp_path / "found.csv", NAMES)
-    with pytest.raises(OSError, match="nowhere"):
-        export.tables(recovery, tmp_path / "nowhere" / "found.csv")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_frames_and_datasets_hold_the_arrays_under_their_names():
@@ -398,3 +370,5 @@ def test_frames_and_datasets_hold_the_arrays_under_their_names():
     assert row["policy"].item() == found.solution.policy[2, 2]
     assert row["cost_1"].item() == found.objective.tables(WORLD.mdp)[1][1, 2, 2]
     assert "policy" not in export.frame(WORLD.truth).columns
+    with pytest.raises(InvalidModel, match="must name all 6 states; it names 3"):
+        export.frame(found, NAMES)

@@ -196,7 +196,7 @@ def test_runs_in_other_units_are_compared_and_that_is_said(pair):
 
 
 def test_groups_are_compared_in_no_unit(mdp):
-    rows, tables, said = [], [], []
+    rows, said = [], []
     for scale in (1.0, 1e-3):
         made = features((1.0, scale, 1.0), (1.0, scale))
         each = {
@@ -211,10 +211,8 @@ def test_groups_are_compared_in_no_unit(mdp):
             groups=np.repeat(["calm", "wild"], 20),
         )
         test = tacit.checks.equal_weights_test(mdp, made, both, draws=0)
-        tables.append(test.columns["value"])
         said.append(test.sentences)
         raw = tacit.many.differences(each, raw_units=True)
         assert [one.value for one in raw.rows] != [one.value for one in told.rows]
     np.testing.assert_allclose(rows[0], rows[1], rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(tables[0], tables[1], rtol=1e-4)
     assert said[:2] == said[2:]

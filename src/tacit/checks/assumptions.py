@@ -420,7 +420,7 @@ def _groups(at: TaskFit) -> Iterator[GivenUp]:
         -float(sum(one.loss for one in apart)),
         None,
         f"{len(names)} groups, each with coefficients of its own",
-        "Recover the groups apart; checks.equal_weights_test says in what they differ.",
+        "Recover the groups apart; many.differences says in what they differ.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Do groups of episodes want and refuse the same? A likelihood-ratio test, and each group's own.
+"""Do groups of episodes want and refuse the same? A likelihood-ratio test.
 
 Groups fitted apart are compared with one fit of all.
 """
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tacit.checks import Quantity, numbers_of
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.units import EPISODES, Units
 from tacit.errors import InvalidDemonstrations, InvalidModel
@@ -21,15 +20,11 @@ from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
 from tacit.inverse.joint.trips import Trips
 from tacit.inverse.noisy.inference import inverse_information
 from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.recover import recover
-from tacit.inverse.recovery import Recovery
-from tacit.inverse.standardised import shown
 from tacit.inverse.task import Task, task_of
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import OF_COEFFICIENTS, maximum
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
-from tacit.search.algebra import coarse, first_largest
 
 # Simulated likelihood ratios where a coefficient is on its bound or individuals are named.
 DRAWS = 199
@@ -41,7 +36,7 @@ NAMED = 6
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EqualWeightsTest:
-    """Whether groups share reward weights, cost weights and prices, and each group's own.
+    """Whether groups share reward weights, cost weights and prices.
 
     Attributes:
         groups: [G] their names, in order.
@@ -53,10 +48,6 @@ class EqualWeightsTest:
         least: the smallest chance that its law can give, of few individuals; else 0.
         draws: simulated ratios behind the chance; 0 for a chi-square.
         law: where the chance comes from, in words.
-        pooled: recovery from all groups together.
-        recoveries: one per group.
-        raw_units: whether numbers of groups are those of the features as given, and not of
-            standardised ones.
     """
 
     groups: tuple[str, ...]
@@ -68,23 +59,6 @@ class EqualWeightsTest:
     least: float = 0.0
     draws: int
     law: str
-    pooled: Recovery
-    recoveries: tuple[Recovery, ...]
-    raw_units: bool = False
-
-    @property
-    def _shown(self) -> tuple[Recovery, ...]:
-        """[G] the recoveries in the units of their numbers."""
-        return tuple(shown(one, raw_units=self.raw_units) for one in self.recoveries)
-
-    @property
-    def columns(self) -> dict[str, np.ndarray]:
-        """Name -> column of a table: group, quantity, name, value, low, high, standard_error."""
-        pairs = zip(self.groups, self._shown, strict=True)
-        rows = [(group, *row) for group, recovery in pairs for row in numbers_of(recovery)]
-        names = ("group", *Quantity._fields)
-        columns = zip(*rows, strict=True)
-        return {name: np.array(part) for name, part in zip(names, columns, strict=True)}
 
     @property
     def sentences(self) -> tuple[Finding, ...]:
@@ -101,31 +75,11 @@ class EqualWeightsTest:
         if self.p_value > LEVEL:
             said = f"Nothing shows that {who} differ in what they want and refuse ({basis})."
             return (Finding(said, number=self.p_value),)
-        said = f"{who} do not follow the same weights, prices and noise ({basis})."
-        return (Finding(said, Kind.MISFIT, number=self.p_value), *self._widest())
-
-    def _widest(self) -> list[Finding]:
-        """The number in which two groups differ most, in standard errors."""
-        best, found = 0.0, []
-        for rows in zip(*map(numbers_of, self._shown), strict=True):
-            values = np.array([row.value for row in rows])
-            errors = np.array([row.standard_error for row in rows])
-            with np.errstate(divide="ignore", invalid="ignore"):  # inf - inf, 0 / 0
-                apart = np.abs(values[:, None] - values)
-                scores = np.nan_to_num(apart / np.hypot(errors[:, None], errors), posinf=0.0)
-            if rows[0].is_budget or coarse(scores.max()) <= coarse(best):
-                continue
-            best = float(scores.max())
-            pair = np.unravel_index(first_largest(scores), scores.shape)
-            each = [
-                f"{rows[g].value:.3g} [{rows[g].low:.3g}, {rows[g].high:.3g}] for {self.groups[g]}"
-                for g in sorted(pair)
-            ]
-            price, name = rows[0].is_price, rows[0].name
-            what = f"price {name}" if price else f"the {rows[0].quantity} weight of {name}"
-            text = f"They differ most in {what}: {each[0]}, {each[1]}."
-            found = [Finding(text, feature=None if price else name, number=best)]
-        return found
+        said = (
+            f"{who} do not follow the same weights, prices and noise ({basis}): tacit recover --by "
+            "group, in Python tacit.many.differences, says in what they differ."
+        )
+        return (Finding(said, Kind.MISFIT, number=self.p_value),)
 
 
 def equal_weights_test(
@@ -137,7 +91,6 @@ def equal_weights_test(
     estimator: Likelihood | None = None,
     draws: int | None = None,
     seed: int = 0,
-    raw_units: bool = False,
 ) -> EqualWeightsTest:
     """The `EqualWeightsTest` of groups of episodes.
 
@@ -151,7 +104,6 @@ def equal_weights_test(
         draws: simulated likelihood ratios; 0 takes the chi-square law, None simulates where a
             weight sits on its bound or individuals are named, whose episodes go together.
         seed: of the simulation.
-        raw_units: give numbers of the features as given, and not of standardised ones.
     """
     if draws is not None and draws < 0:
         raise InvalidModel(f"draws must be at least 0; got {draws}")
@@ -182,15 +134,9 @@ def equal_weights_test(
     else:
         p_value = chi_square_tail(found.degrees, found.ratio) if found.degrees > 0 else 1.0
         law = f"by a chi-square with {found.degrees:g} degrees of freedom{found.units.doubt}"
-
-    def recovery(part: Task) -> Recovery:
-        return recover(part, estimator=options, allow_impossible=True, throw=False)
-
     return EqualWeightsTest(
         groups=names,
         episodes=np.bincount(member, minlength=len(names)),
-        pooled=recovery(task),
-        recoveries=tuple(recovery(task.select(member == g)) for g in range(len(names))),
         steps=np.bincount(np.repeat(member, task.demonstrations.lengths), minlength=len(names)),
         ratio=found.ratio,
         degrees=np.nan if number else found.degrees,
@@ -198,7 +144,6 @@ def equal_weights_test(
         least=least,
         draws=number,
         law=law,
-        raw_units=raw_units,
     )
 
 

@@ -163,7 +163,6 @@ def further_results(
     *,
     estimator: Estimator | None,
     seed: int,
-    raw_units: bool,
 ) -> dict[str, object]:
     """The answers by name, each a stage of its own: one function of `tacit.checks` each."""
     from tacit import checks
@@ -187,9 +186,7 @@ def further_results(
         ),
         "groups": (
             questions.groups,
-            lambda: checks.equal_weights_test(
-                *task, estimator=likelihood, seed=seed, raw_units=raw_units
-            ),
+            lambda: checks.equal_weights_test(*task, estimator=likelihood, seed=seed),
         ),
         "diagnose": (
             questions.diagnose,

@@ -213,9 +213,7 @@ class Recover:
                 data=data_summary(problem.mdp, problem.seen, problem.trips),
                 notes=tuple(self._notes(problem, recovery)),
                 trajectories=trajectory_table(problem, recovery),
-                extras=further_results(
-                    self.questions, problem, recovery, raw_units=self.raw_units, **options
-                ),
+                extras=further_results(self.questions, problem, recovery, **options),
                 seed=self.running.seed,
                 hashes=hashes,
             )

@@ -1,7 +1,7 @@
-"""Out to the tools people use: Gymnasium environments, wrappers, frames and plain tables.
+"""Out to the tools people use: Gymnasium environments, wrappers and frames.
 
-An environment or a wrapper pays the reward and charges the costs of an objective. Tables are of an
-objective or a recovery: CSV, Parquet, npz arrays, Polars and pandas frames.
+An environment or a wrapper pays the reward and charges the costs of an objective. Frames are of an
+objective or a recovery.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tacit.data.sources.discretise import Discretiser
 from tacit.data.sources.gymnasium import terminal_states
 from tacit.data.sources.recordings import ends_of, where_over
 from tacit.errors import InvalidModel, optional
-from tacit.export.frames import actions_of, frame, memberships, objective_of, tables
+from tacit.export.frames import actions_of, frame, memberships, objective_of
 from tacit.inverse.recovery import Recovery
 from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
@@ -25,7 +25,7 @@ from tacit.model.objective import Objective
 if TYPE_CHECKING:
     from gymnasium import Env
 
-__all__ = ["environment", "frame", "memberships", "tables", "wrapper"]
+__all__ = ["environment", "frame", "memberships", "wrapper"]
 
 StateOf = Callable[[Any], npt.ArrayLike]  # of an observation, or of an action: anything
 

@@ -1,17 +1,13 @@
-"""Recoveries and objectives as files and frames: rows for states and actions."""
+"""Recoveries and objectives as frames: rows for states and actions, or for trajectories."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from tacit.checks.reliability import trajectory_fits
 from tacit.errors import InvalidModel
-from tacit.files.arrays import write_arrays
-from tacit.files.tables import write_columns
 from tacit.inverse.recovery import Recovery
 from tacit.model.layout import Layout
 from tacit.model.objective import Objective
@@ -21,6 +17,9 @@ if TYPE_CHECKING:
 
     from tacit.data.demonstrations import Demonstrations
     from tacit.inverse.noisy.mixture import MixtureRecovery
+
+# Tables [S, A] of a solution.
+LEARNT = ("policy", "visitation")
 
 
 def objective_of(source: Objective | Recovery) -> Objective:
@@ -39,35 +38,45 @@ def actions_of(objective: Objective) -> int:
     return objective.costs.shape[2] if objective.costs.ndim == 3 else 0
 
 
-def tables(source: Objective | Recovery, path: str | Path, layout: Layout | None = None) -> None:
-    """Writes what is wanted and refused as a table, by the ending of the name.
+def frame(source: Objective | Recovery, layout: Layout | None = None) -> polars.DataFrame:
+    """What is wanted and refused as a Polars frame, one row for each state and action.
 
-    .csv and .parquet hold one row for each state and action: `state`, `state_name`, `action`,
-    `action_name`, `reward`, `cost_0`, ...; of a recovery also `policy`, `visitation`, and where
-    it forbids something, `available`. Without a number of actions there is one row a state. .npz
-    holds `reward`, `costs`, `budgets`; of a recovery the same, its weights and its noise.
+    Columns are `state`, `state_name`, `action`, `action_name`, `reward`, `cost_0`, ...; of a
+    recovery also `policy`, `visitation`, and where it forbids something, `available`. Without a
+    number of actions there is one row a state. `.write_csv(path)` and `.write_parquet(path)` make
+    files of it, `.to_pandas()` a frame of pandas.
 
     Args:
         source: an objective, or a recovery of it.
-        path: of the file.
         layout: names of states and actions; None calls them by their numbers.
     """
-    path, objective = Path(path), objective_of(source)
-    recovery = source if isinstance(source, Recovery) else None
-    if path.suffix == ".npz":
-        write_arrays(path, _arrays(objective, recovery))
-    elif path.suffix in (".csv", ".parquet"):
-        write_columns(path, _columns(objective, recovery, layout or Layout()))
-    else:
-        raise InvalidModel(f"tables are written as .csv, .parquet or .npz; got {path.name}")
-
-
-def frame(source: Objective | Recovery, layout: Layout | None = None) -> polars.DataFrame:
-    """The rows of `tables` as a Polars frame; `.to_pandas()` makes one of pandas of it."""
     import polars
 
+    objective, layout = objective_of(source), layout or Layout()
     recovery = source if isinstance(source, Recovery) else None
-    return polars.DataFrame(_columns(objective_of(source), recovery, layout or Layout()))
+    states = objective.reward.shape[0]
+    actions = recovery.solution.policy.shape[1] if recovery is not None else actions_of(objective)
+    for kind, names, count in (
+        ("states", layout.state_names, states),
+        ("actions", layout.action_names, actions),
+    ):
+        if names and count and len(names) != count:
+            raise InvalidModel(f"the layout must name all {count} {kind}; it names {len(names)}")
+    width = actions or 1
+    state = np.repeat(np.arange(states), width)
+    names = np.array([shown(layout.state_name(s)) for s in range(states)])
+    columns = {"state": state, "state_name": names[state]}
+    if actions:
+        action = np.tile(np.arange(actions), states)
+        called = np.array([shown(layout.action_name(a)) for a in range(actions)])
+        columns |= {"action": action, "action_name": called[action]}
+    reward, costs = objective.tables_of(states, width)
+    columns |= {"reward": reward.ravel()} | {f"cost_{k}": c.ravel() for k, c in enumerate(costs)}
+    if recovery is not None:
+        columns |= {name: getattr(recovery.solution, name).ravel() for name in LEARNT}
+        if recovery.available is not None:
+            columns["available"] = recovery.available.ravel()
+    return polars.DataFrame(columns)
 
 
 def memberships(mixture: MixtureRecovery, demonstrations: Demonstrations) -> dict[str, np.ndarray]:
@@ -105,52 +114,3 @@ def memberships(mixture: MixtureRecovery, demonstrations: Demonstrations) -> dic
 def shown(name: str) -> str:
     """The name as a cell that a spreadsheet shows: one that begins like a formula gets a quote."""
     return f"'{name}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else name
-
-
-def _columns(
-    objective: Objective, recovery: Recovery | None, layout: Layout
-) -> dict[str, np.ndarray]:
-    states = objective.reward.shape[0]
-    actions = recovery.solution.policy.shape[1] if recovery is not None else actions_of(objective)
-    for kind, names, count in (
-        ("states", layout.state_names, states),
-        ("actions", layout.action_names, actions),
-    ):
-        if names and count and len(names) != count:
-            raise InvalidModel(f"the layout must name all {count} {kind}; it names {len(names)}")
-    width = actions or 1
-    state = np.repeat(np.arange(states), width)
-    names = np.array([shown(layout.state_name(s)) for s in range(states)])
-    columns = {"state": state, "state_name": names[state]}
-    if actions:
-        action = np.tile(np.arange(actions), states)
-        called = np.array([shown(layout.action_name(a)) for a in range(actions)])
-        columns |= {"action": action, "action_name": called[action]}
-    reward, costs = objective.tables_of(states, width)
-    columns |= {"reward": reward.ravel()} | {f"cost_{k}": c.ravel() for k, c in enumerate(costs)}
-    if recovery is not None:
-        columns |= {name: table.ravel() for name, table in _learnt(recovery).items()}
-    return columns
-
-
-def _learnt(recovery: Recovery) -> dict[str, np.ndarray]:
-    """What a recovery has for each state and action, [S, A] each."""
-    solution, mask = recovery.solution, recovery.available
-    tables = {"policy": solution.policy, "visitation": solution.visitation}
-    return tables if mask is None else tables | {"available": mask}
-
-
-def _arrays(objective: Objective, recovery: Recovery | None) -> dict[str, np.ndarray]:
-    arrays: dict[str, npt.ArrayLike] = {"reward": objective.reward, "costs": objective.costs}
-    arrays["budgets"] = objective.budgets
-    if recovery is not None:
-        arrays |= {
-            "reward_weights": recovery.reward_weights,
-            "reward_names": recovery.reward_names,
-            "multipliers": recovery.multipliers,
-            "temperature": recovery.temperature,
-            **_learnt(recovery),
-        }
-        for k, weights in enumerate(recovery.cost_weights):
-            arrays |= {f"cost_weights_{k}": weights, f"cost_names_{k}": recovery.cost_names[k]}
-    return {name: np.asarray(array) for name, array in arrays.items()}
