@@ -203,10 +203,7 @@ def test_the_commands_deploy_it(tmp_path, capsys):
     seen, run, new = (str(tmp_path / name) for name in ("seen", "run", "new"))
     assert main(["simulate", "hill-grid", "--out", seen, *options, *shape]) == 0
     assert main(["simulate", "hill-grid", "--out", new, "--slip", "0.1", *options, *shape]) == 0
-    assert main(["recover", seen, "--out", run, "--cautious", "--no-report", "--json"]) == 0
-    extra = json.loads(capsys.readouterr().out)["extras"]["cautious"]
-    assert extra["reward_lost"] == pytest.approx(extra["plain_value"] - extra["value"])
-    assert len(extra["columns"]["budget"]) >= 1
+    assert main(["recover", seen, "--out", run, "--no-report", "--quiet"]) == 0
     answers = []
     for more in ([], ["--cautious"]):
         assert main(["solve", new, "--recovered", run, *more, "--json"]) == 0

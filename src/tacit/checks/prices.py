@@ -1,8 +1,6 @@
 """What a budget is worth: value and price of one budget, from the least cost to where it is slack.
 
 The best value is concave in the budget, and its slope is the price.
-
-And what the budgets cost that are safe whatever the data leave open.
 """
 
 from __future__ import annotations
@@ -16,9 +14,8 @@ from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.solution import Certificate, Solution, Status, entropy, stationary_policy
 from tacit.forward.solve import Solver, solve
 from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.recovery import Recovery
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features, Objective
+from tacit.model.objective import Objective
 
 # Budgets closer than this, relative to their size, are one.
 SAME = 1e-9
@@ -155,19 +152,3 @@ def _with_budget(objective: Objective, constraint: int, budget: float) -> Object
     budgets = objective.budgets.copy()
     budgets[constraint] = budget
     return Objective(objective.reward, objective.costs, budgets)
-
-
-def cautious_answer(recovery: Recovery, mdp: MDP, features: Features) -> dict[str, object]:
-    """What the safest objective that the data allow asks for, and what it costs, by name."""
-    found = recovery.cautious(mdp)
-    several = len(features.costs) > 1
-    columns: dict[str, list[float]] = {"constraint": found.constraint.tolist()}
-    for k, names in enumerate(features.cost_names):
-        for j, name in enumerate(names):
-            rows = zip(found.weights, found.constraint, strict=True)
-            title = f"{k}: {name}" if several else name
-            columns[title] = [float(w[j]) if owner == k else float("nan") for w, owner in rows]
-    columns["budget"] = found.budgets.tolist()
-    told = ("confidence", "share", "excess", "value", "plain_value", "reward_lost")
-    numbers = {name: getattr(found, name) for name in told}
-    return {"sentences": list(found.findings), "columns": columns, **numbers}

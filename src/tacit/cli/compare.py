@@ -48,7 +48,7 @@ class Compare:
     ] = None
     """folders of further runs, or of one problem whose truth is known"""
     out: Annotated[Optional[Path], shown_default("write nothing")] = None
-    """page to write, .html; its figures are written beside it"""
+    """page to write, .html; its forest plot is written beside it"""
     raw_units: bool = field(default=False, kw_only=True)
     """compare numbers of the features as given, and not of standardised ones"""
 
@@ -88,7 +88,7 @@ def compare_runs(
     runs = [Run.load(folder) for folder in folders]
     names: list[str] = []
     for folder in folders:
-        names.append(free_name(_short(folder, folders), "", names))
+        names.append(free_name(_short(folder, folders), names))
     distances = _distances(runs, folders) if len(runs) == 2 else {}
     raw = {name: run.recovery for name, run in zip(names, runs, strict=True)}
     recoveries = in_one_unit(raw, raw_units=raw_units)
@@ -185,20 +185,21 @@ def _side_by_side(
 def write_page(
     out: Path, recoveries: dict[str, Recovery], gaps: Differences, shared: JointRecovery | None
 ) -> list[str]:
-    """The files written: one offline page about several runs, and its figures beside it."""
+    """The files written: one offline page about several runs, and its forest plot beside it."""
     from tacit.files.atomic import write_bytes
-    from tacit.show import figure_files
+    from tacit.show import Picture
     from tacit.show.differences import comparison_document
     from tacit.show.html import render
 
     if out.suffix.lower() not in (".html", ".htm"):
         raise InvalidModel(f"out must end in .html; got {out.name}")
     document = comparison_document(recoveries, gaps, shared)
-    files = {out: render(document).encode()}
-    files |= {out.with_name(f"{out.stem}-{n}"): i for n, i in figure_files(document).items()}
-    for path in reversed(files):  # the page last: it says that all is there
-        write_bytes(path, files[path])
-    return [str(path) for path in files]
+    pictures = [one for one in document.blocks() if isinstance(one, Picture)]
+    files = {out.with_name(f"{out.stem}-forest.svg"): one.image for one in pictures[:1]}
+    files[out] = render(document)  # last: it says that all is there
+    for path, text in files.items():
+        write_bytes(path, text.encode())
+    return [str(path) for path in reversed(files)]
 
 
 def _distances(runs: Sequence[Run], folders: Sequence[Path]) -> dict[str, float]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal, Optional
 
-from tacit.cli.report import FIGURES
 from tacit.cli.terminal import Answer, Terminal, shown_default
 from tacit.errors import InvalidModel
 
@@ -45,7 +44,7 @@ class Figures:
         from tacit.show.canvas import MISSING, styled
         from tacit.show.plot import every_figure
 
-        out = self.folder / FIGURES if self.out is None else self.out
+        out = self.folder / "figures" if self.out is None else self.out
         run = Run.load(self.folder, several=True)
         run = replace(run, recovery=shown(run.recovery, raw_units=self.raw_units))
         written, boxes = [], []

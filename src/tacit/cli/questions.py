@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tacit.inverse.recover import Estimator
     from tacit.inverse.recovery import Recovery
 
-ASKING = ("bootstrap", "holdout", "discount_grid", "groups", "diagnose", "belief", "cautious")
+ASKING = ("bootstrap", "holdout", "discount_grid", "groups", "diagnose", "belief")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +37,6 @@ class Questions:
     """with --by: also fit all groups with the same cost weights, or with all weights the same"""
     belief: Annotated[Optional[Path], shown_default("none")] = None
     """TOML file of a prior belief: a mean and a standard deviation for each coefficient in it"""
-    cautious: bool = False
-    """also give the objective that keeps within every budget the demonstrations leave possible"""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.holdout < 1.0:
@@ -67,23 +65,21 @@ def check_answerable(questions: Questions, problem: Problem, estimator: Estimato
             )
         return
     if problem.goal:
-        _check_trips(questions, estimator)
+        _check_trips(estimator)
     elif reason := _reason_for_optimal(questions, problem, estimator):
         raise InvalidDemonstrations(reason)
     _check_data(questions, problem)
 
 
-def _check_trips(questions: Questions, estimator: Estimator | None) -> None:
-    """Raises where something is asked that trips do not answer."""
+def _check_trips(estimator: Estimator | None) -> None:
+    """Raises where an estimator is not for trips."""
     from tacit.inverse.noisy.likelihood import Likelihood
 
-    other = not isinstance(estimator, Likelihood | None)
-    for option, is_given, reason in (
-        ("--estimator", other, "trips are recovered by likelihood or mixture"),
-        ("--cautious", questions.cautious, "a goal has its own budget; recover one goal's trips"),
-    ):
-        if is_given:
-            raise InvalidModel(f'{option} is not for trips (goal = "last"): {reason}')
+    if not isinstance(estimator, Likelihood | None):
+        raise InvalidModel(
+            '--estimator is not for trips (goal = "last"): they are recovered by likelihood or '
+            f"mixture; got {estimator!r:.60}"
+        )
 
 
 def _reason_for_optimal(questions: Questions, problem: Problem, estimator: Estimator | None) -> str:
@@ -166,7 +162,6 @@ def further_results(
 ) -> dict[str, object]:
     """The answers by name, each a stage of its own: one function of `tacit.checks` each."""
     from tacit import checks
-    from tacit.checks.prices import cautious_answer
     from tacit.engine.progress import once, unwatched
     from tacit.folders.recoveries import plain
     from tacit.inverse.noisy.likelihood import Likelihood
@@ -195,10 +190,6 @@ def further_results(
             ),
         ),
         "posterior": (questions.belief, lambda: checks.posterior(recovery, belief, seed=seed)),
-        "cautious": (
-            questions.cautious,
-            lambda: cautious_answer(recovery, problem.mdp, problem.features),
-        ),
     }
 
     def compute(answer: Callable[[], object]) -> object:

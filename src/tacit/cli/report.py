@@ -13,7 +13,7 @@ from tacit.cli.terminal import Answer, Terminal, headline_data, shown_default
 if TYPE_CHECKING:
     from tacit.folders.runs import Run
 
-PAGE, FIGURES = "report.html", "figures"
+PAGE = "report.html"
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Report:
     folder: Path
     """folder of the run, as `tacit recover` writes it"""
     out: Annotated[Optional[Path], shown_default("report.html in that folder")] = None
-    """file of the page; only the default writes figures as well"""
+    """file of the page"""
     private: bool = False
     """leave out states, episodes, groups and paths, so that the page can be shared"""
     raw_units: bool = field(default=False, kw_only=True)
@@ -52,26 +52,18 @@ def write_report(
     private: bool = False,
     raw_units: bool = False,
 ) -> Answer:
-    """Writes the page of a run, with figures beside it where it goes into the run's folder."""
+    """Writes the page of a run."""
     from tacit.files.atomic import write_bytes
-    from tacit.show import figure_files
     from tacit.show.html import render
     from tacit.show.page import recovery_document
 
     document = recovery_document(run, private=private, raw_units=raw_units)
     page = render(document).encode()
-    figures = figure_files(document) if out is None and not private else {}
-    if figures:
-        (folder / FIGURES).mkdir(exist_ok=True)
-    for name, image in figures.items():
-        write_bytes(folder / FIGURES / name, image)
     place = folder / PAGE if out is None else out
-    write_bytes(place, page)  # last: a page says that its figures are there
-    saved = f", {len(figures)} figures in {folder / FIGURES}" if figures else ""
+    write_bytes(place, page)
     data = {
         "report": str(place),
         "bytes": len(page),
-        "figures": [str(folder / FIGURES / name) for name in figures],
         "findings": [headline_data(one) for one in document.headlines],
     }
-    return Answer([f"{place} ({len(page) / 1000:.0f} kB){saved}"], data)
+    return Answer([f"{place} ({len(page) / 1000:.0f} kB)"], data)

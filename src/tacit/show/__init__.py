@@ -200,7 +200,6 @@ class Picture:
         alt: what it shows, for who cannot see it.
         caption: how to read it, below.
         cells: the values that can be read off it.
-        name: of its file, without ending, where figures are also saved; empty for none.
         bright: whether the least is the brightest: on a dark page its colours change sides.
     """
 
@@ -209,7 +208,6 @@ class Picture:
     _: KW_ONLY
     caption: str = ""
     cells: Sequence[Cells] = ()
-    name: str = ""
     bright: bool = False
 
     def __post_init__(self) -> None:
@@ -362,25 +360,16 @@ def _every(blocks: Iterable[Block]) -> Iterator[Block]:
             yield from _every(inside for option in block.options for inside in option.blocks)
 
 
-def figure_files(document: Document) -> dict[str, bytes]:
-    """File name -> content of every picture of the document that has a name, for papers."""
-    files: dict[str, bytes] = {}
-    for picture in document.blocks():
-        if isinstance(picture, Picture) and picture.name:
-            files[free_name(picture.name, ".svg", files)] = picture.image.encode()
-    return files
-
-
-def free_name(name: str, ending: str, taken: Iterable[str]) -> str:
-    """The name with its ending, numbered from 2 where it is taken already."""
-    free, number = f"{name}{ending}", 2
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """The name, numbered from 2 where it is taken already."""
+    free, number = name, 2
     while free in taken:
-        free, number = f"{name}-{number}{ending}", number + 1
+        free, number = f"{name}-{number}", number + 1
     return free
 
 
 def anchor(title: str) -> str:
-    """A name for links to that title, and for files: at most 80 letters.
+    """A name for links to that title: at most 80 letters.
 
     >>> anchor("Budget 1, as published")
     'budget-1-as-published'

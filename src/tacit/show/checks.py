@@ -22,7 +22,6 @@ TITLES = {
     "discount_profile": "If the discount were another",
     "groups": "Do the groups differ?",
     "posterior": "And with what was believed before?",
-    "cautious": "What to deploy to be on the safe side?",
     "diagnose": "Which assumption do the demonstrations contradict?",
 }
 MEANING = {

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from tacit.inverse.joint.recovery import JointRecovery
 from tacit.inverse.noisy.mixture import MixtureRecovery
 from tacit.inverse.recovery import Recovery
-from tacit.show import Cells, Gallery, Paragraph, Picture, Section, anchor
+from tacit.show import Cells, Gallery, Paragraph, Picture, Section
 from tacit.show.canvas import (
     INK,
     TINY,
@@ -87,7 +87,7 @@ def line_picture(
     cells = points_on(axes, title, spots, texts, [f"{across_name} {short(x)}" for x in spots[:, 0]])
     highest = short(spots[spots[:, 1].argmax(), 0])
     alt = f"{title} against {across_name}, from {short(across[0])} to {short(across[-1])}; highest"
-    return Picture(svg(figure_of(axes)), f"{alt} at {highest}", cells=[cells], name=anchor(title))
+    return Picture(svg(figure_of(axes)), f"{alt} at {highest}", cells=[cells])
 
 
 def points_on(

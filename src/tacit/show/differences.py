@@ -62,7 +62,7 @@ def _difference_sections(gaps: Differences) -> list[Section]:
         pair[f"{row.quantity}: {row.name}"] = IntervalEstimate(row.value, row.low, row.high)
     drawing = svg(figure_of(draw_beside(pairs, None, "difference")))
     alt = "Their differences with 95 % intervals, the clearest first."
-    picture = Picture(drawing, alt, name="differences")
+    picture = Picture(drawing, alt)
     table = difference_table(gaps)
     return [Section("Their differences", [picture]), Section("All differences", [table])]
 
@@ -79,7 +79,7 @@ def side_by_side(recoveries: Mapping[str, Recovery]) -> list[Block]:
     alt = f"Every weight and price with its 95 % interval, for {listed(list(recoveries), 6)}."
     columns = [(who, [own.get(name) for name in names]) for who, own in rows.items()]
     table = Table.of("Weights and prices", [("Number", names), *columns])
-    return [Picture(svg(overview(recoveries)), alt, name="forest"), table]
+    return [Picture(svg(overview(recoveries)), alt), table]
 
 
 def shared_section(joint: JointRecovery) -> Section:

@@ -40,7 +40,7 @@ def render(document: Document) -> str:
     )
     names: list[str] = []
     for section in document.sections:
-        names.append(free_name(anchor(section.title), "", [*names, "main", "findings"]))
+        names.append(free_name(anchor(section.title), [*names, "main", "findings"]))
     page = template("page.html").render(
         document=document,
         sections=list(zip(names, document.sections, strict=True)),

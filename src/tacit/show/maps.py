@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from tacit.model.layout import Layout
 from tacit.search.algebra import first_largest, largest_first
-from tacit.show import Block, Cells, Gallery, Picture, anchor
+from tacit.show import Block, Cells, Gallery, Picture
 from tacit.show.arrows import draw_key, draw_policy
 from tacit.show.canvas import (
     COST_MAP,
@@ -184,4 +184,4 @@ def _picture(figure: Figure, layout: Layout, title: str, texts: list[str], alt: 
         cells = [Cells(title, box, rows=rows, columns=columns, values=texts, names=names)]
     elif texts:
         cells = [points_on(axes, title, middles(layout), texts, names)]
-    return Picture(svg(figure), alt, cells=cells, name=anchor(title))
+    return Picture(svg(figure), alt, cells=cells)

@@ -289,7 +289,7 @@ def _rank_picture(found: dict[str, list[float]], apart: float, metric: str) -> p
         f"{name} {pages.short(mean)}" for (name, _), mean in zip(rows[:4], means, strict=False)
     )
     alt = f"Mean ranks by {head.lower()}, the best first: {best}; critical difference {apart:.1f}."
-    return pages.Picture(pages.svg(figure), alt, name=f"ranks-{metric}")
+    return pages.Picture(pages.svg(figure), alt)
 
 
 def _section(world: dict) -> pages.Section:
@@ -356,4 +356,4 @@ def _picture(world: dict, metric: str) -> pages.Picture:
         f"{r['method']} {pages.short(r['metrics'][metric]['mean'])}" for r in rows[:4]
     )
     alt = f"{head} on {world['name']}, the best first: {means}."
-    return pages.Picture(pages.svg(figure), alt, name=f"{world['name']}-{metric}")
+    return pages.Picture(pages.svg(figure), alt)
