@@ -4,6 +4,7 @@ import datetime
 from pathlib import Path
 
 import numpy as np
+import pandas
 import polars
 import pytest
 
@@ -23,23 +24,11 @@ ROWS = [[90, np.nan], [95.5, 4.5], [120, 3.5], [110, 1.5], [np.nan, 2.5]]
 NAMES = {"episode": "stay", "step": "hour", "action": "drug", "ended": "dead", "individual": "who"}
 
 
-class Pandas:
-    """What tacit asks of a pandas frame: columns by name, and their names."""
-
-    def __init__(self, table):
-        self.table, self.columns = table, [*table]
-
-    def __getitem__(self, name):
-        return np.array(self.table[name], dtype=object)
-
-
 def read(frame=TABLE, state=STATE, **others):
     return tacit.Demonstrations.from_frame(frame, state=state, **(NAMES | others))
 
 
-@pytest.mark.parametrize(
-    "form", [dict, polars.DataFrame, Pandas, lambda table: polars.LazyFrame(table)]
-)
+@pytest.mark.parametrize("form", [dict, polars.DataFrame, pandas.DataFrame, polars.LazyFrame])
 def test_a_frame_of_measurements_is_read_whatever_its_form_and_order(form):
     seen = read(form(TABLE))
     assert isinstance(seen, tacit.Measurements)

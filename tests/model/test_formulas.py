@@ -214,6 +214,11 @@ def test_a_recovery_takes_features_of_a_formula():
         ("bs(x, df=4)", {"x": [3.0, 3.0]}, "must be of what varies"),
         ("C(x)", {"x": [3.0, 3.0]}, "there are 1: 3"),
         ("C(x)", {"x": np.arange(300.0)}, "2 to 200"),
+        (
+            "C(x):C(y):C(z)",
+            {name: np.arange(100.0) for name in "xyz"},
+            "at most 10000 columns; .* has 1000000",
+        ),
         ("C(x, base='b')", {"x": ["a", "c"]}, "the base one of these"),
         ("bs(x, df=2)", TABLE, r"bs\(x, df=2\) cannot be made"),
         ("bs(x, df=2.5)", TABLE, "whole number"),

@@ -60,7 +60,7 @@ def test_terms_are_those_of_the_notation(formula, terms):
         "a +", "a b", "+", "", " ", "0", "a - a", "2", "2 * a", "a:1", "a^b", "a^0", "a^1.5",
         "a^11", "(a", "a)", "log(a", "log()", "log(a b)", "`a", "a`", "a # b", "$a", "a\0", "…",
         "(" * 60 + "a" + ")" * 60, "log(" * 60 + "a" + ")" * 60, "a+" * 6000 + "a",
-        "(a+b+c+d+e+f+g+h+i+j)^10", None, 3, ["a"],
+        "(a+b+c+d+e+f+g+h+i+j)^10", "log(" + "a+" * 4000 + "a)", "a:" * 4000 + "2", None, 3, ["a"],
     ],
 )  # fmt: skip
 def test_anything_else_is_refused_in_one_line(formula):

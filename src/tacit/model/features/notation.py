@@ -38,6 +38,7 @@ ALLOWED = (
 LONGEST = 10_000  # characters of a formula
 DEEPEST = 50  # parentheses within each other
 MOST_TERMS = 500
+MOST_SIGNS = 100  # of arithmetic
 HIGHEST = 10  # power of a sum
 
 _TOKEN = re.compile(
@@ -117,7 +118,7 @@ class _Reader:
     """The tokens of a formula, and where the reading stands."""
 
     def __init__(self, formula: str) -> None:
-        self.text, self.depth, self.place = formula, 0, 0
+        self.text, self.depth, self.signs, self.place = formula, 0, 0, 0
         self.tokens, at = list[tuple[str, str]](), 0
         while formula[at:].strip():
             match = _TOKEN.match(formula, at)
@@ -275,22 +276,29 @@ class _Reader:
         """Arithmetic of + and -."""
         minus = self.sign("-")
         left = self.times()
-        left = Arithmetic("-", Number(0.0), left) if minus else left
+        left = self.joined("-", Number(0.0), left) if minus else left
         while sign := self.sign("+", "-"):
-            left = Arithmetic(sign, left, self.times())
+            left = self.joined(sign, left, self.times())
         return left
 
     def times(self) -> Node:
         """Arithmetic of * and /."""
         left = self.raised()
         while sign := self.sign("*", "/"):
-            left = Arithmetic(sign, left, self.raised())
+            left = self.joined(sign, left, self.raised())
         return left
 
     def raised(self) -> Node:
         """Arithmetic of ** or ^."""
         left = self.atom()
-        return Arithmetic("**", left, self.atom()) if self.sign("**", "^") else left
+        return self.joined("**", left, self.atom()) if self.sign("**", "^") else left
+
+    def joined(self, sign: str, left: Node, right: Node) -> Node:
+        """Two numbers made one."""
+        self.signs += 1
+        if self.signs > MOST_SIGNS:
+            raise self.refusal(f"more than {MOST_SIGNS} signs of arithmetic")
+        return Arithmetic(sign, left, right)
 
     def atom(self) -> Node:
         """A number, a column, a transform that gives one number a row, or parentheses."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ Learned = dict[str, Any]
 # Numbers and factors with levels that are multiplied: what a product of columns spans.
 Span = tuple[frozenset[Node], frozenset[Node]]
 MISSING = "missing"  # level of rows in which a factor's column is missing
-MOST_LEVELS = 200
+MOST_LEVELS, MOST_COLUMNS = 200, 10_000
 ARITHMETIC = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "**": np.power,
 }  # fmt: skip
@@ -74,12 +75,12 @@ class Rows:
                 values.append(np.ones((count, 1)))
                 labels.append("1")
             for full in self._codings(term, spanned):
-                table, names = np.ones((count, 1)), ("",)
+                table, names = np.ones((count, 1)), [""]
                 for node in term:
                     if node in full:
                         coded = self.factor(node).coded(is_full=full[node])
                         table = (table[:, :, None] * coded.values[:, None]).reshape(count, -1)
-                        names = tuple(f"{a}:{b}".strip(":") for a in names for b in coded.labels)
+                        names = [f"{a}:{b}" if a else b for a in names for b in coded.labels]
                 values.append(table)
                 labels += names
         return Factor(np.concatenate(values, axis=1), tuple(labels))
@@ -95,6 +96,11 @@ class Rows:
         others = frozenset(term) - frozenset(levels)
         if not term:
             return []
+        if (count := prod(len(self.factor(node).labels) for node in term)) > MOST_COLUMNS:
+            raise InvalidModel(
+                f"a term must have at most {MOST_COLUMNS} columns; {':'.join(map(str, term))} has "
+                f"{count}"
+            )
         subsets = [
             subset
             for size in range(len(levels) + 1)
