@@ -115,6 +115,13 @@ def test_a_bad_table_is_refused_by_line(tmp_path, text, words):
     assert "\n" not in str(refusal.value)
 
 
+def test_a_bad_cell_of_a_long_table_is_found_by_its_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("tacit.files.tables.BLOCK", 100)
+    lines = ["episode,step,x,action", *(f"0,{step},1.5,0" for step in range(50)), "0,50,one,0"]
+    with pytest.raises(tacit.InvalidDemonstrations, match="line 52: x must be a finite number"):
+        tacit.Demonstrations.load(file_of(tmp_path, "\n".join(lines)), state=["x"])
+
+
 def test_a_table_of_numbered_states_needs_to_be_asked_for_measurements(tmp_path):
     path = file_of(tmp_path, "episode,step,x,action\n0,0,1,0\n")
     with pytest.raises(tacit.InvalidDemonstrations, match=r"state=\[\.\.\.\]"):

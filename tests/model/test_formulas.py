@@ -19,6 +19,7 @@ TABLE = {
     "y": RANDOM.uniform(1.0, 5.0, size=60),
     "hour": RANDOM.uniform(0.0, 24.0, size=60),
     "kind": np.resize([3.0, 1.0, 2.0], 60),
+    "size": np.repeat(["big", "small"], 30),
     "cover": np.resize(["wood", "field", "town", "water"], 60),
 }
 NUMERIC = ("x", "y", "hour", "kind")
@@ -49,6 +50,8 @@ def rows_of(columns=NUMERIC, actions=ACTIONS, table=TABLE):
         "C(cover) * C(kind)",
         "C(kind):bs(x, df=4)",
         "C(cover):C(kind):x",
+        "C(cover):C(kind):C(size)",
+        "C(cover):C(kind):C(size) + C(size):x",
         "(C(cover) + C(kind) + x)^3 - C(cover)",
         "C(cover):x + x",
         "(x + y + hour)^3 - x:y:hour",
@@ -126,6 +129,16 @@ def test_a_row_makes_the_same_columns_alone_as_among_others():
     whole = made.on(rows.observations, 3)
     for own, alone in zip(whole.maps, made.on(rows.observations[[4]], 3).maps, strict=True):
         np.testing.assert_allclose(own[[4]], alone, rtol=1e-12)
+
+
+def test_b_splines_go_on_as_constants_and_natural_ones_as_lines():
+    made = from_formula("bs(x, df=5) + cr(x, df=4) + cc(hour, df=3)").fitted(rows_of())
+    beyond = np.tile([[np.nan] * 4], (4, 1))
+    beyond[:, 0] = TABLE["x"].max() + np.arange(4.0)
+    table = made.on(beyond, 1).reward[:, 0]
+    np.testing.assert_allclose(table[:, :5], table[:1, :5].repeat(4, axis=0), atol=1e-12)
+    np.testing.assert_allclose(np.diff(table[:, 5:9], n=2, axis=0), 0.0, atol=1e-9)
+    assert np.abs(np.diff(table[:, 5:9], axis=0)).max() > 1e-3
 
 
 def test_order_of_rows_and_columns_does_not_matter():

@@ -201,7 +201,7 @@ class Measurements(Demonstrations):
         led = np.flatnonzero(self.final_states >= 0)
         steps = np.append(self.step, self.lengths[led])
         order = np.lexsort((steps, np.append(self.episode, led)))
-        source = np.append(self.states, self.offsets[led + 1] - 1)[order]  # a step of the episode
+        source = np.append(self.states, self.offsets[led])[order]  # a step of the episode
         steps_alone = super().table((), actions or named, first=first)
         columns: dict[str, npt.ArrayLike] = {
             name: np.asarray(column)[source]

@@ -114,7 +114,7 @@ def read_frame(frame: Frame, columns: Mapping[str, str | None], reading: Reading
         frame = frame.collect()
     have = frame_columns(frame, InvalidDemonstrations)
     measured = reading.measured or ()
-    named = {name: name for name in OPTIONAL if name in have and name not in measured}
+    named = {name: name for name in OPTIONAL if name in have}
     named |= {name: column for name, column in columns.items() if column is not None}
     taken = next((name for name in measured if named.get(name, name) != name), None)
     if taken is not None:

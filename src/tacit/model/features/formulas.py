@@ -223,8 +223,8 @@ def _by_action(rows: Rows, terms: Sequence[Term], actions: Sequence[str]) -> lis
     """The columns of the terms for each action; once, where they do not depend on it."""
     if ACTION not in columns_of([terms]):
         return [rows.block(terms)]
-    for node in {node for term in terms for node in term}:
-        if ACTION not in used(node):
-            rows.factor(node)  # once for all actions
-    count = len(next(iter(rows.columns.values())))
-    return [rows.with_columns({ACTION: np.full(count, name)}).block(terms) for name in actions]
+    count, made = len(next(iter(rows.columns.values()))), list[Factor]()
+    for name in actions:  # factors without the action go along
+        rows = rows.with_columns({ACTION: np.full(count, name)})
+        made.append(rows.block(terms))
+    return made

@@ -255,7 +255,7 @@ def _absorbed(short: dict[Node, bool], long: dict[Node, bool]) -> list[Node]:
     """The reduced factor of `long` that, coded in full, takes in all that `short` spans, if any."""
     more = [node for node in long if node not in short]
     same = all(node in long and long[node] == full for node, full in short.items())
-    return more if same and len(more) == 1 and not long[more[0]] else []
+    return more if same and len(more) == 1 else []
 
 
 def unknown_column(name: str, names: Sequence[str]) -> InvalidModel:
