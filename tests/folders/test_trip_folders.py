@@ -99,9 +99,10 @@ def test_check_recover_and_report(problem, tmp_path, capsys):
     words = ["solve", str(edited), "--recovered", str(run), "--out", str(tmp_path / "flows")]
     assert main([*words, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    answer = tacit.checks.reroute(ours, closed=[(5, 1)])
-    np.testing.assert_allclose(told["flows"], answer.flows, rtol=1e-6, atol=1e-9)
-    assert told["worth"] == pytest.approx(answer.worth, rel=1e-6)
+    answer = ours.counterfactual(closed=[(5, 1)], draws=0)
+    np.testing.assert_allclose(told["flows"], answer.flows.estimate, rtol=1e-6, atol=1e-9)
+    assert told["surplus"] == pytest.approx(float(answer.surplus.estimate), rel=1e-6)
+    np.testing.assert_allclose(told["surplus_interval"], answer.surplus.interval, rtol=1e-4)
     assert (tmp_path / "flows" / "flows.csv").exists()
     lines = (edited / "features.csv").read_text().splitlines()
     fewer = [line for line in lines if ",east," not in line]  # a whole action is gone

@@ -658,11 +658,11 @@ def test_a_missing_feature_does_not_fit_and_errors_are_then_sandwich_ones(town):
 def test_closing_a_link_and_changing_an_attribute_is_solving_anew(town, discount):
     trips = tacit.Trips(town.mdp, town.features, town.demonstrations, discount=discount)
     recovery = tacit.recover(trips)
-    same = tacit.checks.reroute(recovery)
-    np.testing.assert_allclose(same.flows, recovery.flows, rtol=1e-6, atol=1e-8)
-    assert (same.worth, same.lost) == (pytest.approx(0.0, abs=1e-12), 0)
+    same = recovery.counterfactual(draws=0)
+    np.testing.assert_allclose(same.flows.estimate, recovery.flows, rtol=1e-6, atol=1e-8)
+    assert (float(same.surplus.estimate), same.lost) == (pytest.approx(0.0, abs=1e-12), 0)
     shut = [(5, 1), (9, 2)]
-    found = tacit.checks.reroute(recovery, closed=shut)
+    found = recovery.counterfactual(closed=shut, draws=0)
     there = town.mdp.available.copy()
     there[tuple(np.transpose(shut))] = False
     other = MDP(town.mdp.transitions, town.mdp.initial, 0.9, available=there)
@@ -680,23 +680,24 @@ def test_closing_a_link_and_changing_an_attribute_is_solving_anew(town, discount
                     arrived, left = arrived + left, discount * other.inflow(left[:, None] * policy)
                 flows = flows + np.where(world.ends, 0.0, arrived)[:, None] * policy
         worth += begun @ (values[0] - values[1])
-    np.testing.assert_allclose(found.flows, flows, atol=1e-6)
-    assert found.worth == pytest.approx(worth / 150, rel=1e-6)
-    assert found.worth < 0.0
+    np.testing.assert_allclose(found.flows.estimate, flows, atol=1e-6)
+    surplus = float(found.surplus.estimate)
+    assert surplus == pytest.approx(worth / 150, rel=1e-6)
+    assert surplus < 0.0
     # A link that grows longer by one per cent, and no other.
     longer = town.features.reward.copy()
     longer[5, 1, 0] *= 1.01
-    moved = tacit.checks.reroute(recovery, features=Features(longer))
-    assert moved.flows[5, 1] < moved.before[5, 1]
-    np.testing.assert_allclose(moved.before, recovery.flows, rtol=1e-6, atol=1e-8)
+    moved = recovery.counterfactual(features=Features(longer), draws=0)
+    assert moved.flow_change.estimate[5, 1] < 0.0
+    np.testing.assert_allclose(moved.before.flows, recovery.flows, rtol=1e-6, atol=1e-8)
 
 
 def test_trips_without_a_way_are_counted_and_states_can_be_closed(town):
     recovery = tacit.recover(town)
-    found = tacit.checks.reroute(recovery, closed=[3])  # a goal
+    found = recovery.counterfactual(closed=[3], draws=0)  # a goal
     assert found.lost == (recovery.destinations == 3).sum()
     assert found.sentences[1].kind is Kind.UNATTAINABLE
-    assert found.flows[town.mdp.dense()[:, :, 3] > 0].sum() == 0.0
+    assert found.flows.estimate[town.mdp.dense()[:, :, 3] > 0].sum() == 0.0
     # Those that have a way lose by it: they, and not all trips, are what they are held against.
     table, worth = town.features.reward @ recovery.parameters.estimates, 0.0
     there = town.mdp.available & ~(town.mdp.dense()[:, :, 3] > 0)
@@ -707,8 +708,9 @@ def test_trips_without_a_way_are_counted_and_states_can_be_closed(town):
             world = goal_world(network, goal, begun / begun.sum(), 1.0)
             value, _ = networks.soft_values(world, at_ends(network, world, table[None])[0])
             worth += sign * float(begun @ value)
-    assert found.worth == pytest.approx(worth / (recovery.destinations != 3).sum(), rel=1e-6)
-    assert found.worth < 0.0
+    surplus = float(found.surplus.estimate)
+    assert surplus == pytest.approx(worth / (recovery.destinations != 3).sum(), rel=1e-6)
+    assert surplus < 0.0
     shut = tuple(np.argwhere(~town.mdp.available)[0].tolist())  # a slip would change nothing
     for closed, words in (
         ([shut], "is not available in state"),
@@ -718,7 +720,7 @@ def test_trips_without_a_way_are_counted_and_states_can_be_closed(town):
         ([(0, 1, 2)], r"pairs \[n, 2\]; got \[1, 3\]"),
     ):
         with pytest.raises(InvalidModel, match=words):
-            tacit.checks.reroute(recovery, closed=closed)
+            recovery.counterfactual(closed=closed)
 
 
 def test_one_task_answers_too():
@@ -727,18 +729,17 @@ def test_one_task_answers_too():
     table = features.reward @ [1.0, 0.5] - 0.8 * features.costs[0][..., 0]
     seen = networks.travel(mdp, networks.soft_values(mdp, table)[1], 200, seed=4)
     found = tacit.recover(mdp, features, seen, estimator=tacit.Likelihood())
-    task = {"mdp": mdp, "features": features}
-    same = tacit.checks.reroute(found, **task)
-    np.testing.assert_allclose(same.flows, found.solution.visitation, atol=1e-6)
+    same = found.counterfactual(draws=0)
+    np.testing.assert_allclose(same.flows.estimate, found.solution.visitation, atol=1e-6)
     points, scaled = found.parameters.estimates, features.reward * [1.01, 1.0]
     policy = networks.soft_values(mdp, scaled @ points[:2] - features.costs[0][..., 0] * points[2])[
         1
     ]
     policy[mdp.ends] = 1.0 / mdp.actions
-    moved = tacit.checks.reroute(found, mdp=mdp, features=Features(scaled, features.costs))
-    np.testing.assert_allclose(moved.flows, visits(mdp, policy), atol=1e-6)
-    with pytest.raises(InvalidModel, match="must be given its mdp and features"):
-        tacit.checks.reroute(found)
+    moved = found.counterfactual(features=Features(scaled, features.costs), draws=0)
+    np.testing.assert_allclose(moved.flows.estimate, visits(mdp, policy), atol=1e-6)
+    with pytest.raises(InvalidModel, match="needs the world"):
+        dataclasses.replace(found, origin=None).counterfactual()
 
 
 def visits(mdp, policy) -> np.ndarray:

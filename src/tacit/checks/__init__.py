@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from tacit.checks.held_out import Holdout, Prediction, holdout, score
     from tacit.checks.prices import PriceCurve, price_curve
     from tacit.checks.reliability import trajectory_fits
-    from tacit.checks.response import Response, reroute
     from tacit.checks.untaken import UntakenActions, untaken_actions
     from tacit.inverse.joint.goals import link_size
     from tacit.inverse.posterior import Posterior, posterior
@@ -43,7 +42,6 @@ __all__ = [
     "Prediction",
     "PriceCurve",
     "ResolutionCheck",
-    "Response",
     "TrajectoryFits",
     "UntakenActions",
     "diagnose",
@@ -53,7 +51,6 @@ __all__ = [
     "link_size",
     "posterior",
     "price_curve",
-    "reroute",
     "resolution_check",
     "score",
     "trajectory_fits",

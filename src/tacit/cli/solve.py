@@ -145,12 +145,8 @@ class Solve:
 
     def _rerouted(self, problem: Problem, run: Run | None) -> tuple[Answer, Callable[[Path], None]]:
         """The flows of a run's trips in this network, which may be another than theirs."""
-        import numpy as np
-
-        from tacit.checks import reroute
         from tacit.files.tables import write_columns
         from tacit.inverse.joint.traveller import TripsRecovery
-        from tacit.search.algebra import largest_first
 
         if run is None:
             raise InvalidModel(
@@ -161,23 +157,18 @@ class Solve:
         if not isinstance(trips, TripsRecovery):
             raise InvalidModel(f"{self.recovered} must be a run of trips; it is of one task")
         self._check_network(problem, run, trips)
-        answer = reroute(trips, mdp=problem.mdp, features=problem.features)
-        order = largest_first(np.abs(answer.flows - answer.before))
-        used = order[np.maximum(answer.before, answer.flows).ravel()[order] > 0]
-        states, actions = np.divmod(used, problem.mdp.actions)
-        columns = {
-            "state": [layout.state_name(s) for s in states.tolist()],
-            "action": [layout.action_name(a) for a in actions.tolist()],
-            "flow_before": answer.before.ravel()[used].tolist(),
-            "flow_after": answer.flows.ravel()[used].tolist(),
-        }
+        world, features = problem.mdp, problem.features
+        answer = trips.counterfactual(world=world, features=features, draws=0)
+        frame = answer.flow_frame(layout)
+        columns = {name: frame[name].to_list() for name in frame.columns}
         heads = [name.replace("_", " ") for name in columns]
         rows = list(zip(*columns.values(), strict=True))[:MOST_FLOWS]
         parts = [table_text(heads, rows, "flows that change most"), *answer.sentences]
         data: dict[str, object] = {
-            "flows": answer.flows,
-            "before": answer.before,
-            "worth": answer.worth,
+            "flows": answer.flows.estimate,
+            "before": answer.before.flows,
+            "surplus": answer.surplus.estimate,
+            "surplus_interval": answer.surplus.interval,
             "lost": answer.lost,
             "findings": [finding_data(one) for one in answer.sentences],
         }

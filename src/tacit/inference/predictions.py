@@ -265,11 +265,17 @@ class Spread:
         errors = np.linalg.norm(self.slopes @ self.law.moves @ self.law.root, axis=1)
         return np.where(self.is_open, np.inf, errors)
 
+    def part(self, rows: slice) -> Spread:
+        """Of some of the values."""
+        draws = None if self.draws is None else self.draws[:, rows]
+        return Spread(self.law, self.values[rows], self.slopes[rows], draws)
+
     def interval(self, confidence: float) -> np.ndarray:
         """[m, 2] of this confidence."""
         if self.draws is not None:
             tails = [0.5 - 0.5 * confidence, 0.5 + 0.5 * confidence]
-            return np.nanquantile(self.draws, tails, axis=0, method="nearest").T
+            ends = np.nanquantile(self.draws, tails, axis=0, method="nearest")
+            return ends.reshape(2, -1).T  # NumPy drops an axis of what is empty
         ends = self.values[:, None] + self.law.ends(self.slopes, confidence)
         return np.where(self.is_open[:, None], [-np.inf, np.inf], ends)
 
@@ -283,7 +289,7 @@ def spread_of(function: Function, law: FittedLaw, *, draws: int = DRAWS, seed: i
     Args:
         function: to evaluate.
         law: of the coefficients.
-        draws: how many, where the function bends.
+        draws: how many, where the function bends; 0 for none, and no check.
         seed: of the draws.
     """
     here, axes = function(law.point), (law.moves @ law.root).T
@@ -291,7 +297,8 @@ def spread_of(function: Function, law: FittedLaw, *, draws: int = DRAWS, seed: i
     changes = [function(law.point + step) - function(law.point - step) for step in steps]
     # [m, P] the slopes of least length that have these changes.
     slopes = (np.linalg.pinv(2.0 * steps) @ np.reshape(changes, (len(steps), -1))).T
-    return straightened(function, Spread(law, here, slopes), draws=draws, seed=seed)
+    found = Spread(law, here, slopes)
+    return straightened(function, found, draws=draws, seed=seed) if draws else found
 
 
 def straightened(function: Function, found: Spread, *, draws: int, seed: int = 0) -> Spread:

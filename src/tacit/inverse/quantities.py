@@ -54,6 +54,7 @@ class Quantity:
             and the interval then holds them all.
         confidence: of the interval.
         absence: why nothing is known of its error; empty where it is.
+        lower: smallest value that there is.
     """
 
     estimate: np.ndarray
@@ -61,6 +62,7 @@ class Quantity:
     spreads: tuple[Spread, ...] = ()
     confidence: float = CONFIDENCE
     absence: str = ""
+    lower: float = -np.inf
 
     def __post_init__(self) -> None:
         if not 0.0 < self.confidence < 1.0:
@@ -85,13 +87,22 @@ class Quantity:
             return np.full((*shape, 2), np.nan)
         ends = np.stack([one.interval(self.confidence) for one in self.spreads])
         here = self.estimate.ravel()
-        low = np.fmin(ends[..., 0].min(axis=0), here)
+        low = np.maximum(np.fmin(ends[..., 0].min(axis=0), here), self.lower)
         high = np.fmax(ends[..., 1].max(axis=0), here)
         return np.stack([low, high], axis=-1).reshape(*shape, 2)
 
     def at(self, confidence: float) -> Quantity:
         """The same with an interval of another confidence."""
         return replace(self, confidence=confidence)
+
+    def part(self, rows: slice, shape: tuple[int, ...], lower: float) -> Quantity:
+        """Some of the numbers, in another shape, with a smallest value."""
+        return replace(
+            self,
+            estimate=self.estimate.ravel()[rows].reshape(shape),
+            spreads=tuple(one.part(rows) for one in self.spreads),
+            lower=lower,
+        )
 
     def __repr__(self) -> str:
         if self.estimate.ndim:

@@ -27,12 +27,14 @@ from tacit.model.objective import Objective
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from tacit.data.demonstrations import Demonstrations
     from tacit.data.observed import Observed
     from tacit.inverse.caution import Caution
     from tacit.inverse.hypotheses import HypothesisTest
     from tacit.inverse.origin import Origin
     from tacit.inverse.predictions import ChoiceModel, Prediction
     from tacit.inverse.quantities import Coefficients, Quantity
+    from tacit.inverse.whatif import Change, Counterfactual, Scenario
     from tacit.model.layout import Layout
     from tacit.model.mdp import MDP
     from tacit.model.objective import Features
@@ -237,6 +239,44 @@ class Saved:
         about = {"world": world, "features": features, "confidence": confidence, "draws": draws}
         return predict(own, at, goals, **about)
 
+    def counterfactual(
+        self,
+        *,
+        closed: npt.ArrayLike = (),
+        prices: Mapping[int, float] | None = None,
+        budgets: Mapping[int, float] | None = None,
+        features: Features | None = None,
+        world: MDP | None = None,
+        part: int | None = None,
+        confidence: float = CONFIDENCE,
+        draws: int | None = None,
+    ) -> Counterfactual:
+        """What the demonstrator is expected to do after a change, each number with an interval.
+
+        Constraints that are not named keep their prices. Trips keep their origins and goals.
+
+        Args:
+            closed: [n] states that nobody may enter, or [n, 2] pairs of state and action.
+            prices: number of a constraint -> what its budget costs, in rewards of the gauge.
+            budgets: number of a constraint -> its budget, which takes the price that it needs.
+            features: as they are after the change; None for those of the recovery.
+            world: as it is after the change; None for that of the demonstrations.
+            part: number of a type or a task; needed where there are several.
+            confidence: of the intervals.
+            draws: how many, where a number bends within its error; 0 for none, and no check.
+        """
+        from tacit.inverse.whatif import DRAWS, Change, counterfactual
+
+        change = Change(
+            closed=closed,
+            prices=prices or {},
+            budgets=budgets or {},
+            features=features,
+            world=world,
+        )
+        number = DRAWS if draws is None else draws
+        return counterfactual(self.part(part), change, confidence=confidence, draws=number)
+
     def part(self, part: int | None = None) -> Recovery:
         """One type or task of several, by its number; the recovery itself where it is one."""
         alone = cast("Recovery", self)
@@ -426,6 +466,43 @@ class Recovery(Saved):
         from tacit.inverse.predictions import state_choices
 
         return state_choices(self, at, goals, world=world, features=features)
+
+    def simulate(
+        self,
+        *,
+        trajectories: int | None = None,
+        steps: int = 2000,
+        seed: int = 0,
+        world: MDP | None = None,
+    ) -> Demonstrations:
+        """Demonstrations of what was recovered, lapses included.
+
+        Args:
+            trajectories: how many; None for 100, or for as many trips as were seen.
+            steps: most of each.
+            seed: of all draws.
+            world: where; None for that of the demonstrations.
+        """
+        from tacit.inverse.simulated import simulated
+
+        return simulated(self, trajectories or 100, steps=steps, seed=seed, world=world)
+
+    def refit(self, *, throw: bool = True, **options: Any) -> Self:
+        """The recovery from the same demonstrations with other options: `refit(level=1)`.
+
+        Args:
+            throw: raise `NotConverged` instead of returning a recovery that says so.
+            **options: of the estimator, by name.
+        """
+        from tacit.inverse.simulated import refitted
+
+        return cast("Self", refitted(self, options, throw=throw))
+
+    def scenarios(self, change: Change) -> tuple[Scenario, Scenario]:
+        """The world without a change and with it, as `counterfactual` asks for them."""
+        from tacit.inverse.whatif import state_scenarios
+
+        return state_scenarios(self, change)
 
     def cautious(self, mdp: MDP | None = None, *, confidence: float = CONFIDENCE) -> Caution:
         """The `Objective` that allows only what every objective the data leave possible allows.

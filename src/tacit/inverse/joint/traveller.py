@@ -59,6 +59,7 @@ from tacit.model.objective import Features, Objective
 
 if TYPE_CHECKING:
     from tacit.inverse.noisy.mixture import Mixture, MixtureRecovery
+    from tacit.inverse.whatif import Change, Scenario
 
 # Options of `Likelihood` beside the usual ones that trips know.
 KNOWN = (*OF_COEFFICIENTS, "temperature", "prior", "lapses")
@@ -230,6 +231,26 @@ class TripsRecovery(Recovery):
             raise InvalidModel(f"goals must be one or {len(states)}; got {len(goals)}")
         goals = np.broadcast_to(goals, states.shape)
         return GoalChoices.of(network, features, self.discount, states, goals)
+
+    def simulate(
+        self,
+        *,
+        trajectories: int | None = None,
+        steps: int = 2000,
+        seed: int = 0,
+        world: MDP | None = None,
+    ) -> Demonstrations:
+        """Trips between origins and goals drawn from those that were seen; see `Recovery`."""
+        from tacit.inverse.simulated import simulated_trips
+
+        many = trajectories or int((self.destinations >= 0).sum())
+        return simulated_trips(self, many, steps=steps, seed=seed, world=world)
+
+    def scenarios(self, change: Change) -> tuple[Scenario, Scenario]:
+        """The trips without a change and with it, as `counterfactual` asks for them."""
+        from tacit.inverse.whatif import trips_scenarios
+
+        return trips_scenarios(self, change)
 
     def solve(self, goal: int) -> Solution:
         """The `Solution` of trips to this goal, from where the demonstrated ones to it began.
