@@ -103,7 +103,7 @@ def test_parts_are_asked_for_by_number(seen):
         joint.predict()
     with pytest.raises(InvalidModel, match="from 0 to 1"):
         joint.predict(part=2)
-    with pytest.raises(InvalidModel, match="what it was made from"):
+    with pytest.raises(InvalidModel, match="not recovered by itself"):
         joint.recoveries[0].updated(seen)
     mixed = tacit.recover(
         world, features, seen, estimator=tacit.Mixture(types=2, starts=2), throw=False
