@@ -56,6 +56,8 @@ def test_what_is_saved_is_loaded_again(tmp_path, ending):
         for name in ("actions", "offsets", "ended", "final_states", "individuals", "names"):
             np.testing.assert_array_equal(getattr(again, name), getattr(seen, name))
         assert again.action_names == seen.action_names
+    if ending != "npz":
+        assert "sbp and lactate are taken" in tacit.Measurements.load(path).notes[0]
     one = tacit.Demonstrations.load(path, state=["lactate"])
     np.testing.assert_array_equal(one.observations[:, 0], seen.observations[:, 1])
 
@@ -100,6 +102,7 @@ def file_of(tmp_path: Path, text: str) -> Path:
     [
         ("episode,step,x,action\n0,0,1,0\n0,1,two,1\n", r"line 3: x must be a .* got 'two': code"),
         ("episode,step,x,action\n0,0,1,0\n\n0,1,inf,1\n", "line 4: x must be a finite number"),
+        ("episode;step;x;action\n0;0;1,5;0\n", "line 2: .*a point instead of the decimal comma"),
         ("episode,step,y,action\n0,0,1,0\n", "must have the column 'x'"),
         ("episode,step,x\n0,0,1\n", "must have the column 'action'"),
         ("episode,step,x,action\n0,0,1,0.25\n0,1,2,0.5\n", "line 2.*cut actions into classes"),

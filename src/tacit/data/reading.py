@@ -20,7 +20,7 @@ from tacit.files.atomic import LARGEST, naming, read_head
 from tacit.files.columns import TOP, RawColumn
 from tacit.files.frames import Frame, FrameTable, frame_columns
 from tacit.files.tables import PARQUET, TEXT, Progress, TableSource, TextTable, open_table
-from tacit.files.wording import did_you_mean, nearest
+from tacit.files.wording import did_you_mean, listed, nearest
 from tacit.model.available import first_unavailable
 from tacit.model.layout import Layout
 
@@ -130,6 +130,8 @@ def read_table(table: TableSource, reading: Reading) -> Demonstrations:
     """The demonstrations of a table, one row a step in any order."""
     ordinary, optional, measured = _meanings(table, reading.measured)
     notes = _check_names(table, ordinary, optional, measured)
+    if reading.measured == ():
+        notes.append(f"the columns {listed(measured, 12)} are taken for measurements")
     known, sources = reading.layout, reading.sources
     states = Numbering(known.state_names, "state" in reading.find, reading.states, sources[0])
     actions = Numbering(known.action_names, "action" in reading.find, reading.actions, sources[1])

@@ -142,6 +142,8 @@ class TableSource:
         if odd.any():
             row = int(np.argmax(odd))
             mend = "code names as columns of 0 and 1, one a name; leave empty what is missing"
+            if re.fullmatch(r"\s*[+-]?\d+,\d+\s*", str(cells[row])):
+                mend = "write a point instead of the decimal comma"
             words = f"{cells.name} must be a finite number; got {cells[row]!r:.60}: {mend}"
             raise self.fault(before + row, words)
         return values
