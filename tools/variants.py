@@ -36,8 +36,6 @@ MEANINGLESS = {
 ABSENT = {
     ("mixture", "lapses"): "a step at random in one type is a choice in another: whose a "
     "trajectory is and which of its steps were chosen are not told apart by the same actions",
-    ("mixture", "known temperature"): "types differ in their noise, too, and which type would be "
-    "the one of known noise is what is sought",
 }
 
 

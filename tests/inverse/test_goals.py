@@ -143,6 +143,25 @@ def test_one_goal_is_a_plain_likelihood_with_an_end(slip, discount, costs):
         np.testing.assert_allclose(trips.cost_weights[0], [1.0])
 
 
+@pytest.mark.parametrize(("slip", "prior"), [(0.0, 4.0), (0.2, 4.0), (0.0, None)])
+def test_one_goal_under_a_prior_is_a_plain_likelihood_under_it(slip, prior):
+    mdp = networks.town(4, 0.9, slip)
+    features = networks.attributes(mdp, 2, seed=1, costs=1)
+    table = features.reward @ [1.0, 0.5] - features.costs[0][..., 0]
+    seen = networks.travel(mdp, networks.soft_values(mdp, table)[1], 200, seed=4)
+    options = tacit.Likelihood(prior=tacit.features.Ridge(prior))
+    plain = tacit.recover(mdp, features, seen, estimator=options)
+    trips = tacit.recover(tacit.Trips(mdp, features, seen), estimator=options)
+    own, other = trips.parameters, plain.parameters
+    np.testing.assert_allclose(own.estimates, other.estimates, rtol=1e-6)
+    np.testing.assert_allclose(own.information, other.information, rtol=1e-5, atol=1e-6)
+    assert trips.log_likelihood == pytest.approx(plain.log_likelihood, rel=1e-9)
+    assert trips.goodness.p_value == pytest.approx(plain.goodness.p_value, abs=0.02)
+    ends = plain.identification.reward_intervals
+    if plain.goodness.adequate and trips.goodness.adequate:
+        np.testing.assert_allclose(trips.identification.reward_intervals, ends, rtol=1e-3)
+
+
 def test_one_factorisation_equals_world_by_world(town, monkeypatch):
     chain = chain_of(town)
     x = np.array([-3.0, -1.0, 0.3])

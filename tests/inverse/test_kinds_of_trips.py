@@ -127,5 +127,21 @@ def test_types_of_travellers_are_saved_shown_and_chosen(tmp_path):
     assert again.summary() == found.summary()
     columns = tacit.export.memberships(found, trips.demonstrations)
     assert sorted(columns["number"].tolist()) == list(range(300))
-    with pytest.raises(tacit.InvalidModel, match="prior"):
-        tacit.recover(trips, estimator=tacit.Mixture(prior=tacit.features.Ridge(1.0)))
+
+
+def test_a_prior_on_every_type_of_travellers_is_that_of_one_where_there_is_one():
+    trips, prior = two_types(), tacit.features.Ridge(5.0)
+    mixed = tacit.recover(trips, estimator=tacit.Mixture(types=1, free_reward=True, prior=prior))
+    alone = tacit.recover(trips, estimator=tacit.Likelihood(free_reward=True, prior=prior))
+    np.testing.assert_allclose(
+        mixed.types[0].parameters.estimates, alone.parameters.estimates, atol=1e-7
+    )
+    types = [
+        tacit.recover(
+            trips, estimator=tacit.Mixture(free_reward=True, prior=tacit.features.Ridge(strength))
+        )
+        for strength in (1e-6, 5.0)
+    ]
+    sizes = [sum((one.parameters.estimates**2).sum() for one in found.types) for found in types]
+    assert sizes[0] > sizes[1]
+    assert types[0].log_likelihood > types[1].log_likelihood

@@ -276,13 +276,11 @@ def test_fits_that_choose_a_strength_end_where_they_are_asked_to(monkeypatch):
         return ends[-1]
 
     monkeypatch.setattr(LikelihoodProblem, "minimum", watched)
-    design = Design.of(mdp, tacit.Features(sp.eye(mdp.states)))
-    options = tacit.Likelihood(prior=prior, **FREE)
-    penalty = penalty_of(prior, mdp, design)
-    choice = strength.choose_strength(options, mdp, design, seen, penalty)
-    assert len(ends) == strength.FOLDS * len(choice.tried)
-    assert all(end.converged for end in ends)
-    assert max(end.steps for end in ends) < strength.BRIEFLY
+    features, options = tacit.Features(sp.eye(mdp.states)), tacit.Likelihood(prior=prior, **FREE)
+    found = tacit.recover(mdp, features, seen, estimator=options)
+    trials = ends[: strength.FOLDS * (len(found.history["strength"]) - 1)]
+    assert all(end.converged for end in trials)
+    assert max(end.steps for end in trials) < strength.BRIEFLY
 
 
 def test_a_prior_is_said_and_chosen_by_trajectories_held_out(world, tmp_path):
@@ -458,7 +456,7 @@ def fitted_as_many(monkeypatch, mdp, features, seen):
     """The recovery by the engine and the law of many features, which begin at 200."""
     monkeypatch.setattr("tacit.likelihood.steps.MANY_FEATURES", 20)
     monkeypatch.setattr("tacit.inverse.noisy.intervals.PROFILED", 20)
-    monkeypatch.setattr("tacit.inverse.noisy.likelihood.PROFILED", 20)
+    monkeypatch.setattr("tacit.inverse.noisy.setting.PROFILED", 20)
     return tacit.Likelihood().fit(mdp, features, seen, throw=False)
 
 

@@ -847,6 +847,32 @@ def test_who_is_in_two_tasks_is_one_unit():
     np.testing.assert_allclose(apart.scatter[reward], 2.0 * one.scatter[reward], rtol=1e-4)
 
 
+@pytest.mark.parametrize("strength", [3.0, None])
+def test_one_task_under_a_prior_is_the_likelihood_under_it(pair, strength):
+    (task, _), options = pair, tacit.Likelihood(prior=tacit.features.Ridge(strength))
+    alone = tacit.recover(task, estimator=options, throw=False)
+    joint = tacit.recover([task], estimator=options, throw=False)
+    (own,) = joint.recoveries
+    one, other = own.parameters, alone.parameters
+    np.testing.assert_allclose(one.estimates, other.estimates, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(one.standard_errors, other.standard_errors, rtol=1e-5)
+    assert joint.log_likelihood == pytest.approx(alone.log_likelihood)
+    assert Kind.ASSUMED in {one.kind for one in own.identification.findings}
+
+
+def test_a_prior_pulls_tasks_that_share_a_direction(pair):
+    free, pulled = (
+        tacit.recover(pair, estimator=tacit.Likelihood(level=1.0, prior=prior), throw=False)
+        for prior in (None, tacit.features.Ridge(5.0))
+    )
+    assert np.isnan(pulled.agreement).all()
+    first, second = (one.cost_weights[0] for one in pulled.recoveries)
+    np.testing.assert_allclose(first, second)
+    sizes = [(one.parameters.estimates**2).sum() for one in (free, pulled)]
+    assert sizes[1] < sizes[0]
+    assert pulled.log_likelihood < free.log_likelihood
+
+
 def test_tasks_are_resampled_together():
     tasks = [task_of(seed, 3.0, trajectories=60, steps=50) for seed in (1, 2)]
     plain, drawn = (recover(tasks, bootstrap=draws, seed=0) for draws in (0, 60))

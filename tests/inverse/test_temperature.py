@@ -178,13 +178,43 @@ def test_convex_keeps_to_it_as_well(world, seen):
         (tacit.Convex(temperature=-1.0), "positive"),
         (tacit.Likelihood(temperature=True), "positive"),
         (tacit.Likelihood(temperature=cast("float", "0.3")), "positive"),
-        (tacit.Convex(temperature=1.0, ridge=0.1), "ridge"),
+        (
+            tacit.Likelihood(temperature=1.0, bounds={0: (0.0, 0.1), 1: (0, 0.1), 2: (0, 0.1)}),
+            "0.3",
+        ),
         (tacit.Likelihood(temperature=1.0, free_reward=True), "sign"),
     ],
 )
 def test_bad_temperatures_are_refused(world, seen, estimator, word):
     with pytest.raises(tacit.InvalidModel, match=word):
         estimator.fit(world.mdp, world.features, seen)
+
+
+def test_what_is_known_of_coefficients_is_known_beside_the_temperature(world, seen, found):
+    """A bound that holds nothing changes nothing; a value that is right changes nothing either."""
+    best = found.parameters.estimates
+    for asked in ({"bounds": {0: (0.0, 1.0 / NOISE)}}, {"fixed": {0: float(best[0])}}):
+        options = tacit.Likelihood(temperature=NOISE, level=1.0, **asked)
+        same = options.fit(world.mdp, world.features, seen, throw=False)
+        assert_allclose(same.parameters.estimates, best, rtol=1e-6)
+        assert_allclose(same.parameters.estimates[:3].sum(), 1.0 / NOISE)
+    held = tacit.Likelihood(temperature=NOISE, bounds={0: (0.0, 0.5 * float(best[0]))}).fit(
+        world.mdp, world.features, seen, throw=False
+    )
+    assert held.parameters.estimates[0] == pytest.approx(0.5 * best[0])
+    assert held.parameters.estimates[:3].sum() == pytest.approx(1.0 / NOISE)
+    assert held.log_likelihood < found.log_likelihood
+
+
+def test_a_ridge_pulls_within_the_given_temperature(world, seen):
+    plain, pulled = (
+        tacit.Convex(temperature=NOISE, ridge=ridge).fit(
+            world.mdp, world.features, seen, throw=False
+        )
+        for ridge in (0.0, 0.5)
+    )
+    assert pulled.temperature == pytest.approx(NOISE, rel=1e-12)
+    assert pulled.multipliers.sum() < plain.multipliers.sum()
 
 
 def test_what_knows_no_temperature_says_so(world, seen):

@@ -25,8 +25,8 @@ from tacit.engine.backends import backend_of
 from tacit.inference.activity import Verdict
 from tacit.inverse.expectations import expectations, pull_back
 from tacit.inverse.findings import Kind
+from tacit.inverse.noisy.estimate import constraint_findings
 from tacit.inverse.noisy.evidence import Evidence
-from tacit.inverse.noisy.likelihood import constraint_findings
 from tacit.inverse.optimal.gauge import expectation_ranges
 from tacit.inverse.recovery import RecoveryStatus
 from tacit.likelihood.start import maximum

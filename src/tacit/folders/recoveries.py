@@ -172,7 +172,7 @@ def read_run_page(path: Path) -> Page:
 
 def shape_of(recovery: Recovery) -> tuple[int, int]:
     """S and A: of the policy, or of the flows of trips; of several, those of the first."""
-    recovery = getattr(recovery, "types", getattr(recovery, "recoveries", (recovery,)))[0]
+    recovery = recovery.parts[0]
     trips = recovery.solution is None
     table = np.asarray(getattr(recovery, "flows", None) if trips else recovery.solution.policy)
     return table.shape[0], table.shape[1]

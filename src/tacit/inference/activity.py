@@ -96,6 +96,12 @@ class Verdict:
         decided = at_level(p_values, level)
         return cls(unadjusted=p_values, p_values=p_values, at_level=decided)
 
+    @classmethod
+    def none(cls, count: int, absence: str) -> Verdict:
+        """No verdict on so many constraints, and why."""
+        nothing = np.full(count, np.nan)
+        return cls(unadjusted=nothing, p_values=nothing, absence=absence)
+
     def among(self, group: range, chosen: Selection) -> Verdict:
         """The verdict on a group of the constraints, numbered from 0; so many are `chosen`."""
         mine, first = slice(group.start, group.stop), group.start

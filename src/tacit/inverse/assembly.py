@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import TypedDict, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,10 +35,13 @@ from tacit.inverse.recovery import (
     History,
     Recovery,
     RecoveryCertificate,
+    RecoveryStatus,
     status_of,
+    worst_of,
 )
 from tacit.inverse.sets import HardConstraint, Lapses, unidentified, unmeasured
 from tacit.inverse.standardised import Standard, standard_of
+from tacit.likelihood.problem import Fit
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective, coefficient_names
 
@@ -176,6 +179,27 @@ def recovery(
         spending=found.spending,
         standard=standard,
     )
+
+
+class Common(TypedDict):
+    """What several parts that were found together have in common, as fields of their result."""
+
+    status: RecoveryStatus
+    certificate: RecoveryCertificate
+
+
+def common(parts: Sequence[Recovery], fitted: Fit, status: RecoveryStatus) -> Common:
+    """The worst status of parts and fit; gaps are root mean squares over the parts."""
+    worst = worst_of([status, *(one.status for one in parts)])
+    gaps = {
+        name: float(np.sqrt(np.mean([getattr(one.certificate, name) ** 2 for one in parts])))
+        for name in ("feature_gap", "sampling_noise", "truncation")
+    }
+    gap = fitted.objective_gap if worst is RecoveryStatus.CONVERGED else np.nan
+    certificate = RecoveryCertificate(
+        **gaps, projected_gradient=fitted.projected_gradient, objective_gap=gap
+    )
+    return {"status": worst, "certificate": certificate}
 
 
 def _weights(

@@ -21,6 +21,7 @@ from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.methods import check_options, known_weights, left_out
 from tacit.inverse.noisy.convex import Convex
 from tacit.inverse.noisy.likelihood import Likelihood, maximise
+from tacit.inverse.noisy.setting import StepsSetting
 from tacit.inverse.recovery import Recovery, RecoveryCertificate, delivered
 from tacit.inverse.sets import unidentified
 from tacit.inverse.standardised import Standard, standard_of
@@ -143,7 +144,7 @@ class ConstraintOnly:
         )
         options.check()
         scale = None if self.temperature is None else norm / self.temperature
-        fitted = maximise(options, mdp, one, demonstrations, first=scale)
+        fitted = maximise(options, StepsSetting(mdp, one, demonstrations), first=scale)
         findings = [Finding("The reward weights were given.")]
         if not fitted.parameters.estimates[0] > 0.0:
             fitted, more = _kept_reward(options, mdp, one, demonstrations, fitted)
@@ -228,7 +229,7 @@ def _kept_reward(
         demonstrations: what was seen.
         without: what they say where the reward may be dropped.
     """
-    plain = maximise(options, mdp, one.reward_alone, demonstrations)
+    plain = maximise(options, StepsSetting(mdp, one.reward_alone, demonstrations))
     size = float(plain.parameters.estimates[0])
     if not size > 0.0:
         sentence = (
@@ -236,7 +237,7 @@ def _kept_reward(
             "constraints: its noise is not identified. Give a temperature to hold it fixed."
         )
         return without, [Finding(sentence, Kind.NOT_IDENTIFIED, feature=one.reward_names[0])]
-    with_reward = maximise(options, mdp, one, demonstrations, first=size)
+    with_reward = maximise(options, StepsSetting(mdp, one, demonstrations), first=size)
     lost = max(without.log_likelihood - with_reward.log_likelihood, 0.0)
     sentence = (
         "The costs alone explain the demonstrations, without the reward that was given. It is kept "

@@ -214,13 +214,16 @@ def jointly_resampled(
         options: of these.
         resampling: how units are drawn again: trajectories, or individuals in all their tasks.
     """
+    from tacit.inverse.joint.tasks import with_priors
+
     joint, inner = found.joint, options.likelihood
     rules: dict[str, Any] = {"tolerance": inner.tolerance, "max_steps": inner.max_steps}
     units = [task.units(CLUSTERS * len(joint.z)) for task in tasks]
     gauges, converged = [[] for _ in tasks], []
     for episodes in resampling.drawn_jointly(units):
         drawn = [task.select(own) for task, own in zip(tasks, episodes, strict=True)]
-        problem = joint.problem.with_chains([task.chain(inner) for task in drawn])
+        chains = with_priors(found.strengths, [task.chain(inner) for task in drawn])
+        problem = joint.problem.with_chains(chains)
         fitted = problem.minimum(joint.z, joint.parts, **rules)
         for own, gauge in zip(gauges, gauges_of(fitted, drawn), strict=True):
             own.append(gauge)

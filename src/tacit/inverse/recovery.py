@@ -162,10 +162,27 @@ class History:
 
 
 class Saved:
-    """A result that a run folder keeps, and that says how it ended."""
+    """A result that a run folder keeps, and that says how it ended.
+
+    It has parts: itself, or a `Recovery` for every task or type.
+    """
 
     status: RecoveryStatus
     certificate: RecoveryCertificate
+    log_likelihood: Any
+    observed_steps: Any
+    degrees: Any
+    parts: Any
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion, smaller is better: 2 * coefficients - 2 * log-likelihood."""
+        return 2.0 * self.degrees - 2.0 * self.log_likelihood
+
+    @property
+    def bic(self) -> float:
+        """Schwarz's criterion: coefficients * log(steps) - 2 * log-likelihood."""
+        return self.degrees * float(np.log(max(self.observed_steps, 1))) - 2.0 * self.log_likelihood
 
     def save(self, folder: str | Path) -> None:
         """Writes the run folder: `recovery.npz`, `history.parquet` and, last, `run.json`."""
@@ -279,8 +296,7 @@ class Saved:
 
     def part(self, part: int | None = None) -> Recovery:
         """One type or task of several, by its number; the recovery itself where it is one."""
-        alone = cast("Recovery", self)
-        parts: Sequence[Recovery] = getattr(self, "types", getattr(self, "recoveries", (alone,)))
+        parts: Sequence[Recovery] = self.parts
         if part is None and len(parts) > 1:
             raise InvalidModel(f"there are {len(parts)} parts: say which, part=0 or another")
         if not 0 <= (part or 0) < len(parts):
@@ -305,6 +321,21 @@ class Saved:
         from tacit.show.html import recovery_html
 
         return recovery_html(cast("Recovery", self))
+
+
+class Several(Saved):
+    """Several recoveries that were found together, its parts, and what is said of all of them."""
+
+    identification: Identification
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Findings about all parts together."""
+        return self.identification.findings
+
+    def with_parts(self, parts: Sequence[Recovery]) -> Self:
+        """The same with other recoveries for its parts."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -403,17 +434,15 @@ class Recovery(Saved):
         return cast("Self", standardised(self))
 
     @property
-    def aic(self) -> float:
-        """Akaike's criterion, smaller is better: 2 * coefficients - 2 * log-likelihood."""
-        plain = 2.0 * self.parameters.degrees - 2.0 * self.log_likelihood
-        return plain + 2.0 * self._lapse_degrees
+    def parts(self) -> tuple[Self, ...]:
+        """Itself: there is one part."""
+        return (self,)
 
     @property
-    def bic(self) -> float:
-        """Schwarz's criterion: coefficients * log(steps) - 2 * log-likelihood."""
-        price = float(np.log(max(self.observed_steps, 1)))
-        plain = self.parameters.degrees * price - 2.0 * self.log_likelihood
-        return plain + price * self._lapse_degrees
+    def degrees(self) -> int:
+        """Number of free coefficients, and of a share of lapses that was estimated."""
+        lapsing = self.lapses is not None and not np.isnan(self.lapses.p_value)
+        return self.parameters.degrees + int(lapsing)
 
     @property
     def noise_prices(self) -> Parameters:
@@ -435,11 +464,6 @@ class Recovery(Saved):
     def rho_squared(self) -> float:
         """McFadden's: 1 less the log-likelihood over that of actions at random; NaN without any."""
         return 1.0 - self.log_likelihood / (self.null_log_likelihood or np.nan)
-
-    @property
-    def _lapse_degrees(self) -> int:
-        """1 where a share of lapses was estimated, else 0."""
-        return int(self.lapses is not None and not np.isnan(self.lapses.p_value))
 
     @property
     def behaviour(self) -> np.ndarray:

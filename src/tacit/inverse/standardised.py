@@ -183,11 +183,9 @@ def shown(found: Shown, *, raw_units: bool = False) -> Shown:
     """What is shown of a recovery: standardised, or in raw units, which nothing then changes."""
     if not raw_units:
         return cast("Shown", found.standardised)
-    for name in ("types", "recoveries"):
-        if parts := getattr(found, name, ()):
-            raw = tuple(shown(one, raw_units=True) for one in parts)
-            return cast("Shown", replace(found, **{name: raw}))
-    return replace(found, standard=None)
+    if found.parts == (found,):
+        return replace(found, standard=None)
+    return cast("Shown", found.with_parts([shown(one, raw_units=True) for one in found.parts]))
 
 
 def in_one_unit(

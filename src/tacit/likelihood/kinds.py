@@ -475,7 +475,8 @@ def log_likelihood(found: Fit) -> float:
     chain, part = found.problem.chains[0], found.parts[0]
     if isinstance(chain, KindsChain):
         return -float(chain.units.repeats @ part.losses)
-    return 0.5 * chain.ridge * float(found.z @ found.z) - found.loss
+    prior = 0.0 if chain.penalty is None else found.z @ (chain.penalty @ found.z)
+    return 0.5 * float(chain.ridge * found.z @ found.z + prior) - found.loss
 
 
 def one_direction(

@@ -243,16 +243,31 @@ def within_temperature(fitted: Fit, temperature: float, max_steps: int) -> Fit:
                 "free_reward, and negate features that are disliked; got free signs"
             )
         form[rows] = signs[rows] / chain.space.scales[reward]
-        form *= (bends > SILENT * max(chain.steps, 1.0)) & problem.movable
-        if not form.any():
+        telling = (bends > SILENT * max(chain.steps, 1.0)) & problem.movable
+        if not form[telling].any():
             said = "a given temperature needs a reward that changes what is done; got none"
             raise InvalidModel(said)
+        # A weight that is fixed takes its share of the norm.
+        form *= telling | (~problem.movable & (problem.lower != 0.0))
+        _check_reachable(form, problem, 1.0 / temperature)
         forms.append(form)
     values = np.full(len(forms), 1.0 / temperature)
     if known is not None:
         values[: len(known.values)] = known.values
     tied = Equalities(matrix=np.stack(forms), values=values)
     return fitted.refit(replace(problem, equalities=tied), max_steps=max_steps)
+
+
+def _check_reachable(form: np.ndarray, problem: LikelihoodProblem, norm: float) -> None:
+    """Raises `InvalidModel` unless a form [n] within the bounds can be the norm of the reward."""
+    counts = form != 0.0
+    ends = form[counts] * np.stack([problem.lower[counts], problem.upper[counts]])
+    least, most = float(ends.min(axis=0).sum()), float(ends.max(axis=0).sum())
+    if not least <= norm <= most:
+        raise InvalidModel(
+            "a given temperature must leave the reward weights within their bounds: over it they "
+            f"sum to 1 / temperature = {norm:.6g}; the bounds allow {least:.6g} to {most:.6g}"
+        )
 
 
 def silent(fisher: np.ndarray, steps: float) -> np.ndarray:

@@ -190,6 +190,11 @@ class StepsChain(OneKind):
         return float(self.visits.sum())
 
     @property
+    def at_random(self) -> float:
+        """The loss if all available actions are as likely."""
+        return random_loss(self.counts, self.mdp.choices)
+
+    @property
     def discount(self) -> float:
         """Of the world."""
         return self.mdp.discount
@@ -270,7 +275,7 @@ class StepsChain(OneKind):
         if not np.isfinite(rough.loss):
             return plain
         loss = float(self.start @ rough.parts[0].values - rough.z @ self.target)
-        if not loss < random_loss(self.counts, self.mdp.choices):
+        if not loss < self.at_random:
             return plain
         # A feature that moves nothing matches cut-off trajectories with any parameter.
         bends = rough.diagonal

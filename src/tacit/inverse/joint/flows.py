@@ -23,10 +23,7 @@ from tacit.engine.kernels.systems import (
     substitute_lanes,
 )
 from tacit.errors import InvalidModel
-from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.trips import Journeys, paid
-from tacit.inverse.noisy.evidence import Evidence
-from tacit.likelihood.rescue import RESCUE
 from tacit.model.mdp import MDP
 
 if TYPE_CHECKING:
@@ -74,61 +71,6 @@ def added(parts: Sequence[Sums], size: int) -> Sums:
     sums = (sum(column[1:], start=column[0]) for column in columns[:7])
     lists = (np.concatenate([one for one in c if one.size] or c[:1]) for c in columns[7:])
     return Sums(*sums, *lists)  # type: ignore
-
-
-def method_findings(
-    journeys: Journeys, evidence: Evidence, convex: bool, e: int = 0
-) -> list[Finding]:
-    """What the optimum and the error bars rest on."""
-    many, goals = len(journeys.origins), len(journeys.goals)
-    said = (
-        f"These {many} trips to {goals} goals are complete and their moves certain: the likelihood "
-        "is convex, and this is its one global maximum."
-    )
-    local = (
-        "The likelihood of these trips is not certain to be convex: moves are random, trips were "
-        "cut off, or kinds of steps or trips are not known. The optimum is a local one."
-    )
-    first = Finding(said, number=goals) if convex else Finding(local, Kind.LOCAL_OPTIMUM)
-    findings = [first, *_endless_findings(journeys, evidence, e)]
-    if evidence.boundless:
-        said = (
-            "The traveller looks deterministic to the likelihood: it has no maximum, since larger "
-            f"parameters are always likelier. A ridge of {RESCUE:g} on scaled features was added, "
-            "on which the scale of the answer depends. No intervals are given."
-        )
-        return [*findings, Finding(said, Kind.DETERMINISTIC, number=RESCUE)]
-    if not evidence.fitted.converged:
-        said = (
-            "The search stopped before its tolerance was met, or at the border beyond which no "
-            "value is finite: no error bars are given."
-        )
-        return [*findings, Finding(said, Kind.NOT_CONVERGED)]
-    taken = evidence.found.taken
-    said = f"Standard errors treat {taken}."
-    if evidence.robust:
-        said = (
-            "Standard errors and intervals are sandwich ones, about the best approximation within "
-            f"the model, since it does not fit; they treat {taken}."
-        )
-    return [*findings, Finding(said, Kind.ERRORS)]
-
-
-def _endless_findings(journeys: Journeys, evidence: Evidence, e: int) -> list[Finding]:
-    """Reward features that were never or always met where they could be: larger is likelier."""
-    x, space, limits = evidence.fitted.x(e), journeys.space, evidence.own_limits(e)
-    findings = []
-    for j in np.flatnonzero((space.signs > 0) & np.isfinite(limits)):
-        end = float(limits[j] / space.scales[j])
-        said = (
-            f"{space.names[j]} has no finite coefficient: the trips never chose "
-            f"{'with' if x[j] < 0 else 'without'} it where they could, and the larger its "
-            f"coefficient the likelier they are. It is {'below' if x[j] < 0 else 'above'} "
-            f"{end:.4g}, and it sets no scale for the others."
-        )
-        about = {"feature": space.names[j], "number": end}
-        findings.append(Finding(said, Kind.NOT_IDENTIFIED, **about))
-    return findings
 
 
 class Network:

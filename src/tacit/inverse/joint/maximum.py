@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +22,10 @@ from tacit.inverse.joint.trips import Journeys
 from tacit.likelihood.problem import LikelihoodProblem
 from tacit.likelihood.protocol import LARGEST, Beginning, FirstPlace, OneKind
 from tacit.model.features.design import Design
+from tacit.model.mdp import MDP
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 # Goals of a rough fit from which that of all begins, and its tolerance.
 SOME, ROUGH = 64, 1e-3
@@ -38,11 +43,13 @@ class TripsChain(OneKind):
         dynamics: of the trips, goal by goal.
         chosen: numbers of the goals.
         ridge: pull of the parameters towards 0, on scaled features.
+        penalty: [D, D] sparse and positive semidefinite, that of a prior; None for none.
     """
 
     dynamics: Goals
     chosen: np.ndarray
     ridge: float = 0.0
+    penalty: csr_array | None = None
 
     @classmethod
     def of(cls, journeys: Journeys, tolerance: float) -> TripsChain:
@@ -53,6 +60,11 @@ class TripsChain(OneKind):
     def journeys(self) -> Journeys:
         """The trips."""
         return self.dynamics.journeys
+
+    @property
+    def mdp(self) -> MDP:
+        """The network."""
+        return self.journeys.mdp
 
     @property
     def space(self) -> Design:
@@ -70,6 +82,11 @@ class TripsChain(OneKind):
         return float(np.diff(self.journeys.steps)[self.chosen].sum())
 
     @property
+    def at_random(self) -> float:
+        """The loss if every action that leaves a way to the goal is as likely."""
+        return float(np.log(self.journeys.choices.sum(axis=1)).sum())
+
+    @property
     def scale(self) -> np.ndarray:
         """[D] size of a gradient entry that counts as one."""
         return np.full(self.space.size, self.steps)
@@ -82,7 +99,6 @@ class TripsChain(OneKind):
     stage = "trips"
     exact = True
     large = False
-    penalty = None
     writable = True
     design = 1.0
     squares = None
@@ -109,11 +125,13 @@ class TripsChain(OneKind):
         derivatives, where that is faster.
         """
         whole = self.dynamics.evaluate(x, self.chosen, detailed=detailed, lean=lean)
-        target = self.journeys.targets[self.chosen].sum(axis=0)
+        target, pull = self.journeys.targets[self.chosen].sum(axis=0), self.ridge * np.eye(len(x))
+        if self.penalty is not None:
+            pull += self.penalty.toarray()
         return whole._replace(
-            loss=whole.loss - x @ target + 0.5 * self.ridge * x @ x,
-            gradient=whole.gradient - target + self.ridge * x,
-            curvature=whole.curvature + self.ridge * np.eye(len(x)),
+            loss=whole.loss - x @ target + 0.5 * x @ pull @ x,
+            gradient=whole.gradient - target + pull @ x,
+            curvature=whole.curvature + pull,
         )
 
     def at(self, x: np.ndarray, near: Sums, precision: float) -> Sums:
@@ -238,8 +256,9 @@ class TripsEvidence(OneKind):
 
     @property
     def curvature(self) -> np.ndarray:
-        """[D, D] of the loss."""
-        return self.part.curvature
+        """[D, D] of the loss without its prior."""
+        penalty = self.chain.penalty
+        return self.part.curvature if penalty is None else self.part.curvature - penalty.toarray()
 
     @property
     def outer(self) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,9 @@ import numpy.typing as npt
 from tacit.data.observed import Observed
 from tacit.inference.activity import Verdict
 from tacit.inference.tails import holm
-from tacit.inverse.assembly import recovery
+from tacit.inverse.assembly import common
 from tacit.inverse.diagnostics import Goodness, Identification, untested
-from tacit.inverse.expectations import Spending, expectations_from_start
+from tacit.inverse.expectations import Spending
 from tacit.inverse.findings import (
     Finding,
     Kind,
@@ -25,19 +25,20 @@ from tacit.inverse.findings import (
 )
 from tacit.inverse.noisy.activity import level_findings, verdict_findings
 from tacit.inverse.noisy.counted import dynamics_findings
-from tacit.inverse.noisy.estimate import coefficients_of, estimate_of
+from tacit.inverse.noisy.estimate import coefficients_of
 from tacit.inverse.noisy.evidence import Evidence, evidence_of
 from tacit.inverse.noisy.intervals import Numbers, numbers_of
 from tacit.inverse.noisy.known import bound_findings, given_temperature_findings
-from tacit.inverse.noisy.likelihood import chain_goodness
+from tacit.inverse.noisy.setting import StepsSetting, chain_goodness
+from tacit.inverse.noisy.strength import prior_findings
 from tacit.inverse.parameters import Parameters, together
 from tacit.inverse.recovery import (
     History,
     Recovery,
     RecoveryCertificate,
     RecoveryStatus,
-    Saved,
-    worst_of,
+    Several,
+    status_of,
 )
 from tacit.inverse.sets import never_incurred, unidentified
 from tacit.inverse.standardised import Standard, shown, standards_of
@@ -45,7 +46,6 @@ from tacit.likelihood.problem import Fit
 from tacit.likelihood.rescue import RESCUE
 from tacit.likelihood.start import Bounds
 from tacit.model.arguments import read_only
-from tacit.model.features.design import values_off
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,7 +57,7 @@ AGREEMENT_LEVEL = 0.01
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class JointRecovery(Saved):
+class JointRecovery(Several):
     """What several tasks have in common, and what each wants and refuses by itself.
 
     A constraint that does not restrain a task has multiplier 0 and NaN weights in that task's own
@@ -129,20 +129,18 @@ class JointRecovery(Saved):
         return sum(one.observed_steps for one in self.recoveries)
 
     @property
-    def aic(self) -> float:
-        """Akaike's criterion, smaller is better: 2 * coefficients - 2 * log-likelihood."""
-        return 2.0 * self.parameters.degrees - 2.0 * self.log_likelihood
+    def degrees(self) -> int:
+        """Number of free coefficients of all tasks."""
+        return self.parameters.degrees
 
     @property
-    def bic(self) -> float:
-        """Schwarz's criterion: coefficients * log(steps) - 2 * log-likelihood."""
-        price = float(np.log(max(self.observed_steps, 1)))
-        return self.parameters.degrees * price - 2.0 * self.log_likelihood
+    def parts(self) -> tuple[Recovery, ...]:
+        """The recoveries of the tasks."""
+        return self.recoveries
 
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """Findings about what was and was not found in all tasks together."""
-        return self.identification.findings
+    def with_parts(self, parts: Sequence[Recovery]) -> Self:
+        """The same with other recoveries of its tasks."""
+        return replace(self, recoveries=tuple(parts))
 
     def updated(
         self, more: Sequence[Observed], *, forget: float | None = None, keep_rows: bool = False
@@ -238,11 +236,14 @@ class JointRecovery(Saved):
 
 def report(options: SharedLikelihood, tasks: Sequence[Task], found: TaskFits) -> JointRecovery:
     """The `JointRecovery` of these fits."""
-    seen = [task.demonstrations for task in tasks]
-    likelihood = options.likelihood
+    seen, likelihood, joint = (
+        [task.demonstrations for task in tasks],
+        options.likelihood,
+        found.joint,
+    )
     fits = _goodness(found.alone, seen, level=likelihood.level, seed=likelihood.seed)
     robust = not all(one.adequate for one in fits)
-    told = evidence_of(seen, found.joint, likelihood.max_steps, robust=robust)
+    told = evidence_of(seen, joint, likelihood.max_steps, robust=robust)
     standards = standards_of([(task.mdp, task.features) for task in tasks])
     numbers = _numbers(found, told, seen)
     if not all(one.uniform for one in standards):
@@ -254,29 +255,16 @@ def report(options: SharedLikelihood, tasks: Sequence[Task], found: TaskFits) ->
         _recovery(options, task, found, numbers[e], told, fits[e], standards[e], e)
         for e, task in enumerate(tasks)
     ]
-    status, worst = worst_of(one.status for one in recoveries), _worst(fits)
+    worst, own = _worst(fits), tuple(one.reward_weights for one in recoveries)
     misfit = [
         Finding(f"Task {worst}: {said}", said.kind, **asdict(said.about))
         for said in fits[worst].findings()
     ] + _findings(found, told, tasks[0])
-    joint, own = found.joint, tuple(one.reward_weights for one in recoveries)
-
-    def mean(name: str) -> float:
-        return float(np.sqrt(np.mean([getattr(one.certificate, name) ** 2 for one in recoveries])))
-
-    leaders = joint.problem.ties.leaders
+    status = status_of(converged=joint.converged, proven=joint.problem.proven)
     return JointRecovery(
         recoveries=tuple(recoveries),
-        reward_weights=own[leaders[0]] if options.share_reward else own,
+        reward_weights=own[joint.problem.ties.leaders[0]] if options.share_reward else own,
         cost_weights=tuple(recoveries[e].cost_weights[k] for k, e in enumerate(found.speakers)),
-        status=status,
-        certificate=RecoveryCertificate(
-            feature_gap=mean("feature_gap"),
-            sampling_noise=mean("sampling_noise"),
-            truncation=mean("truncation"),
-            projected_gradient=joint.projected_gradient,
-            objective_gap=joint.objective_gap if status is RecoveryStatus.CONVERGED else np.nan,
-        ),
         history=History(
             {
                 "loss": [found.alone.loss, joint.loss],
@@ -286,6 +274,7 @@ def report(options: SharedLikelihood, tasks: Sequence[Task], found: TaskFits) ->
         identification=_shared(options, found, recoveries, misfit),
         estimator=repr(options),
         agreement=np.asarray(found.agreement, dtype=np.float64),
+        **common(recoveries, joint, status),
     )
 
 
@@ -334,41 +323,38 @@ def _recovery(
     e: int,
 ) -> Recovery:
     """The task's own `Recovery`, its weights those of all tasks together."""
-    gauge, joint, own = numbers.gauge, found.joint, told.chains[e]
-    space, dynamics = own.chain.space, told.dynamics[e] if told.dynamics else None
-    seen = expectations_from_start(task.mdp, task.features, task.demonstrations)
-    off = values_off(space, joint.x(e), task.mdp.discount)
+    gauge, joint, space = numbers.gauge, found.joint, told.chains[e].chain.space
+    setting = StepsSetting(task.mdp, task.features, task.demonstrations)
+    point, dynamics = setting.point(told, e), told.dynamics[e] if told.dynamics else None
     # An untested size has the p-value of its constraint.
     sizes = found.sizes[:, e]
     p_values = np.where(np.isnan(sizes), found.verdict.p_values, sizes)
     verdict = Verdict.of(p_values, options.likelihood.level)
     findings = [*_idle_findings(found, gauge.multipliers, p_values), *level_findings(verdict)]
-    bounds = Bounds.of(space, options.of_task(task))
+    bounds, strength = Bounds.of(space, options.of_task(task)), found.strengths[e]
     findings += bound_findings(bounds, space, joint.x(e))
+    findings += [] if strength is None else prior_findings(strength, told, e)
     findings += [] if dynamics is None else dynamics_findings(dynamics)
     estimate = replace(
-        estimate_of(task.features, joint, gauge, own.reached, off=off, e=e),
+        point,
         converged=found.alone.converged and joint.converged,
         deterministic=bool(found.boundless[e]),
         proven=joint.problem.proven,
-        seen=seen,
-        certificate={"projected_gradient": joint.projected_gradient},
         known=numbers.identification(space, verdict=verdict, dynamics=dynamics),
         standard=standard,
         parameters=coefficients_of(task.features, told, told.fitted, e, given=bounds.given),
         findings=findings,
         goodness=goodness,
-        spending=Spending.of_data(task.features, seen),
+        spending=Spending.of_data(task.features, point.seen),
         **never_incurred(space, told.own_limits(e)),
     )
-    called = f"{options!r}, task {e} of {len(found.chains)}"
-    return recovery(called, task.mdp, task.features, task.demonstrations, estimate)
+    return setting.recovery(f"{options!r}, task {e} of {len(found.chains)}", estimate, told, e)
 
 
 def _idle_findings(found: TaskFits, multipliers: np.ndarray, p_values: np.ndarray) -> list[Finding]:
     """What is said of the constraints that do not restrain a task, and of those that do."""
     findings = []
-    for k in np.flatnonzero(multipliers == 0).tolist():
+    for k in np.flatnonzero((multipliers == 0) & ~np.isnan(p_values)).tolist():
         said = (
             f"Constraint {k} is not identified in this task: its demonstrations do not show that "
             f"it restrains the expert ({chance(p_values[k])} if it does not)."

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -22,6 +23,8 @@ from tacit.inverse.noisy.activity import Restraint, without_idle_constraints
 from tacit.inverse.noisy.counted import dynamics_noise
 from tacit.inverse.noisy.evidence import score_law
 from tacit.inverse.noisy.likelihood import Likelihood
+from tacit.inverse.noisy.setting import StepsSetting
+from tacit.inverse.noisy.strength import Strength, strength_of
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import RecoveryStatus
 from tacit.inverse.task import Task
@@ -168,7 +171,7 @@ def _check_shared(space: Design, options: SharedLikelihood, own: Likelihood) -> 
 
 
 # Options of `Likelihood` beside the usual ones that tasks know.
-KNOWN = (*OF_COEFFICIENTS, "temperature")
+KNOWN = (*OF_COEFFICIENTS, "temperature", "prior")
 # Tasks whose own direction is tried as a start, the clearest first.
 STARTS = 3
 # A task's size, relative to the task that speaks most clearly.
@@ -187,6 +190,7 @@ class TaskFits:
         verdict: of the tests of "this constraint restrains no task", one a constraint.
         sizes: [K, E] p-values of "it does not restrain this task"; NaN where not tested.
         agreement: [1 + K] p-values of "the tasks share this direction"; NaN where not tested.
+        strengths: one per task, the strength of its prior; None for none.
     """
 
     alone: Fit
@@ -196,6 +200,7 @@ class TaskFits:
     verdict: Verdict
     sizes: np.ndarray
     agreement: np.ndarray
+    strengths: tuple[Strength | None, ...]
 
     @property
     def chains(self) -> tuple[StepsChain, ...]:
@@ -217,7 +222,10 @@ def search(options: SharedLikelihood, tasks: Sequence[Task]) -> TaskFits:
     likelihood = options.likelihood
     likelihood.check()
     each = [options.of_task(task) for task in tasks]
+    settings = [StepsSetting(task.mdp, task.features, task.demonstrations) for task in tasks]
     chains = [task.chain(own) for task, own in zip(tasks, each, strict=True)]
+    strengths = [strength_of(*parts) for parts in zip(each, settings, chains, strict=True)]
+    chains = with_priors(strengths, chains)
     fits = [maximum(chain, own) for chain, own in zip(chains, each, strict=True)]
     if likelihood.temperature is not None:
         known = likelihood.temperature, likelihood.max_steps
@@ -235,7 +243,14 @@ def search(options: SharedLikelihood, tasks: Sequence[Task]) -> TaskFits:
     alone = Fit.of(shape, place, [fit.parts[0] for fit in own], steps, likelihood.tolerance)
     seen = [task.demonstrations for task in tasks]
     ridged = np.array([boundless for _, boundless in tried])
-    return _together(options, each, own, alone, seen, ridged)
+    found = _together(options, each, own, alone, seen, ridged)
+    return replace(found, strengths=tuple(strengths))
+
+
+def with_priors(strengths: Sequence[Strength | None], chains: Sequence[Any]) -> list[Any]:
+    """The chains of tasks with the penalties of their priors."""
+    pairs = zip(strengths, chains, strict=True)
+    return [chain if one is None else one.on(chain) for one, chain in pairs]
 
 
 def shaped(
@@ -342,7 +357,7 @@ def _together(
     agreement = np.full(len(kinds), np.nan)
     for b, tie in enumerate(kinds):
         sharing = len(chains) if b == 0 else int(restrained[b - 1].sum())
-        if tie is not Tie.OWN and sharing > 1:
+        if tie is not Tie.OWN and sharing > 1 and not joint.problem.penalised:
             apart = [Tie.OWN if other == b else own for other, own in enumerate(kinds)]
             agreement[b] = _p_agreement(joint, tied(apart), seen, likelihood)
     return TaskFits(
@@ -353,6 +368,7 @@ def _together(
         verdict=verdict,
         sizes=sizes,
         agreement=agreement,
+        strengths=(None,) * len(chains),
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -21,38 +21,23 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Solution, conclude, costs_of
-from tacit.inference.activity import Verdict
 from tacit.inference.goodness import FittedChoices
-from tacit.inverse.assembly import Estimate, objective_of, recovery
-from tacit.inverse.diagnostics import Goodness, goodness_of, untested
-from tacit.inverse.findings import Finding, Kind, feature_findings, more_data_findings
-from tacit.inverse.joint.flows import method_findings
+from tacit.inverse.assembly import Estimate, recovery
+from tacit.inverse.diagnostics import Goodness, goodness_of
+from tacit.inverse.findings import Finding, Kind, feature_findings
 from tacit.inverse.joint.goals import PLANNED
 from tacit.inverse.joint.maximum import TripsChain
 from tacit.inverse.joint.trips import Journeys, Trips, at_ends, goal_world, network_ending, trimmed
 from tacit.inverse.joint.units import TripUnits
-from tacit.inverse.noisy.activity import Restraint, without_idle_constraints
 from tacit.inverse.noisy.counted import uncounted_findings
-from tacit.inverse.noisy.estimate import coefficients_of
-from tacit.inverse.noisy.evidence import Evidence, evidence_of, parameter_findings, score_law
-from tacit.inverse.noisy.inference import Chosen, delta_method, described
-from tacit.inverse.noisy.intervals import OwnFit
-from tacit.inverse.noisy.known import bound_findings, temperature_findings
-from tacit.inverse.noisy.lapses import saying_lapses, with_lapses
-from tacit.inverse.noisy.likelihood import (
-    Likelihood,
-    constraint_findings,
-    numbers_of,
-)
-from tacit.inverse.noisy.sparse import select
+from tacit.inverse.noisy.estimate import point_of
+from tacit.inverse.noisy.evidence import Evidence
+from tacit.inverse.noisy.likelihood import Likelihood, maximise
+from tacit.inverse.noisy.setting import with_posterior_law
 from tacit.inverse.predictions import check_features, places_of
 from tacit.inverse.recovery import Recovery, delivered
-from tacit.inverse.sets import never_incurred
-from tacit.inverse.standardised import standard_of
-from tacit.likelihood.kinds import log_likelihood
-from tacit.likelihood.start import OF_COEFFICIENTS, Bounds, maximum, within_temperature
+from tacit.likelihood.kinds import KindsChain, log_likelihood
 from tacit.model.arguments import read_only
-from tacit.model.features import Ridge, Smooth, Sparse
 from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
@@ -60,9 +45,6 @@ from tacit.model.objective import Features, Objective
 if TYPE_CHECKING:
     from tacit.inverse.noisy.mixture import Mixture, MixtureRecovery
     from tacit.inverse.whatif import Change, Scenario
-
-# Options of `Likelihood` beside the usual ones that trips know.
-KNOWN = (*OF_COEFFICIENTS, "temperature", "prior", "lapses")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -131,21 +113,13 @@ class Choices:
         flat = self.steps.states.astype(np.int64) * size[1] + self.steps.actions
         return np.bincount(flat, minlength=size[0] * size[1]).reshape(size).astype(float)
 
-    def goodness(
-        self, moves: np.ndarray, options: Likelihood, *, trips: int, names: Sequence[str] = ()
-    ) -> Goodness:
-        """Whether the model fits: actions at places, between trips, and over time.
+    def fitted(self, moves: np.ndarray, names: Sequence[str] = ()) -> FittedChoices:
+        """The same as a fit that could move along [n, D], called by names where these are single.
 
         Residuals are by state and action, over all goals. So are the actions tested where a state
         is on the way to several goals: single places are seldom met.
-
-        Args:
-            moves: [n, D] directions in which the parameters could move.
-            options: level and seed.
-            trips: E, how many demonstrations there are, with those left out.
-            names: of these directions, where they are parameters.
         """
-        choices = FittedChoices(
+        return FittedChoices(
             counts=self.counts,
             policy=self.policy,
             scores=np.tensordot(moves, self.scores, 1),
@@ -153,12 +127,6 @@ class Choices:
             states=self.states,
             names=names,
         )
-        level, states = options.level, len(self.flows)
-        found = goodness_of(self.steps, choices, states=states, level=level, seed=options.seed)
-        own = np.full(trips, np.nan)
-        if len(found.trajectory_residuals):
-            own[self.trips] = found.trajectory_residuals
-        return replace(found, trajectory_residuals=own)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -381,157 +349,165 @@ def recover_trips(
         raise InvalidModel(f"trips are recovered by Likelihood or Mixture; got {estimator!r:.60}")
     options = Likelihood(free_reward=True) if estimator is None else estimator
     options.check()
-    options.check_no_lapses("a recovery of trips", KNOWN)
-    if isinstance(options.prior, Ridge | Smooth) or (options.prior and options.lapses is not False):
-        options.check_no_lapses("a recovery of trips", (*OF_COEFFICIENTS, "temperature", "lapses"))
-    found, findings = trips.journeys()
+    setting = TripsSetting.of(trips)
     if estimator is None:
         said = "Likelihood was picked for these trips, with reward weights of either sign."
-        findings.append(Finding(said, Kind.CHOICE))
-    return delivered(_report(options, trips, found, findings), throw)
+        setting = setting.saying(Finding(said, Kind.CHOICE))
+    return delivered(cast("TripsRecovery", maximise(options, setting)), throw)
 
 
-def _report(
-    options: Likelihood, trips: Trips, journeys: Journeys, findings: list[Finding]
-) -> TripsRecovery:
-    """The `TripsRecovery` of these trips, which says these `findings`, too."""
-    chain, seen = TripsChain.of(journeys, options.tolerance), [trips.demonstrations]
-    space, lapsing, plain = chain.space, options.lapses is not False, maximum(chain, options)
-    full, unknown = with_lapses(TripUnits.steps(chain), options, plain) if lapsing else plain, None
-    if options.temperature is not None:
-        unknown = full
-        full = within_temperature(full, options.temperature, options.max_steps)
-    asked = partial(evidence_of, seen, full, options.max_steps, counted=False)
-    wide, goodness = asked(), untested("the search did not converge")
-    if wide.fitted.converged:
-        chosen, fitted = Choices.of(chain, wide.fitted.x()), wide.fitted
-        free, known = fitted.free[: space.size], fitted.known()
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TripsSetting:
+    """Trips in a network, as the report of an expert asks for them: `Setting`.
+
+    Attributes:
+        task: the trips.
+        journeys: their steps, sorted by goal.
+        assumed: what had to be assumed.
+        chances: [N] of each step to be of one of several types of travellers; None for one type.
+    """
+
+    task: Trips
+    journeys: Journeys
+    assumed: tuple[Finding, ...] = ()
+    chances: np.ndarray | None = None
+
+    counted = False
+
+    @classmethod
+    def of(cls, trips: Trips) -> TripsSetting:
+        """The setting of these trips."""
+        journeys, assumed = trips.journeys()
+        return cls(task=trips, journeys=journeys, assumed=tuple(assumed))
+
+    def saying(self, finding: Finding) -> TripsSetting:
+        """The same, of which more is to be known."""
+        return replace(self, assumed=(*self.assumed, finding))
+
+    @property
+    def mdp(self) -> MDP:
+        """The network."""
+        return self.task.mdp
+
+    @property
+    def features(self) -> Features:
+        """What reward and costs may be made of."""
+        return self.task.features
+
+    @property
+    def seen(self) -> Demonstrations:
+        """The trips."""
+        return self.task.demonstrations
+
+    def chain(self, options: Likelihood) -> TripsChain:
+        """The likelihood of all trips."""
+        return TripsChain.of(self.journeys, options.tolerance)
+
+    def step_units(self, chain: TripsChain) -> TripUnits:
+        """Single steps."""
+        return TripUnits.steps(chain)
+
+    def episode_units(self, options: Likelihood) -> TripUnits:
+        """Whole trips."""
+        return TripUnits.trips(self.chain(options))
+
+    def goodness(self, options: Likelihood, evidence: Evidence) -> Goodness:
+        """Whether the model fits: actions at places, between trips, and over time."""
+        fitted, own = evidence.fitted, evidence.chains[0]
+        space, known = own.chain.space, fitted.known()
+        chosen, free = Choices.of(own.chain, fitted.x()), fitted.free[: space.size]
         moves = np.eye(space.size)[free] if known is None else known.tangents(free)
         names = [space.names[j] for j in np.flatnonzero(free)] if known is None else []
-        if lapsing:
+        if isinstance(fitted.problem.chains[0], KindsChain):
             chosen = chosen.with_lapses(float(fitted.parts[0].shares[-1]))
             share = int(fitted.free[-2:].all())  # the two sum to 1
             moves = np.asarray(block_diag(moves, np.eye(share, 1)))
             names += ["the share of lapses"] * (share if known is None else 0)
-        many = trips.demonstrations.episodes
-        goodness = chosen.goodness(moves, options, trips=many, names=names)
-    robust = not goodness.adequate
-    if robust:
-        wide = asked(robust=True)
-    about = {"size": int(full.free.sum()), "robust": robust, "counted": False}
-    kept, _, verdict = without_idle_constraints(
-        full,
-        [Restraint(k, (0,)) for k in range(space.constraints)],
-        lambda less: score_law(less, seen, **about),
-        level=options.level,
-        steps=chain.steps,
-        max_steps=options.max_steps,
-        seed=options.seed,
-        scattered=robust,
-    )
-    told = wide
-    if isinstance(options.prior, Sparse) and full.converged:
-        selected = select(kept, options.prior, options.max_steps)
-        kept = selected.fitted
-        findings.append(selected.finding(options.prior))
-    if kept is not full:
-        told = evidence_of(seen, kept, options.max_steps, robust=robust, counted=False)
-    estimate = estimate_of_trips(
-        options, trips, journeys, wide=wide, told=told, verdict=verdict, goodness=goodness
-    )
-    warm = temperature_findings(wide, OwnFit.of(wide), unknown)
-    estimate = replace(estimate, findings=(*findings, *estimate.findings, *warm))
-    if lapsing:
+        choices = chosen.fitted(moves, names)
+        if own.chain.penalty is not None:
+            choices = with_posterior_law(replace(choices, names=[]), moves, own, fitted.x())
+        rules = {"states": self.mdp.states, "level": options.level, "seed": options.seed}
+        found = goodness_of(chosen.steps, choices, **rules)
+        residuals = np.full(self.seen.episodes, np.nan)
+        if len(found.trajectory_residuals):
+            residuals[chosen.trips] = found.trajectory_residuals
+        return replace(found, trajectory_residuals=residuals)
+
+    def point(self, evidence: Evidence, e: int = 0) -> Estimate:
+        """The numbers of chain e of a fit; every goal has a policy of its own."""
+        own, fitted, j = evidence.chains[e], evidence.fitted, self.journeys
+        weights = np.ones(len(j.states)) if self.chances is None else self.chances
+        counts = np.zeros(j.mdp.available.shape)
+        np.add.at(counts, (j.states, j.actions), weights)
+        likely = log_likelihood(fitted)
+        if self.chances is not None:
+            likely = -float(self.chances @ TripUnits.steps(own.chain).losses(own.part))
+        return replace(
+            point_of(self.features, fitted, evidence.gauge(e)),
+            counts=counts,
+            log_likelihood=likely,
+            null_log_likelihood=-float(weights @ np.log(j.choices.sum(axis=1))),
+        )
+
+    def findings(self, evidence: Evidence, e: int = 0) -> list[Finding]:
+        """What had to be assumed, and what of features and optimum is to be known."""
+        j = self.journeys
+        findings = [
+            *self.assumed,
+            *feature_findings(self.features, network_ending(self.mdp, j.goals)),
+            *_endless_findings(evidence, e),
+            *uncounted_findings(self.mdp, "those of trips count the steps alone"),
+        ]
+        if evidence.fitted.problem.proven:
+            said = (
+                f"These {len(j.origins)} trips to {len(j.goals)} goals are complete and their "
+                "moves certain: the likelihood is convex, and this is its one global maximum."
+            )
+            return [*findings, Finding(said, number=len(j.goals))]
+        said = (
+            "The likelihood of these trips is not certain to be convex: moves are random, trips "
+            "were cut off, or kinds of steps or trips are not known. The optimum is a local one."
+        )
+        return [*findings, Finding(said, Kind.LOCAL_OPTIMUM)]
+
+    def with_lapses(self, found: Estimate, chain: TripsChain) -> Estimate:
+        """The estimate, which says that flows are those without lapses."""
         said = "Expected flows, and trips that are solved for, are those of a trip without lapses."
-        estimate = saying_lapses(estimate, kept, plain)
-        estimate = replace(estimate, findings=(*estimate.findings, Finding(said, Kind.ASSUMED)))
-    return trips_recovery(described(options), trips, journeys, estimate, told)
+        return replace(found, findings=(*found.findings, Finding(said, Kind.ASSUMED)))
+
+    def of_type(self, told: Evidence, k: int) -> TripsSetting:
+        """Trips by their chances to be of this type."""
+        chances, units = told.fitted.parts[0].membership[k], told.fitted.problem.chains[0].units
+        return replace(self, chances=chances[units.number])
+
+    def recovery(self, called: str, found: Estimate, told: Evidence, e: int = 0) -> TripsRecovery:
+        """The answer, `called` by the estimator's call."""
+        trips, j = self.task, self.journeys
+        travelled = partial(
+            TripsRecovery,
+            network=trips.mdp,
+            features=trips.features,
+            discount=j.discount,
+            origins=j.origins,
+            destinations=np.repeat(j.goals, np.diff(j.begins)),
+            flows=Choices.of(told.chains[e].chain, told.fitted.x(e)).flows,
+            unended=trips.unended,
+        )
+        return recovery(called, trips.mdp, trips.features, None, found, result=travelled)
 
 
-def estimate_of_trips(
-    options: Likelihood,
-    trips: Trips,
-    journeys: Journeys,
-    *,
-    wide: Evidence,
-    told: Evidence,
-    verdict: Verdict,
-    goodness: Goodness,
-    e: int = 0,
-) -> Estimate:
-    """The `Estimate` of one kind of travellers, whose evidence is `told`.
-
-    Errors and intervals are those of the fit with every constraint, `wide`: what is left out was
-    chosen by the same data.
-    """
-    fitted, gauge, own, features = told.fitted, told.gauge(e), wide.chains[e], trips.features
-    chain, x, rows = own.chain, fitted.x(e), fitted.problem.ties.rows[e]
-    space, alone = chain.space, len(fitted.problem.ties.rows) == 1
-    counts = np.zeros(trips.mdp.available.shape)
-    np.add.at(counts, (journeys.states, journeys.actions), 1.0)
-    reported = Chosen.of(verdict.p_values, gauge.multipliers, options.level)
-    numbers = numbers_of(wide, e, chosen=reported).reported(gauge)
-    standard, scaled = standard_of(trips.mdp, features), numbers
-    if not standard.uniform:
-        unit = standard.stacked
-        scaled = numbers_of(wide, e, chosen=reported, unit=unit)
-        scaled = scaled.reported(told.gauge(e, unit=unit))
-        standard = standard.knowing(scaled.identification(space, verdict=verdict))
-    weights, clustered = scaled.ends[: space.size], wide.found.clustered
-    bounds, convex = Bounds.of(space, options), alone and chain.convex
-    findings = [
-        *constraint_findings(told, verdict, reported, e),
-        *bound_findings(bounds, space, x, told.free[rows]),
-        *parameter_findings(told, e),
-        *feature_findings(features, network_ending(trips.mdp, journeys.goals)),
-        *method_findings(journeys, wide, convex, e),
-        *uncounted_findings(trips.mdp, "those of trips count the steps alone"),
-        *more_data_findings(list(space.names), weights, trips.demonstrations, clustered),
-    ]
-    law, blind = own.inner @ wide.found.covariance @ own.inner.T, wide.found.blind @ own.inner.T
-    answer = None if wide.absence else delta_method(space, x, gauge, law, blind, numbers.ends)
-    likely = log_likelihood(fitted)
-    return Estimate(
-        objective=objective_of(features, gauge),
-        solution=None,
-        reward_weights=gauge.reward_weights,
-        cost_weights=gauge.cost_weights,
-        multipliers=gauge.multipliers,
-        temperature=gauge.temperature,
-        converged=fitted.converged,
-        deterministic=told.boundless,
-        proven=convex,
-        findings=findings,
-        **never_incurred(space, told.own_limits(e)),
-        history={"loss": [-likely], "evaluations": [fitted.steps]},
-        certificate={
-            "projected_gradient": fitted.projected_gradient,
-            "objective_gap": fitted.objective_gap if convex else np.nan,
-        },
-        known=numbers.identification(
-            space, verdict=verdict if wide.asked.converged else None, answer=answer
-        ),
-        standard=standard,
-        parameters=coefficients_of(features, wide, fitted, e, given=bounds.given),
-        goodness=goodness,
-        counts=counts,
-        log_likelihood=likely,
-        null_log_likelihood=-float(np.log(journeys.choices.sum(axis=1)).sum()),
-    )
-
-
-def trips_recovery(
-    called: str, trips: Trips, journeys: Journeys, estimate: Estimate, told: Evidence, e: int = 0
-) -> TripsRecovery:
-    """The `TripsRecovery` of what was found of one kind of travellers."""
-    travelled = partial(
-        TripsRecovery,
-        network=trips.mdp,
-        features=trips.features,
-        discount=journeys.discount,
-        origins=journeys.origins,
-        destinations=np.repeat(journeys.goals, np.diff(journeys.begins)),
-        flows=Choices.of(told.chains[e].chain, told.fitted.x(e)).flows,
-        unended=trips.unended,
-    )
-    return recovery(called, trips.mdp, trips.features, None, estimate, result=travelled)
+def _endless_findings(evidence: Evidence, e: int) -> list[Finding]:
+    """Reward features that were never or always met where they could be: larger is likelier."""
+    x, space, limits = evidence.fitted.x(e), evidence.chains[e].chain.space, evidence.own_limits(e)
+    findings = []
+    for j in np.flatnonzero((space.signs > 0) & np.isfinite(limits)):
+        end = float(limits[j] / space.scales[j])
+        said = (
+            f"{space.names[j]} has no finite coefficient: the trips never chose "
+            f"{'with' if x[j] < 0 else 'without'} it where they could, and the larger its "
+            f"coefficient the likelier they are. It is {'below' if x[j] < 0 else 'above'} "
+            f"{end:.4g}, and it sets no scale for the others."
+        )
+        about = {"feature": space.names[j], "number": end}
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED, **about))
+    return findings

@@ -36,7 +36,7 @@ from tacit.inverse.findings import (
     feature_findings,
 )
 from tacit.inverse.noisy.counted import policy_noise
-from tacit.inverse.noisy.estimate import estimate_of
+from tacit.inverse.noisy.estimate import point_of, solution_of
 from tacit.inverse.noisy.inference import described, fitted_scores
 from tacit.inverse.noisy.known import (
     border_findings,
@@ -52,7 +52,7 @@ from tacit.likelihood.problem import Fit, LikelihoodProblem
 from tacit.likelihood.rescue import RESCUE, rescued
 from tacit.likelihood.start import NOWHERE, Bounds, Label, Range, within_temperature
 from tacit.likelihood.steps import StepsChain, information, over_an_episode
-from tacit.model.features.design import Design, sums_as_given, values_off
+from tacit.model.features.design import Design, sums_as_given
 from tacit.model.mdp import MDP, outside_visitation
 from tacit.model.objective import Features
 
@@ -139,8 +139,8 @@ class Convex:
         visitation = outside_visitation(mdp, visits[:, None] * part.policy)
         gauge = Gauge.of(space, fitted.z, sums_as_given(space, visitation), reaction)
         _, blind = inverse_information(fitted.informed(reaction), fitted.free)
-        off = values_off(space, fitted.z, mdp.discount)
-        estimate = estimate_of(features, fitted, gauge, visitation, off=off)
+        solution = solution_of(features, fitted, gauge, visitation)
+        estimate = point_of(features, fitted, gauge, solution)
         found = replace(
             estimate,
             unattainable=ending is Kind.UNATTAINABLE,

@@ -1,46 +1,95 @@
-"""What a fit gives: its point as an `Estimate`, and its coefficients with their errors."""
+"""What a fit gives: the one report of a noisy expert, as an `Estimate`, from what was seen."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from tacit.forward.solution import conclude
+from tacit.forward.solution import Solution, conclude
+from tacit.inference.activity import Verdict
 from tacit.inference.gauge import Gauge
 from tacit.inverse.assembly import Estimate, objective_of
-from tacit.inverse.noisy.evidence import TOO_MANY, Evidence
+from tacit.inverse.diagnostics import Goodness
+from tacit.inverse.expectations import pull_back
+from tacit.inverse.findings import (
+    Finding,
+    Kind,
+    doubt_findings,
+    found_findings,
+    guarantee_findings,
+    more_data_findings,
+)
+from tacit.inverse.noisy import MANY, DeltaMethod
+from tacit.inverse.noisy.activity import verdict_findings
+from tacit.inverse.noisy.evidence import TOO_MANY, Evidence, method_findings, parameter_findings
+from tacit.inverse.noisy.inference import Chosen, delta_method
+from tacit.inverse.noisy.intervals import Numbers, OwnFit, numbers_of
+from tacit.inverse.noisy.known import (
+    bound_findings,
+    given_temperature_findings,
+    temperature_findings,
+    zero_findings,
+)
+from tacit.inverse.noisy.questions import AskedByProducts
+from tacit.inverse.noisy.strength import Strength, prior_findings
 from tacit.inverse.parameters import Parameters
-from tacit.inverse.sets import unmeasured
+from tacit.inverse.sets import never_incurred, unmeasured
+from tacit.inverse.standardised import standard_of
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.protocol import ChainEvidence
+from tacit.likelihood.start import Bounds
+from tacit.model.features.design import values_off
 from tacit.model.objective import Features, coefficient_names
+
+if TYPE_CHECKING:
+    from tacit.inverse.noisy.likelihood import Likelihood
+    from tacit.inverse.noisy.setting import Setting
 
 # Most coefficients whose errors are kept as tables [D, D].
 TABLED = 1000
 
 
-def estimate_of(
+def point_of(
+    features: Features, fitted: Fit, gauge: Gauge, solution: Solution | None = None
+) -> Estimate:
+    """The `Estimate` of a fit in the gauge, of which is still to be said how well it is known."""
+    return Estimate(
+        objective=objective_of(features, gauge),
+        solution=solution,
+        reward_weights=gauge.reward_weights,
+        cost_weights=gauge.cost_weights,
+        multipliers=gauge.multipliers,
+        temperature=gauge.temperature,
+        converged=fitted.converged,
+        history={"loss": [fitted.loss], "evaluations": [fitted.steps]},
+        certificate={"projected_gradient": fitted.projected_gradient},
+    )
+
+
+def solution_of(
     features: Features,
     fitted: Fit,
     gauge: Gauge,
     reached: np.ndarray,
     *,
-    off: float,
-    e: int = 0,
     own: ChainEvidence | None = None,
-) -> Estimate:
-    """The `Estimate` of chain e of a fit, of which is still to be said how well it is known.
+    e: int = 0,
+) -> Solution:
+    """The `Solution` of chain e of a fit.
 
     Nothing is solved again: `reached` [S, A] is the visitation of the fitted policy, and
-    temperature * values of the fit are the values at that temperature. `off` was taken off all
-    values with the features. Of several kinds of demonstrators, `own` is what is known of this one.
+    temperature * values of the fit are the values at that temperature. Of several kinds of
+    demonstrators, `own` is what is known of this one.
     """
-    objective = objective_of(features, gauge)
-    chain, part = fitted.problem.chains[e], fitted.parts[e]
+    chain, part = fitted.problem.chains[0], fitted.parts[0]
     if own is not None:
         chain, part = own.chain, own.part
-    solution = conclude(
+    off = values_off(chain.space, fitted.x(e), chain.discount)
+    return conclude(
         chain.mdp,
-        objective,
+        objective_of(features, gauge),
         reached,
         gauge.temperature * (part.values + off),
         gauge.multipliers,
@@ -49,15 +98,121 @@ def estimate_of(
         policy=part.policy,
         iterations=fitted.steps,
     )
-    return Estimate(
-        objective=objective,
-        solution=solution,
-        reward_weights=gauge.reward_weights,
-        cost_weights=gauge.cost_weights,
-        converged=fitted.converged,
-        history={"loss": [fitted.loss], "evaluations": [fitted.steps]},
-        certificate={"projected_gradient": fitted.projected_gradient},
+
+
+def estimate_of(
+    options: Likelihood,
+    setting: Setting,
+    *,
+    wide: Evidence,
+    told: Evidence,
+    verdict: Verdict,
+    goodness: Goodness,
+    unknown: Fit | None = None,
+    strength: Strength | None = None,
+    e: int = 0,
+) -> Estimate:
+    """The `Estimate` of chain e of a fit, whose evidence is `told`; `wide` is of all constraints.
+
+    All errors and intervals are those of `wide`: what was left out was chosen by the same data. A
+    fit that does not know the temperature is `unknown`, where it was given; `strength` is that of a
+    prior.
+    """
+    fitted, gauge, own, features = told.fitted, told.gauge(e), told.chains[e], setting.features
+    chain, x, rows = own.chain, fitted.x(e), fitted.problem.ties.rows[e]
+    space, weigh = chain.space, chain.squares is not None
+    chosen = Chosen.of(verdict.p_values, gauge.multipliers, options.level)
+    numbers = numbers_of(wide, e, features=features, chosen=chosen).reported(gauge)
+    standard, scaled = standard_of(setting.mdp, features), numbers
+    if not standard.uniform:
+        unit = standard.stacked
+        scaled = numbers_of(wide, e, features=features, chosen=chosen, unit=unit)
+        scaled = scaled.reported(told.gauge(e, unit=unit))
+        standard = standard.knowing(scaled.identification(space, verdict=verdict))
+    point, bounds = setting.point(told, e), Bounds.of(space, options)
+    weights, clustered = scaled.ends[: space.size], wide.found.clustered
+    findings = [
+        *constraint_findings(told, verdict, chosen, e, misfit=not weigh),
+        *([] if strength is None else prior_findings(strength, wide, e)),
+        *bound_findings(bounds, space, x, told.free[rows]),
+        *parameter_findings(told, e),
+        *setting.findings(told, e),
+        *method_findings(wide),
+        *(
+            temperature_findings(wide, OwnFit.of(wide, e), unknown, e)
+            if unknown
+            else given_temperature_findings(fitted, e)
+        ),
+        *(zero_findings(wide, e) if (wide.fitted.x(e) == 0.0).sum() >= MANY else []),
+        *more_data_findings(list(space.names), weights, setting.seen, clustered),
+    ]
+    if point.seen is not None and not weigh:
+        reached = pull_back(features, own.reached)
+        findings += guarantee_findings(point.seen, reached, standard.deviations)
+    proven, lost = fitted.problem.proven, bool(verdict.absence) and wide.boundless
+    gap = fitted.objective_gap if proven else np.nan
+    return replace(
+        point,
+        deterministic=told.boundless,
+        proven=proven,
+        history=point.history if strength is None else strength.history(fitted),
+        certificate={**point.certificate, "objective_gap": gap},
+        known=numbers.identification(
+            space,
+            verdict=verdict if wide.asked.converged and not lost else None,
+            dynamics=wide.dynamics[e] if wide.dynamics else None,
+            answer=answer_of(wide, gauge, x, numbers, e),
+        ),
+        parameters=coefficients_of(features, wide, fitted, e, given=bounds.given),
+        findings=findings,
+        goodness=goodness,
+        **never_incurred(space, told.own_limits(e), chain.at_starts),
+        spending=wide.spending(features, point.seen, e) if point.solution else None,
+        standard=standard,
     )
+
+
+def answer_of(
+    wide: Evidence, gauge: Gauge, x: np.ndarray, numbers: Numbers, e: int
+) -> DeltaMethod | None:
+    """What answers linear questions about chain e of a fit at x [D]; None where nothing does."""
+    if wide.fitted.converged and not wide.boundless and not wide.written:
+        return AskedByProducts.of(wide.fitted, gauge)
+    if wide.absence:
+        return None
+    own = wide.chains[e]
+    law, blind = own.inner @ wide.found.covariance @ own.inner.T, wide.found.blind @ own.inner.T
+    return delta_method(own.chain.space, x, gauge, law, blind, numbers.ends)
+
+
+def constraint_findings(
+    evidence: Evidence,
+    verdict: Verdict,
+    chosen: Chosen | None = None,
+    e: int = 0,
+    *,
+    misfit: bool = True,
+) -> list[Finding]:
+    """Which constraints were shown to restrain the demonstrator, and which of them barely.
+
+    `misfit` says that robust evidence is so because the model does not fit, not for weights.
+    """
+    gauge = evidence.gauge(e)
+    # A search that found no maximum has tested nothing, even where a ridge then gave a point.
+    lost = bool(verdict.absence) and evidence.boundless
+    tested = evidence.fitted.converged and evidence.asked.converged and not lost
+    misfit &= evidence.robust
+    findings = verdict_findings(verdict, gauge.multipliers, converged=tested, robust=misfit)
+    if tested and chosen is not None:
+        findings += found_findings(chosen)
+        findings += doubt_findings(chosen, verdict.unadjusted, verdict.if_dynamics_known)
+    if np.isnan(gauge.reward_weights).any():
+        said = (
+            "The reward is not identified: the demonstrations are explained without it. Prices are "
+            "in units of the temperature."
+        )
+        findings.append(Finding(said, Kind.NOT_IDENTIFIED))
+    return findings
 
 
 def bounds_of(
@@ -98,7 +253,8 @@ def coefficients_of(
         return unmeasured(names, points, lower=lower, absence=absence)
     if known is not None:
         # None is more than all of the reward; a hair above, where one is all of it, is no bound.
-        upper = np.where(known.matrix[0] != 0, known.values[0] * (1.0 + 1e-12), np.inf)
+        whole = np.where(known.matrix[0] != 0, known.values[0] * (1.0 + 1e-12), np.inf)
+        upper = whole if upper is None else np.minimum(upper, whole)
     moves = problem.movable | (fitted.z == 0.0) if len(evidence.chains) > 1 else slice(None)
     inner = np.where(given[:, None], 0.0, evidence.chains[e].inner) / space.scales[:, None]
 

@@ -19,7 +19,6 @@ from tacit.inference.limits import lower_limits
 from tacit.inverse.diagnostics import CountedDynamics
 from tacit.inverse.expectations import Expectations, Spending, pull_back
 from tacit.inverse.findings import Finding, Kind, blind_findings
-from tacit.inverse.noisy import weight_findings
 from tacit.inverse.noisy.counted import (
     DynamicsNoise,
     budget_stretch,
@@ -33,7 +32,7 @@ from tacit.likelihood.problem import Fit
 from tacit.likelihood.protocol import LARGEST, ChainEvidence
 from tacit.likelihood.rescue import RESCUE, VISIBLE, rescued
 from tacit.likelihood.start import silent
-from tacit.likelihood.steps import StepsChain, carried
+from tacit.likelihood.steps import carried
 from tacit.model.features.design import Design
 from tacit.model.objective import Features
 
@@ -351,34 +350,26 @@ def parameter_findings(evidence: Evidence, e: int = 0) -> list[Finding]:
     return [*findings, Finding(said, Kind.NOT_IDENTIFIED, number=len(blind))]
 
 
-def method_findings(steps: StepsChain, evidence: Evidence) -> list[Finding]:
-    """What the optimum and the error bars rest on."""
-    findings = [] if steps.squares is None else weight_findings(steps)
-    if not steps.convex:
-        start = "the convex fit" if steps.penalty is None else "weights 0"
-        said = (
-            "The likelihood is not certain to be convex at these counts: the optimum is a local "
-            f"one, sought from {start}."
-        )
-        findings.append(Finding(said, Kind.LOCAL_OPTIMUM))
+def method_findings(evidence: Evidence) -> list[Finding]:
+    """What the error bars rest on, or why there are none."""
+    weighted = any(one.chain.squares is not None for one in evidence.chains)
     if evidence.boundless:
         said = (
             "The expert looks deterministic to the likelihood: it has no maximum, since larger "
             f"parameters are always likelier. A ridge of {RESCUE:g} on scaled features was added, "
-            "on which the scale of the answer depends. No intervals are given: Explanation gives "
-            "them."
+            "on which the scale of the answer depends. No intervals are given"
         )
-        return [*findings, Finding(said, Kind.DETERMINISTIC, number=RESCUE)]
+        said += ": Explanation gives them." if len(evidence.chains[0].reached) else "."
+        return [Finding(said, Kind.DETERMINISTIC, number=RESCUE)]
     if not evidence.fitted.converged:
-        findings += border_findings(evidence.fitted)
         said = "The search stopped before its tolerance was met: no error bars are given."
-        return [*findings, Finding(said, Kind.NOT_CONVERGED)]
+        return [*border_findings(evidence.fitted), Finding(said, Kind.NOT_CONVERGED)]
     taken = evidence.found.taken
     said = f"Standard errors treat {taken}."
     kind = "clustered" if evidence.found.clustered else "sandwich"
     if evidence.robust:
         why = "about the best approximation within the model, since it does not fit"
-        why = why if steps.squares is None else "since weights are no counts"
+        why = why if not weighted else "since weights are no counts"
         said = f"Standard errors and intervals are {kind} ones, {why}; they treat {taken}."
     if evidence.fitted.problem.penalised:
         said += (
@@ -390,7 +381,7 @@ def method_findings(steps: StepsChain, evidence: Evidence) -> list[Finding]:
             " With so many features no table of intervals is made: identification.interval "
             "answers for any direction that is asked."
         )
-    findings.append(Finding(said, Kind.ERRORS))
+    findings = [Finding(said, Kind.ERRORS)]
     for dynamics in evidence.dynamics:
         findings += [] if dynamics is None else dynamics_findings(dynamics)
     return findings

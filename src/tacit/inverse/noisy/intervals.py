@@ -273,7 +273,7 @@ def numbers_of(
     if mute.any() and len(evidence.fitted.problem.chains) == 1:
         edges = [block.stop for block in space.blocks[:-1]]
         spent = np.split(-own.spent * space.scales, edges)
-        if features is not None:
+        if features is not None and own.reached.size:
             spent = list(pull_back(features, own.reached))
             if unit is not None:
                 spent = [one / div for one, div in zip(spent, np.split(unit, edges), strict=True)]

@@ -18,21 +18,19 @@ if TYPE_CHECKING:
     from tacit.inverse.noisy.evidence import Evidence
     from tacit.inverse.noisy.intervals import OwnFit
     from tacit.inverse.noisy.likelihood import Likelihood
+    from tacit.inverse.noisy.mixture import Mixture
     from tacit.model.features.design import Design
 
 # A step of this size or less (scaled features), beyond which no value is finite, ends at a border.
 NEAR = 1e-3
 
 
-def check_temperature(options: Likelihood | Convex) -> None:
-    """Raises `InvalidModel` unless the temperature that is given makes sense, with the rest."""
+def check_temperature(options: Likelihood | Convex | Mixture) -> None:
+    """Raises `InvalidModel` unless the temperature that is given makes sense."""
     given = options.temperature
     number = isinstance(given, int | float | np.number) and not isinstance(given, bool)
     if given is None or not number or not 0.0 < given < np.inf:
         raise InvalidModel(f"temperature must be positive and finite; got {given!r:.60}")
-    for name in ("ridge", "bounds", "fixed", "start"):
-        if other := getattr(options, name, None):
-            raise InvalidModel(f"a given temperature must be without {name}; got {name}={other!r}")
 
 
 def bound_findings(

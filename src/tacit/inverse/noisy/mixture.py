@@ -6,29 +6,29 @@ of one likelihood (`likelihood/kinds.py`), and so are their errors, intervals an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
-from tacit.data.tally import Tally, random_loss
 from tacit.engine.progress import unwatched
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inference.activity import Verdict
-from tacit.inverse.assembly import recovery
+from tacit.inverse.assembly import common
 from tacit.inverse.diagnostics import Identification, untested
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.activity import without_idle_prices
-from tacit.inverse.noisy.counted import uncounted_findings
+from tacit.inverse.noisy.estimate import estimate_of
 from tacit.inverse.noisy.evidence import Evidence, evidence_of, score_law
 from tacit.inverse.noisy.inference import described
-from tacit.inverse.noisy.likelihood import Likelihood, estimate_of_steps
+from tacit.inverse.noisy.known import check_temperature
+from tacit.inverse.noisy.likelihood import Likelihood, maximise
+from tacit.inverse.noisy.setting import Setting, StepsSetting
 from tacit.inverse.noisy.types import (
     degrees,
     kinds_of,
@@ -43,19 +43,17 @@ from tacit.inverse.recovery import (
     Recovery,
     RecoveryCertificate,
     RecoveryStatus,
-    Saved,
+    Several,
     delivered,
     status_of,
-    worst_of,
 )
 from tacit.inverse.sets import unidentified
 from tacit.inverse.standardised import shown
-from tacit.likelihood.kinds import Units, log_likelihood
+from tacit.likelihood.kinds import log_likelihood
 from tacit.likelihood.problem import Fit
-from tacit.likelihood.start import Label, Range, maximum
+from tacit.likelihood.start import Label, Range, maximum, within_temperature
 from tacit.model.arguments import read_only
 from tacit.model.features import Ridge, Sparse
-from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -69,7 +67,7 @@ UNTESTED = untested("which trajectories are of this type is not known for certai
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class MixtureRecovery(Saved):
+class MixtureRecovery(Several):
     """Several types of demonstrators, what each wants and refuses, and who is of which.
 
     Attributes:
@@ -119,19 +117,13 @@ class MixtureRecovery(Saved):
         return together([one.parameters for one in self.types], "type")
 
     @property
-    def aic(self) -> float:
-        """Akaike's criterion."""
-        return 2.0 * self.degrees - 2.0 * self.log_likelihood
+    def parts(self) -> tuple[Recovery, ...]:
+        """The types."""
+        return self.types
 
-    @property
-    def bic(self) -> float:
-        """Schwarz's criterion."""
-        return schwarz(self.degrees, self.log_likelihood, self.observed_steps)
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """Findings about all types together."""
-        return self.identification.findings
+    def with_parts(self, parts: Sequence[Recovery]) -> Self:
+        """The same with other recoveries of its types."""
+        return replace(self, types=tuple(parts))
 
     @property
     def assigned(self) -> np.ndarray:
@@ -141,7 +133,7 @@ class MixtureRecovery(Saved):
     @cached_property
     def standardised(self) -> MixtureRecovery:
         """The same, its types about features divided by their standard deviations."""
-        return replace(self, types=[one.standardised for one in self.types])
+        return self.with_parts([one.standardised for one in self.types])
 
     def plot(self, *, raw_units: bool = False) -> Figure:
         """One figure of the shares, weights and prices of all types, beside each other."""
@@ -180,6 +172,7 @@ class Mixture:
         bounds: {coefficient: (least, largest)}, of every type, as in `Likelihood`.
         fixed: {coefficient: value}, those that are known beforehand and the same in every type.
         start: {coefficient: value}, where to begin the search for all trajectories together.
+        temperature: the noise of every type where it is known, as in `Likelihood`.
     """
 
     types: int | None = 2
@@ -194,6 +187,7 @@ class Mixture:
     bounds: Mapping[Label, Range] = field(default_factory=dict, repr=False, hash=False)
     fixed: Mapping[Label, float] = field(default_factory=dict, repr=False, hash=False)
     start: Mapping[Label, float] = field(default_factory=dict, repr=False, hash=False)
+    temperature: float | None = field(default=None, repr=False)
 
     def check(self) -> None:
         """Raises `InvalidModel` unless the options make sense."""
@@ -208,6 +202,8 @@ class Mixture:
                 "level must be in (0, 1] and tolerance positive; "
                 f"got {self.level}, {self.tolerance}"
             )
+        if self.temperature is not None:
+            check_temperature(self)
         if isinstance(self.prior, Sparse):
             raise InvalidModel(
                 "a mixture must be without a sparse prior: which features matter is told by the "
@@ -236,87 +232,42 @@ class Mixture:
             bounds=self.bounds,
             fixed=self.fixed,
             start=self.start,
+            temperature=self.temperature,
         )
 
     def fit(
         self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
     ) -> MixtureRecovery:
         """The types under which the observed actions are most likely, each with its recovery."""
-        self.check()
         check_task(mdp, features, demonstrations, in_memory=True)
-        assert isinstance(demonstrations, Demonstrations)
-        self._check_many(demonstrations.episodes, "trajectories")
-        units = Units.trajectories(mdp, Design.of(mdp, features), demonstrations)
-        with unwatched():  # hundreds of small fits: none is a stage of its own
-            found = self._search(units)
-
-            def alone() -> Recovery:
-                return self.of_one.fit(mdp, features, demonstrations, throw=False)
-
-            task = Watched(
-                alone=alone,
-                of_type=partial(_type_recovery, self, features, demonstrations),
-                null=-random_loss(units.whole.counts, mdp.choices),
-            )
-            mixture = _report(self, units, found, task)
-        return delivered(mixture, throw)
+        setting = StepsSetting(mdp, features, demonstrations)
+        return delivered(self._recovery(setting, "trajectories"), throw)
 
     def fit_trips(self, trips: Trips, *, throw: bool = True) -> MixtureRecovery:
         """The types of travellers under which the trips are most likely.
 
         Trips without a goal that are left out are of each type with the chance of its share.
         """
-        from tacit.inverse.joint.maximum import TripsChain
-        from tacit.inverse.joint.traveller import estimate_of_trips, recover_trips, trips_recovery
-        from tacit.inverse.joint.units import TripUnits
+        from tacit.inverse.joint.traveller import TripsSetting
 
-        self.check()
-        if self.prior is not None:
-            raise InvalidModel(f"a mixture of trips knows no prior: leave it out; got {self.prior}")
-        journeys, findings = trips.journeys()
-        units = TripUnits.trips(TripsChain.of(journeys, self.tolerance))
-        self._check_many(len(units), "trips")
-
-        def of_type(wide: Evidence, told: Evidence, verdict: Verdict, k: int) -> Recovery:
-            about = {"wide": wide, "told": told, "verdict": verdict, "goodness": UNTESTED}
-            estimate = estimate_of_trips(self.of_one, trips, journeys, **about, e=k)
-            chances, counts = (
-                told.fitted.parts[0].membership[k],
-                np.zeros(trips.mdp.available.shape),
-            )
-            at = journeys.states, journeys.actions
-            np.add.at(counts, at, chances[units.number])
-            estimate = replace(
-                estimate,
-                findings=(*findings, *_own_errors(estimate.findings)),
-                counts=counts,
-                log_likelihood=-float(chances @ units.losses(told.chains[k].part)),
-                null_log_likelihood=-float(chances @ units.idle),
-            )
-            called = f"{described(self)}, type {k} of {len(told.chains)}"
-            return trips_recovery(called, trips, journeys, estimate, told, k)
-
-        with unwatched():
-            found = self._search(units)
-            task = Watched(
-                alone=lambda: recover_trips(trips, estimator=self.of_one, throw=False),
-                of_type=of_type,
-                null=-float(units.idle.sum()),
-            )
-            mixture = _report(self, units, found, task)
-        kept, many = np.unique(journeys.trips), trips.demonstrations.episodes
+        setting = TripsSetting.of(trips)
+        mixture = self._recovery(setting, "trips")
+        kept, many = np.unique(setting.journeys.trips), trips.demonstrations.episodes
         membership = np.tile(mixture.shares, (many, 1))
         membership[kept] = mixture.membership
         return delivered(replace(mixture, membership=membership), throw)
 
-    def _check_many(self, episodes: int, what: str) -> None:
-        """Raises `InvalidDemonstrations` where there are too few to be of several types."""
-        least = max(self.types or 1, 2)
-        if episodes < least:
+    def _recovery(self, setting: Setting, what: str) -> MixtureRecovery:
+        """The `MixtureRecovery` of episodes, which are called so."""
+        self.check()
+        units, least = setting.episode_units(self.of_one), max(self.types or 1, 2)
+        if len(units) < least:
             raise InvalidDemonstrations(
                 f"a mixture of {self.types or 'several'} types needs at least {least} {what}; "
-                f"got {episodes}"
+                f"got {len(units)}"
             )
+        with unwatched():  # hundreds of small fits: none is a stage of its own
+            return _report(self, units, self._search(units), setting)
 
     @staticmethod
     def load(folder: str | Path) -> MixtureRecovery:
@@ -326,15 +277,21 @@ class Mixture:
     def _search(self, units: Any) -> Searched:
         """The fits of all numbers of types that are tried."""
         whole, options = replace(units.whole, ridge=self.strength), self.of_one
-        pooled = maximum(whole, options)
+        pooled = self._knowing(maximum(whole, options))
         most = min(self.most, len(units))
         numbers = sorted({1, self.types}) if self.types else list(range(1, most + 1))
         about = {"starts": self.starts, "seed": self.seed, "prior": self.strength}
-        fits = [search(units, options, pooled, n, **about) for n in numbers]
+        fits = [self._knowing(search(units, options, pooled, n, **about)) for n in numbers]
         steps = int(whole.steps)
         criteria = np.array([schwarz(degrees(one), log_likelihood(one), steps) for one in fits])
         at = numbers.index(self.types) if self.types else int(np.argmin(criteria))
         return Searched(np.array(numbers), criteria, pooled, fits[at])
+
+    def _knowing(self, fitted: Fit) -> Fit:
+        """The fit with the temperature that is known, if one is."""
+        if self.temperature is None:
+            return fitted
+        return within_temperature(fitted, self.temperature, self.max_rounds)
 
 
 class Searched(NamedTuple):
@@ -346,71 +303,56 @@ class Searched(NamedTuple):
     best: Fit  # of the number that was asked for, or has the smallest BIC
 
 
-class Watched(NamedTuple):
-    """What was watched, as the report of its types asks for it."""
-
-    alone: Callable[[], Recovery]  # of one type
-    # (evidence with every constraint, with those needed, verdict, type) -> what it wants
-    of_type: Callable[[Evidence, Evidence, Verdict, int], Recovery]
-    null: float  # log-likelihood of actions at random
-
-
-def _report(options: Mixture, units: Any, found: Searched, task: Watched) -> MixtureRecovery:
+def _report(options: Mixture, units: Any, found: Searched, setting: Setting) -> MixtureRecovery:
     """The `MixtureRecovery` of these types."""
     whole, inner, kept, many = units.whole, options.of_one, found.best, kinds_of(found.best)
     shares, membership, errors = np.ones(1), np.ones((len(units), 1)), np.zeros(1)
     findings = list[Finding]()
     if many == 1:
-        recoveries = [task.alone()]
+        types = [maximise(inner, setting)]
     else:
-        asked = partial(evidence_of, [None], max_steps=inner.max_steps, counted=False)
-        wide = asked(found.best)
+        seen, rules = [setting.seen], {"max_steps": inner.max_steps, "counted": False}
+        wide = evidence_of(seen, found.best, **rules)
         about = {"size": int(found.best.free.sum()), "counted": False}
         kept, verdicts = without_idle_prices(
             found.best,
-            lambda less: score_law(less, [None], **about),
+            lambda less: score_law(less, seen, **about),
             level=options.level,
             steps=whole.steps,
             max_steps=inner.max_steps,
             seed=options.seed,
         )
-        told = wide if kept is found.best else asked(kept)
+        told = wide if kept is found.best else evidence_of(seen, kept, **rules)
         shares, membership = kept.parts[0].shares, kept.parts[0].membership.T
         errors = _share_errors(told)
-        recoveries = [task.of_type(wide, told, verdict, k) for k, verdict in enumerate(verdicts)]
+        types = [
+            _type(options, setting, wide, told, verdict, k) for k, verdict in enumerate(verdicts)
+        ]
         said = (
             "Whether the types fit is tested trajectory by trajectory (checks.trajectory_fits, and "
             "the report): what is done where, over all of them, has no test of its own here."
         )
         findings.append(Finding(said))
-    gaps = [one.certificate.feature_gap for one in recoveries]
-    status = status_of(converged=kept.converged, proven=many == 1)
     about = {"given": options.types is not None, "starts": options.starts}
-    likely = [log_likelihood(one) for one in (found.pooled, found.best, kept)[: 1 + 2 * (many > 1)]]
+    findings = type_findings(kept, found.tried, found.criteria, **about) + findings
+    fits = (found.pooled, found.best, kept)[: 1 + 2 * (many > 1)]
+    likely = [log_likelihood(one) for one in fits]
+    status = status_of(converged=kept.converged, proven=many == 1)
     return MixtureRecovery(
-        types=tuple(recoveries),
+        types=tuple(types),
         shares=shares,
         share_intervals=share_intervals(shares, errors),
         membership=membership,
         log_likelihood=likely[-1],
-        null_log_likelihood=task.null,
+        null_log_likelihood=-whole.at_random,
         observed_steps=int(whole.steps),
         degrees=degrees(kept),
         tried=found.tried,
         criteria=found.criteria,
-        status=worst_of([status, *(one.status for one in recoveries)]),
-        certificate=RecoveryCertificate(
-            feature_gap=float(np.sqrt(np.mean(np.square(gaps)))),
-            projected_gradient=kept.projected_gradient,
-        ),
         history=History({"log_likelihood": likely}),
-        identification=unidentified(
-            np.empty(0),
-            [],
-            active=np.zeros(0, bool),
-            findings=type_findings(kept, found.tried, found.criteria, **about) + findings,
-        ),
+        identification=unidentified(np.empty(0), [], active=np.zeros(0, bool), findings=findings),
         estimator=described(options),
+        **common(types, kept, status),
     )
 
 
@@ -422,39 +364,15 @@ def _share_errors(told: Evidence) -> np.ndarray:
     return np.where(lost | bool(told.absence), np.inf, spread)
 
 
-def _type_recovery(
-    options: Mixture,
-    features: Features,
-    demonstrations: Demonstrations,
-    wide: Evidence,
-    told: Evidence,
-    verdict: Verdict,
-    k: int,
+def _type(
+    options: Mixture, setting: Setting, wide: Evidence, told: Evidence, verdict: Verdict, k: int
 ) -> Recovery:
-    """The `Recovery` of one type: weighted steps, beside the trajectories likeliest its own."""
-    membership, mdp = told.fitted.parts[0].membership, told.chains[k].chain.mdp
-    own = membership.argmax(axis=0) == k
-    # A type that is nobody's likeliest has no trajectory to be compared with.
-    nobody = replace(demonstrations, partial=np.ones(demonstrations.episodes, bool))
-    tally = Tally.of(mdp, demonstrations.select(own) if own.any() else nobody)
-    found = estimate_of_steps(
-        options.of_one,
-        features,
-        tally,
-        wide=wide,
-        evidence=told,
-        verdict=verdict,
-        goodness=UNTESTED,
-        e=k,
-    )
-    findings = _own_errors(found.findings)
-    findings += uncounted_findings(
-        mdp, "they move whose a trajectory is, which no sum over its steps tells"
-    )
-    found = replace(found, proven=False, findings=findings)
-    return recovery(
-        f"{described(options)}, type {k} of {len(told.chains)}", mdp, features, tally, found
-    )
+    """The `Recovery` of one type."""
+    own = setting.of_type(told, k)
+    about = {"wide": wide, "told": told, "verdict": verdict, "goodness": UNTESTED}
+    found = estimate_of(options.of_one, own, **about, e=k)
+    found = replace(found, findings=_own_errors(found.findings))
+    return own.recovery(f"{described(options)}, type {k} of {len(told.chains)}", found, told, k)
 
 
 def _own_errors(findings: Iterable[Finding]) -> list[Finding]:

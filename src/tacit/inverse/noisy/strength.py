@@ -6,21 +6,17 @@ before anything is seen.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
-from tacit.data.observed import Observed
-from tacit.data.tally import random_loss
 from tacit.errors import InvalidModel
-from tacit.inverse.expectations import action_log_likelihoods
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.evidence import Evidence
 from tacit.likelihood.problem import Fit, LikelihoodProblem
 from tacit.likelihood.start import Bounds
-from tacit.likelihood.steps import StepsChain
 from tacit.model.ends import uniform_policy
 from tacit.model.features import Ridge, Smooth
 from tacit.model.features.design import Design
@@ -30,6 +26,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from tacit.inverse.noisy.likelihood import Likelihood
+    from tacit.inverse.noisy.setting import Setting
 
 # Strengths that are tried, the strongest first; after so many worse ones no weaker is tried.
 STRENGTHS = 10.0 ** np.arange(3.0, -3.25, -0.5)
@@ -58,6 +55,10 @@ class Strength:
     held_out: np.ndarray = field(default_factory=lambda: np.zeros(0))
     random: float = np.nan
 
+    def on(self, chain: Any) -> Any:
+        """The chain with the penalty of the prior."""
+        return replace(chain, penalty=self.value * penalty_of(self.prior, chain.mdp, chain.space))
+
     def history(self, fitted: Fit) -> dict[str, np.ndarray]:
         """What was tried, and what came of the strength that was taken."""
         before = np.full(len(self.tried), np.nan)
@@ -85,50 +86,61 @@ def penalty_of(prior: Ridge | Smooth, mdp: MDP, design: Design) -> csr_array:
     return csr_array(block_diag(blocks, format="csr"))
 
 
-def choose_strength(
-    options: Likelihood, mdp: MDP, design: Design, demonstrations: Observed, penalty: csr_array
-) -> Strength:
-    """The strength under which trajectories that are held out are likeliest.
+def strength_of(options: Likelihood, setting: Setting, chain: Any) -> Strength | None:
+    """The strength of the prior, as given or chosen; None without a prior that is a penalty."""
+    prior = options.prior
+    if not isinstance(prior, Ridge | Smooth):
+        return None
+    if prior.strength is None:
+        return choose_strength(options, setting, chain)
+    return Strength(prior=prior, value=float(prior.strength))
 
-    Every part of the trajectories is held out once. The fits go from the strongest to weaker ones,
-    each begun where the last one ended.
+
+def choose_strength(options: Likelihood, setting: Setting, chain: Any) -> Strength:
+    """The strength under which episodes that are held out are likeliest.
+
+    Every part of the episodes is held out once. The fits go from the strongest to weaker ones, each
+    begun where the last one ended.
     """
-    if not isinstance(demonstrations, Demonstrations) or demonstrations.episodes < 2:
+    seen, prior = setting.seen, options.prior
+    assert isinstance(prior, Ridge | Smooth)
+    many = seen.episodes if isinstance(seen, Demonstrations) else 0
+    if many < 2:
         raise InvalidModel(
             "the strength of a prior is chosen by trajectories held out, of which two or more must "
-            f"be in memory; got {demonstrations!r:.60}: give the strength, as in "
-            f"{type(options.prior).__name__}(strength=1.0)"
+            f"be in memory; got {seen!r:.60}: give the strength, as in "
+            f"{type(prior).__name__}(strength=1.0)"
         )
-    episodes, bounds = demonstrations.episodes, Bounds.of(design, options)
-    folds = min(FOLDS, episodes)
-    part = np.random.default_rng(options.seed).permutation(episodes) % folds
-    kept = [demonstrations.select(np.flatnonzero(part != k)).counts(mdp) for k in range(folds)]
-    held = [demonstrations.select(np.flatnonzero(part == k)).counts(mdp) for k in range(folds)]
+    task, folds = setting.task, min(FOLDS, many)
+    part = np.random.default_rng(options.seed).permutation(task.demonstrations.episodes) % folds
+    pairs = [task.parts((part == k).astype(np.int64), options) for k in range(folds)]
+    units = [penalty_of(prior, kept.mdp, kept.space) for kept, _ in pairs]
     rules = {"tolerance": ROUGHLY, "max_steps": BRIEFLY, "stage": "strength"}
     fits: list[Fit | None] = [None] * folds
     means: list[float] = []
     for strength in STRENGTHS:
         total = 0.0
-        for k, near in enumerate(fits):
-            chain = StepsChain.counted(mdp, design, kept[k], penalty=strength * penalty)
-            problem = LikelihoodProblem.of(chain, bounds.lower, bounds.upper)
-            place = (np.zeros(design.size), None) if near is None else (near.z, near.parts)
+        for k, ((kept, held), near) in enumerate(zip(pairs, fits, strict=True)):
+            trained, space = replace(kept, penalty=strength * units[k]), kept.space
+            bounds = Bounds.of(space, options)
+            problem = LikelihoodProblem.of(trained, bounds.lower, bounds.upper)
+            place = (np.zeros(space.size), None) if near is None else (near.z, near.parts)
             fits[k] = fit = problem.minimum(*place, **rules)
-            total += action_log_likelihoods(held[k], fit.parts[0].policy, mdp.choices)[0]
-        means.append(total / demonstrations.steps)
+            x = fit.z * held.space.scales / space.scales
+            total += held.loss_at(x, fit.parts[0], ROUGHLY)
+        means.append(-total / chain.steps)
         if len(means) - 1 - int(np.argmax(means)) >= WORSE:
             break
-    assert isinstance(options.prior, Ridge | Smooth)
     return Strength(
-        prior=options.prior,
+        prior=prior,
         value=float(STRENGTHS[int(np.argmax(means))]),
         tried=STRENGTHS[: len(means)],
         held_out=np.array(means),
-        random=-random_loss(np.sum(held, axis=0), mdp.choices) / demonstrations.steps,
+        random=-chain.at_random / chain.steps,
     )
 
 
-def prior_findings(strength: Strength, evidence: Evidence) -> list[Finding]:
+def prior_findings(strength: Strength, evidence: Evidence, e: int = 0) -> list[Finding]:
     """That estimates are penalised, how strongly, what chose the strength, and what it decides."""
     prior, best = strength.prior, float(strength.held_out.max(initial=-np.inf))
     what = (
@@ -152,7 +164,7 @@ def prior_findings(strength: Strength, evidence: Evidence) -> list[Finding]:
             "these demonstrations are too few to tell what is wanted."
         )
         findings.append(Finding(said, Kind.NOT_IDENTIFIED, number=best - strength.random))
-    space = evidence.chains[0].chain.space
+    space = evidence.chains[e].chain.space
     if not space.ending and space.constant is not None:
         said = (
             "These features can add the same number to the reward of every state, which changes "
