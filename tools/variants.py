@@ -23,19 +23,20 @@ PAGE = Path(__file__).parents[1] / "docs" / "variants.md"
 SEED, INDIVIDUALS, REPLICATES = 0, 12, 4
 # Pairs without a meaning, and why.
 MEANINGLESS = {
-    ("convex", "Sparse prior"): "sums are matched exactly or not at all: no criterion weighs "
-    "features against a likelihood",
-    ("convex", "lapses"): "sums over trajectories do not tell which of their steps were random",
-    ("convex", "level of the tests"): "a price that matches a sum is needed or not; nothing is "
-    "tested",
-    ("mixture", "groups"): "types are the groups, and whose trajectory is of which is estimated; "
-    "groups that are known are compared by `Likelihood`",
+    ("convex", "Sparse prior"): "a sparse prior drops features that the likelihood of the steps "
+    "can do without; this method has no likelihood, it matches sums of features",
+    ("convex", "lapses"): "lapses are random steps; this method sees sums over trajectories, which "
+    "do not tell steps apart",
+    ("convex", "level of the tests"): "it tests no constraint: a price is either needed to match "
+    "the sums, or it is 0",
+    ("mixture", "groups"): "types are groups whose members are not known; groups whose members "
+    "are known are compared by `Likelihood`",
 }
 
 # Pairs that an estimator has no field for, and why: they count as refused.
 ABSENT = {
-    ("mixture", "lapses"): "a step at random in one type is a choice in another: whose a "
-    "trajectory is and which of its steps were chosen are not told apart by the same actions",
+    ("mixture", "lapses"): "a trajectory with odd steps is of another type, or of this one with "
+    "lapses: the same actions would have to tell both apart",
 }
 
 
@@ -160,12 +161,14 @@ class Option:
     Attributes:
         name: in the table.
         how: it is asked for, in Python.
+        shell: the same on the command line.
         fields: of the estimator.
         options: of `tacit.recover`.
     """
 
     name: str
     how: str
+    shell: str
     fields: tuple[tuple[str, Any], ...] = ()
     options: tuple[tuple[str, Any], ...] = ()
 
@@ -180,18 +183,48 @@ class Option:
         return variant.recover(estimator, **options)
 
 
+TABLE = "`[coefficients]` in `problem.toml`"
 OPTIONS = [
-    Option("bounds", "`bounds={0: (0, 2)}`", (("bounds", {0: (-2.0, 2.0)}),)),
-    Option("fixed", "`fixed={0: 0.5}`", (("fixed", {0: 0.5}),)),
-    Option("start", "`start={0: 0.5}`", (("start", {0: 0.5}),)),
-    Option("Ridge prior", "`prior=Ridge(1.0)`", (("prior", tacit.features.Ridge(1.0)),)),
-    Option("Sparse prior", "`prior=Sparse(1.0)`", (("prior", tacit.features.Sparse(0.1)),)),
-    Option("lapses", "`lapses=True`", (("lapses", True),)),
-    Option("known temperature", "`temperature=0.5`", (("temperature", 0.5),)),
-    Option("bootstrap", "`bootstrap=200`", (), (("bootstrap", REPLICATES),)),
-    Option("clustered errors", "`individuals` in the demonstrations"),
-    Option("groups", "`checks.equal_weights_test`, of tasks their agreement"),
-    Option("level of the tests", "`level=1`, which keeps every constraint", (("level", 1.0),)),
+    Option("bounds", "`bounds={0: (-2, 2)}`", TABLE, (("bounds", {0: (-2.0, 2.0)}),)),
+    Option("fixed", "`fixed={0: 0.5}`", TABLE, (("fixed", {0: 0.5}),)),
+    Option("start", "`start={0: 0.5}`", TABLE, (("start", {0: 0.5}),)),
+    Option("free reward", "`free_reward=True`", "`--free-reward`", (("free_reward", True),)),
+    Option(
+        "Ridge prior",
+        "`prior=Ridge(1.0)`, of convex `ridge=1.0`",
+        "`--prior ridge:1`, of convex `--ridge 1`",
+        (("prior", tacit.features.Ridge(1.0)),),
+    ),
+    Option(
+        "Sparse prior",
+        "`prior=Sparse(1.0)`",
+        "`--prior sparse:1`",
+        (("prior", tacit.features.Sparse(0.1)),),
+    ),
+    Option("lapses", "`lapses=True`", "in Python alone", (("lapses", True),)),
+    Option(
+        "known temperature",
+        "`temperature=0.5`",
+        "`--temperature 0.5`",
+        (("temperature", 0.5),),
+    ),
+    Option("bootstrap", "`bootstrap=200`", "`--bootstrap 200`", (), (("bootstrap", REPLICATES),)),
+    Option(
+        "clustered errors",
+        "`individuals` in the demonstrations",
+        "a column `individual`",
+    ),
+    Option(
+        "groups",
+        "`checks.equal_weights_test`, of tasks their agreement",
+        "`--groups`, of tasks `--by group --share costs`",
+    ),
+    Option(
+        "level of the tests",
+        "`level=1`, which keeps every constraint",
+        "`--level 1`",
+        (("level", 1.0),),
+    ),
 ]
 
 
@@ -257,7 +290,9 @@ def page(found: list[Pair]) -> str:
         "",
         "Columns: " + "; ".join(f"{one.name}: {one.meaning}" for one in columns) + ".",
         "",
-        "Rows: " + "; ".join(f"{one.name}: {one.how}" for one in OPTIONS) + ".",
+        "| row | in Python | on the command line |",
+        "|---|---|---|",
+        *(f"| {one.name} | {one.how} | {one.shell} |" for one in OPTIONS),
         "",
         "## Why not",
         "",

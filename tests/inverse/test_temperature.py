@@ -217,6 +217,18 @@ def test_a_ridge_pulls_within_the_given_temperature(world, seen):
     assert pulled.multipliers.sum() < plain.multipliers.sum()
 
 
+def test_types_of_a_known_temperature_all_have_it(world, seen):
+    mixture = tacit.Mixture(types=2, starts=4, temperature=NOISE, level=1.0)
+    mixed = tacit.recover(world.mdp, world.features, seen, estimator=mixture, throw=False)
+    for one in mixed.types:
+        assert one.temperature == pytest.approx(NOISE, rel=1e-9)
+        assert told(one.identification.findings, Kind.ASSUMED, number=NOISE)
+    free = tacit.recover(
+        world.mdp, world.features, seen, estimator=tacit.Mixture(types=2, starts=4), throw=False
+    )
+    assert mixed.degrees < free.degrees
+
+
 def test_what_knows_no_temperature_says_so(world, seen):
     for estimator in (tacit.Likelihood(temperature=0.5), tacit.Convex(temperature=0.5)):
         with pytest.raises(tacit.InvalidModel, match="temperature"):

@@ -17,6 +17,7 @@ from tacit.errors import InvalidModel
 from tacit.inference.tails import TWO_SIDED
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.trips import Trips
+from tacit.inverse.noisy import check_plain
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.recover import Estimator, choose, recover
 from tacit.inverse.recovery import Recovery
@@ -180,7 +181,7 @@ def discount_profile(
     if estimator is None and not isinstance(task, Trips):
         estimator, _ = choose(task.mdp, task.features, task.demonstrations)
     if isinstance(estimator, Likelihood):
-        estimator.check_no_lapses("the profile of discounts", OF_COEFFICIENTS)
+        check_plain(estimator, "the profile of discounts", OF_COEFFICIENTS)
     rows = [_row_at(task.with_discount(discount), estimator) for discount in grid.tolist()]
     recoveries, likelihoods, shares = zip(*rows, strict=True)
     likelihood, optimal = np.array(likelihoods), np.array(shares)

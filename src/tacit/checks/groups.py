@@ -18,6 +18,7 @@ from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.inference.tails import chi_square_tail
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
 from tacit.inverse.joint.trips import Trips
+from tacit.inverse.noisy import check_plain
 from tacit.inverse.noisy.inference import inverse_information
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.task import Task, task_of
@@ -114,7 +115,7 @@ def equal_weights_test(
             "groups are compared by the likelihoods of their steps, which matched sums do not "
             f"have: use Likelihood(); got {type(options).__name__}"
         )
-    options.check_no_lapses("the test of groups", OF_COEFFICIENTS)
+    check_plain(options, "the test of groups", OF_COEFFICIENTS)
     whole = mdp if isinstance(mdp, Task) else task
     names, member = _members(whole.demonstrations, groups)
     if isinstance(whole, Trips):

@@ -15,6 +15,7 @@ from tacit.cli.terminal import Answer, Terminal
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
 from tacit.files.atomic import naming
 from tacit.folders.runs import Run, data_hashes
+from tacit.inverse.joint.tasks import shared_likelihood
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.mixture import Mixture
 from tacit.inverse.recover import recover
@@ -90,7 +91,7 @@ def _check_shareable(command: Recover, problem: Problem, estimator: Estimator | 
         )
     if not isinstance(estimator, Likelihood | None):
         raise InvalidModel(f"--share fits by the likelihood; the estimator is {estimator!r:.60}")
-    (estimator or Likelihood()).check_no_lapses("--share")
+    shared_likelihood(estimator, command.questions.share == "all").check()
 
 
 def _command_for(command: Recover, group: str, folder: str) -> Recover:

@@ -33,6 +33,7 @@ from tacit.folders.settings import (
 from tacit.folders.text_problem import read_text
 from tacit.inverse.joint.goals import link_size
 from tacit.inverse.joint.trips import BadTrip, Trips
+from tacit.inverse.noisy.convex import Convex
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.mixture import Mixture
 from tacit.likelihood.start import Bounds
@@ -132,10 +133,10 @@ class Problem:
             return estimator
         if estimator is None:  # nothing else knows bounds
             estimator = Likelihood(free_reward=bool(self.goal), seed=seed)
-        if not isinstance(estimator, Likelihood | Mixture):
+        if not isinstance(estimator, Likelihood | Mixture | Convex):
             raise InvalidModel(
-                "[coefficients] of problem.toml is for --estimator likelihood or mixture; the "
-                f"estimator is {estimator!r:.60}"
+                "[coefficients] of problem.toml is for --estimator likelihood, mixture or convex; "
+                f"the estimator is {estimator!r:.60}"
             )
         return replace(estimator, **self.coefficients)
 

@@ -114,9 +114,11 @@ class Matrices:
         model = model.copy()
         model[:, every, every] += ridge
         if ties is not None and len(ties):
-            largest = np.where(free, own, 0.0).max(axis=1, initial=1e-300)
-            stiffness = largest / max(float((ties**2).max()), 1e-300)
-            model += stiffness[:, None, None] * (ties.T @ ties)
+            # Each as stiff as what it ties: one beyond all others would leave them no digits.
+            for tie in ties:
+                largest = np.where(free & (tie != 0.0), own, 0.0).max(axis=1, initial=1e-300)
+                stiffness = largest / max(float((tie**2).max()), 1e-300)
+                model += stiffness[:, None, None] * np.outer(tie, tie)
         step, rows = np.zeros_like(gradient), np.arange(len(gradient))
         # Every leg but the last ends at a bound, so there are no more than coordinates and one.
         for _ in range(size + 1):
@@ -164,7 +166,9 @@ def _unbounded_step(
     right = np.concatenate([downhill[:, None, :], tied], axis=1).transpose(0, 2, 1)
     found = _solved(within, right)
     step, pulled = found[:, :, 0], found[:, :, 1:]
-    prices = np.linalg.pinv(tied @ pulled, rcond=1e-12) @ (tied @ step[:, :, None])
+    across = tied @ pulled
+    across = np.where(np.isfinite(across), across, 0.0)  # of a singular matrix there is no step
+    prices = np.linalg.pinv(across, rcond=1e-12) @ (tied @ step[:, :, None])
     return step - (pulled @ prices)[:, :, 0]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from tacit.data.observed import Observed
-from tacit.errors import InvalidModel, NotConverged
+from tacit.errors import InvalidModel
 from tacit.inference.activity import ScoreLaw, Verdict
 from tacit.inference.boundary import Directions, ratio_p_value
 from tacit.inverse.joint.recovery import AGREEMENT_LEVEL, JointRecovery, report
@@ -26,7 +26,7 @@ from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.setting import StepsSetting
 from tacit.inverse.noisy.strength import Strength, strength_of
 from tacit.inverse.parameters import inverse_information
-from tacit.inverse.recovery import RecoveryStatus
+from tacit.inverse.recovery import delivered
 from tacit.inverse.task import Task
 from tacit.likelihood.problem import Equalities, Fit, LikelihoodProblem
 from tacit.likelihood.protocol import LARGEST
@@ -57,15 +57,28 @@ class SharedLikelihood:
     def fit(self, tasks: Iterable[Task], *, throw: bool = True) -> JointRecovery:
         """The `JointRecovery` under which the observed actions of all tasks are most likely."""
         chosen = tuple(tasks)
-        recovery = self.report(chosen, self.search(chosen))
-        if throw and recovery.status is RecoveryStatus.NOT_CONVERGED:
-            raise NotConverged(
-                f"{recovery.status.value} (projected gradient "
-                f"{recovery.certificate.projected_gradient:.2e}); "
-                "pass throw=False to get it, or raise `max_steps`",
-                recovery,
+        return delivered(self.report(chosen, self.search(chosen)), throw)
+
+    def check(self) -> None:
+        """Raises `InvalidModel` unless the options make sense."""
+        if not isinstance(self.likelihood, Likelihood):
+            kind = type(self.likelihood).__name__
+            raise InvalidModel(f"tasks are fitted by a Likelihood each; got {kind}")
+        self.likelihood.check()
+        if self.likelihood.lapses is not False:
+            raise InvalidModel(
+                "the fit of several tasks must be without lapses: how much a step counts would "
+                "then depend on what its task is thought to share, and tests of what tasks share "
+                "must compare fits of the same steps"
             )
-        return recovery
+        if isinstance(self.likelihood.prior, Sparse):
+            raise InvalidModel(
+                "the fit of several tasks must be without a sparse prior: it makes numbers small, "
+                "and tasks share weights up to a size each: smaller weights with a larger size are "
+                "the same answer"
+            )
+        if self.share_temperature and not self.share_reward:
+            raise InvalidModel("tasks that share the temperature must share the reward")
 
     def search(self, tasks: Sequence[Task]) -> TaskFits:
         """The fits and tests of these tasks."""
@@ -109,24 +122,7 @@ def _check(tasks: Sequence[Task], options: SharedLikelihood) -> None:
     for e, task in enumerate(tasks):
         if not isinstance(task, Task):
             raise InvalidModel(f"tasks must be Task objects; task {e} is {type(task).__name__}")
-    if not isinstance(options.likelihood, Likelihood):
-        kind = type(options.likelihood).__name__
-        raise InvalidModel(f"tasks are fitted by a Likelihood each; got {kind}")
-    options.likelihood.check()
-    if options.likelihood.lapses is not False:
-        raise InvalidModel(
-            "the fit of several tasks must be without lapses: with them a step counts by the "
-            "chance that it was meant, which hangs on its own task's fit, and the likelihood "
-            "ratios that say what tasks share are no longer of the same steps"
-        )
-    if isinstance(options.likelihood.prior, Sparse):
-        raise InvalidModel(
-            "the fit of several tasks must be without a sparse prior: an L1 norm pulls on no "
-            "shared direction, since what it takes off the direction a task's size gives back"
-        )
-    options.likelihood.check_no_lapses("the fit of several tasks", KNOWN)
-    if options.share_temperature and not options.share_reward:
-        raise InvalidModel("tasks that share the temperature must share the reward")
+    options.check()
     first = tasks[0].features
     for e, task in enumerate(tasks[1:], start=1):
         if task.features.cost_names != first.cost_names:
@@ -170,8 +166,6 @@ def _check_shared(space: Design, options: SharedLikelihood, own: Likelihood) -> 
             )
 
 
-# Options of `Likelihood` beside the usual ones that tasks know.
-KNOWN = (*OF_COEFFICIENTS, "temperature", "prior")
 # Tasks whose own direction is tried as a start, the clearest first.
 STARTS = 3
 # A task's size, relative to the task that speaks most clearly.
@@ -220,7 +214,6 @@ class TaskFits:
 def search(options: SharedLikelihood, tasks: Sequence[Task]) -> TaskFits:
     """The fits and tests of these tasks."""
     likelihood = options.likelihood
-    likelihood.check()
     each = [options.of_task(task) for task in tasks]
     settings = [StepsSetting(task.mdp, task.features, task.demonstrations) for task in tasks]
     chains = [task.chain(own) for task, own in zip(tasks, each, strict=True)]

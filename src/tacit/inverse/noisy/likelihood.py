@@ -18,7 +18,6 @@ from tacit.inference.activity import Verdict
 from tacit.inverse.diagnostics import untested
 from tacit.inverse.expectations import are_weighted, check_task
 from tacit.inverse.findings import Finding
-from tacit.inverse.noisy import check_plain
 from tacit.inverse.noisy.activity import Restraint, without_idle_constraints
 from tacit.inverse.noisy.estimate import estimate_of
 from tacit.inverse.noisy.evidence import evidence_of, score_law
@@ -89,10 +88,6 @@ class Likelihood:
                 "a fit with lapses must have no prior but Ridge of a given strength, such as "
                 f"Ridge(1.0); got lapses={self.lapses}, prior={self.prior!r:.60}"
             )
-
-    def check_no_lapses(self, what: str, known: tuple[str, ...] = ()) -> None:
-        """Raises `InvalidModel` where more was asked for than `what` knows of, such as lapses."""
-        check_plain(self, what, known)
 
     def fit(
         self,

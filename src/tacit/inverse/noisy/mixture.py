@@ -206,8 +206,8 @@ class Mixture:
             check_temperature(self)
         if isinstance(self.prior, Sparse):
             raise InvalidModel(
-                "a mixture must be without a sparse prior: which features matter is told by the "
-                "BIC of a set of them, and another set makes other types of the same trajectories"
+                "a mixture must be without a sparse prior: it compares sets of features for the "
+                "same demonstrators, and with other features trajectories are of other types"
             )
         if self.prior is not None and self.strength == 0.0:
             raise InvalidModel(
@@ -281,7 +281,10 @@ class Mixture:
         most = min(self.most, len(units))
         numbers = sorted({1, self.types}) if self.types else list(range(1, most + 1))
         about = {"starts": self.starts, "seed": self.seed, "prior": self.strength}
-        fits = [self._knowing(search(units, options, pooled, n, **about)) for n in numbers]
+        fits = [
+            pooled if n == 1 else self._knowing(search(units, options, pooled, n, **about))
+            for n in numbers
+        ]
         steps = int(whole.steps)
         criteria = np.array([schwarz(degrees(one), log_likelihood(one), steps) for one in fits])
         at = numbers.index(self.types) if self.types else int(np.argmin(criteria))

@@ -61,8 +61,6 @@ def search(
         prior: 1 / variance of a scaled parameter before anything is seen; 0 for none.
         shared: whether the types share weights and prices and differ in their noise alone.
     """
-    if types == 1:
-        return pooled
     rng, point = np.random.default_rng(seed), units.point(pooled.z, pooled.parts[0], VALUED)
     directions = trajectory_directions(units, pooled, point)
     chain = KindsChain(units=units, experts=types, prior=prior)
