@@ -258,6 +258,14 @@ def test_a_folder_knows_coefficients(trips, tmp_path, capsys):
         assert main(["recover", str(path.parent), "--out", run, "--overwrite"]) == 2
         assert said in capsys.readouterr().err
     path.write_text(text)
-    arguments = ["recover", str(path.parent), "--out", run, "--estimator", "convex", "--overwrite"]
+    arguments = [
+        "recover",
+        str(path.parent),
+        "--out",
+        run,
+        "--estimator",
+        "explanation",
+        "--overwrite",
+    ]
     assert main(arguments) == 2
     assert "[coefficients]" in capsys.readouterr().err

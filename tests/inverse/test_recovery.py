@@ -389,7 +389,10 @@ def test_a_problem_is_recovered_as_what_it_holds_in_memory_or_from_its_folder(tm
     with pytest.raises(InvalidModel, match="their own features"):
         recover(problem, world.features)
     with pytest.raises(InvalidModel, match="is for --estimator likelihood"):
-        recover(problem, estimator=tacit.Convex())
+        recover(problem, estimator=tacit.Explanation())
+    convex = recover(problem, estimator=tacit.Convex())
+    begun = tacit.Convex(start={"row": 1.0}).fit(world.mdp, world.features, seen)
+    np.testing.assert_array_equal(convex.reward_weights, begun.reward_weights)
     with pytest.raises(InvalidModel, match="mdp must be a MDP"):
         recover(7)
 

@@ -438,6 +438,11 @@ class Recovery(Saved):
         """Itself: there is one part."""
         return (self,)
 
+    def with_parts(self, parts: Sequence[Self]) -> Self:
+        """Its only part."""
+        (part,) = parts
+        return part
+
     @property
     def degrees(self) -> int:
         """Number of free coefficients, and of a share of lapses that was estimated."""

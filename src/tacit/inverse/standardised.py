@@ -183,9 +183,7 @@ def shown(found: Shown, *, raw_units: bool = False) -> Shown:
     """What is shown of a recovery: standardised, or in raw units, which nothing then changes."""
     if not raw_units:
         return cast("Shown", found.standardised)
-    if found.parts == (found,):
-        return replace(found, standard=None)
-    return cast("Shown", found.with_parts([shown(one, raw_units=True) for one in found.parts]))
+    return cast("Shown", found.with_parts([replace(one, standard=None) for one in found.parts]))
 
 
 def in_one_unit(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -52,17 +52,22 @@ DIRECTIONS = 12
 
 
 class Setting(Protocol):
-    """World, features and what was seen there, as the fit and the report of an expert ask for it.
+    """World, features and what was seen there, as fit and report of an expert ask for it."""
 
-    Attributes:
-        mdp: the world.
-        features: what reward and costs may be made of.
-        seen: what was seen there.
-    """
+    @property
+    def mdp(self) -> MDP:
+        """The world."""
+        ...
 
-    mdp: MDP
-    features: Features
-    seen: Any
+    @property
+    def features(self) -> Features:
+        """What reward and costs may be made of."""
+        ...
+
+    @property
+    def seen(self) -> Any:
+        """What was seen there."""
+        ...
 
     @property
     def counted(self) -> bool:
@@ -102,7 +107,7 @@ class Setting(Protocol):
         """The estimate, which says what it takes lapses for."""
         ...
 
-    def of_type(self, told: Evidence, k: int) -> Self:
+    def of_type(self, told: Evidence, k: int) -> Setting:
         """What was seen of one type of demonstrators."""
         ...
 
