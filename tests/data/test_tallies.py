@@ -269,9 +269,15 @@ def test_sums_alone_are_enough_for_the_weights_and_say_what_is_lost(task, walks)
     assert (one.parameters.errors, two.parameters.errors) == ("clustered", "fisher")
 
 
+def test_tasks_are_recovered_from_sums_alone(task, walks):
+    one = tacit.recover([tacit.Task(*task, walks)])
+    two = tacit.recover([tacit.Task(*task, Tally.of(task[0], walks))])
+    assert_allclose(two.cost_weights[0], one.cost_weights[0], rtol=1e-9)
+    assert np.isfinite(one.recoveries[0].certificate.sampling_noise)
+    assert np.isnan(two.recoveries[0].certificate.sampling_noise)
+
+
 def test_those_who_look_at_single_episodes_ask_for_them(task, walks):
-    with pytest.raises(InvalidDemonstrations, match="in memory here; got Tally"):
-        tacit.recover([tacit.Task(*task, Tally.of(task[0], walks))])
     with pytest.raises(InvalidDemonstrations, match="in memory here; got Tally"):
         tacit.recover(
             *task, Tally.of(task[0], walks), estimator=tacit.Likelihood(), bootstrap=10, throw=False
