@@ -136,7 +136,7 @@ def test_memory_does_not_grow_with_the_stream(world, reference):
     watch, most = tacit.Watch(reference), 0
     for k in range(600):
         watch.update((np.array([k % 8]), np.array([0])))
-        most = max(most, len(watch._state.starts))
+        most = max(most, len(watch.state.starts))
     # Those of 2-adic order v are kept for 8 * 2^v batches: half of that many at a time.
     assert most <= (LIVES / 2 + 1) * (np.log2(600) + 2)
 
@@ -151,7 +151,7 @@ def test_a_saved_watch_goes_on_as_if_it_had_not_stopped(world, reference, double
     again = tacit.Watch.load(path, reference)
     assert (again.level, again.changed, again.since) == (whole.level, whole.changed, whole.since)
     np.testing.assert_array_equal(again.history, whole.history)
-    with pytest.raises(tacit.InvalidModel, match="another reference or run length"):
+    with pytest.raises(tacit.InvalidModel, match="run length are the same"):
         tacit.Watch.load(path, reference, run_length=500)
 
 

@@ -45,6 +45,7 @@ from tacit.cli.terminal import (
     print_safely,
     to_json,
 )
+from tacit.cli.watch import WatchLog
 from tacit.engine import keep_compiled_code
 from tacit.errors import Infeasible, NotConverged, TacitError
 
@@ -89,6 +90,7 @@ COMMANDS: dict[str, type[Command]] = {
     "recover": Recover,
     "score": Score,
     "predict": Predict,
+    "watch": WatchLog,
     "report": Report,
     "figures": Figures,
     "compare": Compare,

@@ -137,6 +137,14 @@ class Tally:
             weighted=seen.weights is not None,
         )
 
+    @classmethod
+    def of_counts(cls, counts: np.ndarray, discount: float) -> Tally:
+        """The tally of loose steps, of which only how often each was taken, [S, A], is known."""
+        none, nothing = np.zeros(counts.shape), np.zeros(len(counts))
+        empty = dict.fromkeys(("starts", "cut", "squares", "longest", "ends"), nothing)
+        about = {"discount": discount, "episodes": round(float(counts.sum()))}
+        return cls(counts=counts, discounted=none, **empty, **about)
+
     def __add__(self, other: Tally) -> Tally:
         if not isinstance(other, Tally):
             return NotImplemented

@@ -260,6 +260,11 @@ class TextTable(TableSource):
                 if progress is not None:
                     progress(file.tell(), total)
 
+    def frame(self, names: Sequence[str], content: bytes, line: int) -> polars.DataFrame:
+        """The frame of some whole lines, the first of them with this number, without blank rows."""
+        self._read = [self.names.index(name) for name in names]
+        return self._frame(line, content.rstrip(b"\r\n"))
+
     def blocks(self, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         """(number of its first line, content) of every block, line ends as LF."""
         file.seek(self.start)

@@ -30,7 +30,9 @@ if TYPE_CHECKING:  # recoveries save themselves through this module, so it must 
 VERSION = 1
 PAGE, ARRAYS, HISTORY = "run.json", "recovery.npz", "history.parquet"
 TRAJECTORIES, EXTRAS = "trajectories.parquet", "extras.npz"
-FILES = (ARRAYS, HISTORY, TRAJECTORIES, EXTRAS)
+# Where a watch stands, whose run this is.
+BOOKMARK = "bookmark.npz"
+FILES = (ARRAYS, HISTORY, TRAJECTORIES, EXTRAS, BOOKMARK)
 # In the folder of a run that is under way: what it depends on, and where its searches stand.
 CHECKPOINT = "checkpoint.npz"
 # What a folder may hold, in words, and what loads it.

@@ -336,6 +336,7 @@ class Document:
         lead: a paragraph below the title.
         facts: what was run, in a strip below it.
         footer: how it was made.
+        refresh: seconds after which a browser reads the page again; 0 for never.
     """
 
     title: str
@@ -345,6 +346,7 @@ class Document:
     lead: str = ""
     facts: Facts | None = None
     footer: str = ""
+    refresh: int = 0
 
     def blocks(self) -> Iterator[Block]:
         """Every block of every section, and the blocks inside them."""

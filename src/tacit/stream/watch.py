@@ -22,7 +22,7 @@ from tacit.data.tally import Tally, tally_of
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.atomic import BadFile
-from tacit.files.trees import digest, pack, sound, unpack
+from tacit.files.trees import pack, sound, unpack
 from tacit.inverse.expectations import check_task
 from tacit.inverse.findings import Finding, Kind
 from tacit.model.arguments import number
@@ -72,7 +72,7 @@ class State:
     """Where a watch stands; all that is saved of it.
 
     Attributes:
-        reference: checksum of what the reference says.
+        reference: [...] what the reference, its confidence and the run length are.
         batches: how many were seen.
         steps: in them.
         sums: [...] of all of them, as `Reference.sums`.
@@ -86,7 +86,7 @@ class State:
         stride: batches from one point of the history to the next.
     """
 
-    reference: str
+    reference: np.ndarray
     batches: int
     steps: int
     sums: np.ndarray
@@ -126,9 +126,8 @@ class Watch:
         self.reference = Reference.of(recovery, confidence=confidence)
         shape = (self.origin.mdp.states, self.origin.mdp.actions)
         known = self.reference
-        said = (known.centre, known.information, known.radius, list(known.names), self.run_length)
-        self._state = State(
-            reference=digest(said),
+        self.state = State(
+            reference=np.array([*known.centre, known.radius, self.run_length]),
             batches=0,
             steps=0,
             sums=np.zeros_like(known.sums(np.zeros(shape))),
@@ -139,39 +138,39 @@ class Watch:
     @property
     def level(self) -> Level:
         """How sure a change is: "none", "warning" or "alarm"; it never goes down."""
-        return self._state.level
+        return self.state.level
 
     @property
     def changed(self) -> str | None:
         """What moved, by the evidence of all steps since; None before a warning."""
-        if self._state.suspect is None:
+        if self.state.suspect is None:
             return None
-        return self.reference.names[int(np.argmax(self._state.logs))]
+        return self.reference.names[int(np.argmax(self.state.logs))]
 
     @property
     def since(self) -> int | None:
         """Number of steps that had been seen when it moved, as estimated; None before a warning."""
-        return None if self._state.suspect is None else self._state.suspect.steps
+        return None if self.state.suspect is None else self.state.suspect.steps
 
     @property
     def evidence(self) -> float:
         """The sum that gives the alarm where it reaches the run length."""
-        return float(np.exp(min(np.logaddexp.reduce(self._state.logs), 700.0)))
+        return float(np.exp(min(np.logaddexp.reduce(self.state.logs), 700.0)))
 
     @property
     def steps(self) -> int:
         """How many steps were seen."""
-        return self._state.steps
+        return self.state.steps
 
     @property
     def alarm(self) -> int | None:
         """Number of steps at which the alarm was given; None for none."""
-        return self._state.alarm or None
+        return self.state.alarm or None
 
     @property
     def history(self) -> np.ndarray:
         """[n, 2] steps and log10 of the evidence, of at most 1000 batches."""
-        points = np.array(self._state.history, float).reshape(-1, 2)
+        points = np.array(self.state.history, float).reshape(-1, 2)
         return points / [1.0, np.log(10.0)]
 
     @property
@@ -202,7 +201,7 @@ class Watch:
     def update(self, steps: Observed | tuple[npt.ArrayLike, npt.ArrayLike]) -> Watch:
         """The watch itself, after more steps: demonstrations, sums, or (states, actions)."""
         counts = self._counts(steps)
-        before, known = self._state, self.reference
+        before, known = self.state, self.reference
         many = round(float(counts.sum()))
         if not many:
             return self
@@ -217,7 +216,7 @@ class Watch:
             counts=before.counts + counts,
             starts=tuple(one for one in starts if one.lives(batch)),
         )
-        self._state = _with_history(self._judged(state))
+        self.state = _with_history(self._judged(state))
         return self
 
     def _counts(self, steps: Any) -> np.ndarray:
@@ -266,7 +265,7 @@ class Watch:
 
     def save(self, path: str | Path) -> None:
         """Writes where the watch stands, as one npz file, whole or not at all."""
-        write_arrays(Path(path), pack(self._state))
+        write_arrays(Path(path), pack(self.state))
 
     @classmethod
     def load(
@@ -283,13 +282,18 @@ class Watch:
             state = unpack(read_arrays(Path(path)))
             if not isinstance(state, State):
                 raise BadFile(f"it holds a {type(state).__name__}")
-        if state.reference != watch._state.reference:
+        return watch.resumed(state)
+
+    def resumed(self, state: State) -> Watch:
+        """The watch itself, gone on with from this state of a watch of the same reference."""
+        mine = self.state.reference
+        if mine.shape != state.reference.shape or not np.allclose(mine, state.reference, 1e-6):
             raise InvalidModel(
-                f"{path} is the state of a watch with another reference or run length: begin a "
-                "new one"
+                "a watch is gone on with where its reference, confidence and run length are the "
+                "same; they are others here: begin a new one"
             )
-        watch._state = state
-        return watch
+        self.state = state
+        return self
 
     def __repr__(self) -> str:
         what = "" if self.changed is None else f", changed={self.changed!r}, since={self.since}"
