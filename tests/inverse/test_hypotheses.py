@@ -11,7 +11,9 @@ import tacit
 from experts import grid, sampled
 from tacit import Likelihood
 from tacit.errors import InvalidModel
-from tacit.inverse.hypotheses import equations_of
+from tacit.inverse.hypotheses import equations_of, linear_test
+from tacit.inverse.parameters import Parameters
+from tacit.inverse.quantities import function_of
 from travellers import GOALS, TRUTH, lengths, streets, travelled
 
 NAMES = ("road", "water", "hill by row")
@@ -112,6 +114,38 @@ def test_without_errors_there_is_an_estimate_and_a_reason(seen):
     tested = blind.test(f"`{blind.parameters.names[0]}` = 0")
     assert tested.absence in repr(tested)
     assert np.isnan(tested.p_value)
+
+
+def test_a_limit_on_one_side_is_an_end_of_every_function():
+    plain = Parameters(
+        names=("a", "b"),
+        estimates=np.array([1.0, 7.0]),
+        jacobian=np.eye(2),
+        information=np.eye(2) * 100.0,
+        outer=np.eye(2) * 100.0,
+        scatter=np.full((2, 2), np.nan),
+        gradient=np.zeros(2),
+        free=np.array([True, False]),
+        lower=np.full(2, -np.inf),
+        limits=np.array([np.nan, 2.0]),
+    )
+    known, limited, bounded, both = (
+        function_of(plain, function)
+        for function in (
+            lambda c: c["a"],
+            lambda c: -c["b"],
+            lambda c: 1.0 - np.exp(-5.0 * c["b"]),
+            lambda c: np.array([c["a"] + np.exp(-c["b"]), c["b"]]),
+        )
+    )
+    assert_allclose(known.interval, [1.0 - 0.196, 1.0 + 0.196], atol=1e-4)
+    assert_allclose(limited.interval, [-np.inf, -2.0], atol=1e-9)
+    assert_allclose(bounded.interval, [1.0 - np.exp(-10.0), 1.0], atol=1e-9)
+    assert both.interval[0, 1] == pytest.approx(1.196 + np.exp(-2.0), abs=1e-4)
+    assert both.interval[1].tolist() == [2.0, np.inf]
+    assert np.isfinite(known.at(0.99).interval).all()
+    assert np.isinf(bounded.at(0.99).interval).all()
+    assert linear_test(plain, "b = 0").absence
 
 
 def test_nested_fits_are_compared_by_their_likelihood(found, seen):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         resolution_check,
     )
     from tacit.checks.groups import EqualWeightsTest, equal_weights_test
-    from tacit.checks.held_out import Holdout, Prediction, holdout, score
+    from tacit.checks.held_out import Holdout, Score, holdout, score
     from tacit.checks.prices import PriceCurve, price_curve
     from tacit.checks.reliability import trajectory_fits
     from tacit.checks.untaken import UntakenActions, untaken_actions
@@ -39,9 +39,9 @@ __all__ = [
     "EqualWeightsTest",
     "Holdout",
     "Posterior",
-    "Prediction",
     "PriceCurve",
     "ResolutionCheck",
+    "Score",
     "TrajectoryFits",
     "UntakenActions",
     "diagnose",

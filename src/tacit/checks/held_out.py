@@ -236,7 +236,7 @@ def _ahead(score: PredictiveScore) -> bool:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Prediction:
+class Score:
     """How well a recovery predicts demonstrations, which may be others than it was made from.
 
     Attributes:
@@ -291,10 +291,8 @@ class Prediction:
         return (*found, *self.fits.sentences)
 
 
-def score(
-    recovery: Recovery, demonstrations: Demonstrations, *, mdp: MDP | None = None
-) -> Prediction:
-    """The `Prediction` of these demonstrations by what was recovered, from them or from others.
+def score(recovery: Recovery, demonstrations: Demonstrations, *, mdp: MDP | None = None) -> Score:
+    """The `Score` of these demonstrations by what was recovered, from them or from others.
 
     Args:
         recovery: of one task, or of trips: each trip is then judged on the way to its own goal.
@@ -313,7 +311,7 @@ def score(
         for sums in (likely, likely - random, best)
     )
     lost = int((asked.policy[seen.states, seen.actions] == 0).sum()) if noisy else 0
-    return Prediction(
+    return Score(
         episodes=len(fits),
         steps=seen.steps,
         log_likelihood=-np.inf if lost else likelihood[0] * seen.steps,

@@ -11,7 +11,7 @@ from tacit.cli.terminal import Answer, Terminal, finding_data, shown_default, ta
 from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
-    from tacit.checks.held_out import Prediction
+    from tacit.checks import held_out
     from tacit.data.demonstrations import Demonstrations
     from tacit.folders.runs import Run
 
@@ -109,7 +109,7 @@ def _read(path: Path, run: Run) -> Demonstrations:
     return read_demonstrations(path, names)[0]
 
 
-def _numbers(prediction: Prediction, title: str) -> str:
+def _numbers(prediction: held_out.Score, title: str) -> str:
     """How well the run predicts, beside actions at random, as a table."""
     likely, null, steps = (
         prediction.log_likelihood,

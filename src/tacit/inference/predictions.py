@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.inference.boundary import Cone
-from tacit.inference.tails import normal_quantile, simulated_chance
+from tacit.inference.tails import normal_quantile, normal_tail, simulated_chance
 from tacit.search.algebra import covariance_root
 from tacit.search.operators import inverse_information
 
@@ -186,13 +186,11 @@ class FittedLaw:
         """[..., P] the coefficients, moved to a bound that they are beyond."""
         return np.clip(coefficients, self.lower, self.upper)
 
-    @property
-    def at_limits(self) -> FittedLaw:
-        """The same with coefficients that have a limit on one side alone at that limit."""
+    def limited_at(self, values: np.ndarray) -> FittedLaw:
+        """The same with other values [L] of the coefficients that have a limit on one side."""
         point, centre = self.point.copy(), self.centre.copy()
-        point[self.limited] = centre[self.limited] = self.limits
-        none = self.limited[:0]
-        return replace(self, point=point, centre=centre, limited=none, limits=self.limits[:0])
+        point[self.limited] = centre[self.limited] = values
+        return replace(self, point=point, centre=centre)
 
     def joined(self, number: float, error: float) -> FittedLaw:
         """The same and one coefficient more, a share that is independent of the others."""
@@ -258,10 +256,13 @@ class Spread:
 
     @cached_property
     def errors(self) -> np.ndarray:
-        """[m] standard errors; infinite where the value is open. Only draws know of bounds."""
+        """[m] standard errors; infinite where the value is open. Only draws know of bounds.
+
+        Of draws they are half of what holds 68 %: a quotient may have no variance.
+        """
         if self.draws is not None:
-            endless = np.isinf(self.draws).any(axis=0)
-            return np.where(endless, np.inf, np.nanstd(np.where(endless, 0.0, self.draws), axis=0))
+            low, high = self.interval(1.0 - 2.0 * float(normal_tail(1.0))).T
+            return 0.5 * (high - low)
         errors = np.linalg.norm(self.slopes @ self.law.moves @ self.law.root, axis=1)
         return np.where(self.is_open, np.inf, errors)
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tacit.errors import InvalidModel
 from tacit.files.wording import did_you_mean, some
-from tacit.inference.predictions import DRAWS, FittedLaw, Function, Spread, spread_of
+from tacit.inference.predictions import DRAWS, VISIBLE, FittedLaw, Function, Spread, spread_of
 from tacit.inverse.parameters import CONFIDENCE, Parameters
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ class Quantity:
 
     Attributes:
         estimate: [...] at the coefficients of the recovery.
-        spreads: how it scatters; more than one where a coefficient has a limit on one side alone,
-            and the interval then holds them all.
+        spreads: how it scatters; where coefficients have a limit on one side alone three: where
+            these are as fitted, at their limits, and twice as far as fitted.
         confidence: of the interval.
         absence: why nothing is known of its error; empty where it is.
         lower: smallest value that there is.
@@ -81,11 +81,23 @@ class Quantity:
 
     @cached_property
     def interval(self) -> np.ndarray:
-        """[..., 2] wide enough for the estimate."""
+        """[..., 2] wide enough for the estimate.
+
+        A coefficient with a limit on one side alone has it at 95 %: of more nothing is known.
+        """
         shape = self.estimate.shape
         if self.absence:
             return np.full((*shape, 2), np.nan)
-        ends = np.stack([one.interval(self.confidence) for one in self.spreads])
+        ends = np.stack([one.interval(self.confidence) for one in self.spreads[:2]])
+        if len(self.spreads) > 1:
+            first, limit, beyond = (one.values for one in self.spreads)
+            visible = VISIBLE * (1.0 + np.abs(first))
+            away = beyond - first
+            endless = np.where(np.abs(away) > visible, np.copysign(np.inf, away), first)
+            ends = np.concatenate([ends, np.stack([endless, endless], axis=1)[None]])
+            if self.confidence > CONFIDENCE:
+                unknown = np.isinf(endless) | (np.abs(limit - first) > visible)
+                ends = np.where(unknown[:, None], [-np.inf, np.inf], ends)
         here = self.estimate.ravel()
         low = np.maximum(np.fmin(ends[..., 0].min(axis=0), here), self.lower)
         high = np.fmax(ends[..., 1].max(axis=0), here)
@@ -127,7 +139,10 @@ def quantity_of(
     law = parameters.law
     if law.absence:
         return Quantity(estimate, confidence=confidence, absence=law.absence)
-    laws = [law, law.at_limits] if len(law.limited) else [law]
+    laws = [law]
+    if len(law.limited):
+        beyond = 2.0 * law.point[law.limited]
+        laws += [law.limited_at(law.limits), law.limited_at(beyond)]
     return Quantity(estimate, spreads=tuple(map(spread, laws)), confidence=confidence)
 
 
