@@ -18,7 +18,7 @@ from tacit.checks.assumptions import DISCOUNTS, best_discount
 from tacit.checks.marks import clearest_mark, missing_marks, with_marks
 from tacit.inverse.noisy import lapses
 from tacit.inverse.noisy.types import trajectory_p_value
-from tacit.likelihood.kinds import Units
+from tacit.likelihood.kinds import StepUnits
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import StepsChain, information
 from tacit.model.features.design import Design
@@ -93,11 +93,11 @@ def test_a_share_of_lapses_is_estimated_with_its_interval():
 def test_the_profile_of_the_share_ends_where_it_fell_by_the_quantile():
     steps = steps_of(lapsing())
     plain = maximum(steps, tacit.Likelihood())
-    found = lapses.with_lapses(Units.steps(steps), tacit.Likelihood(), plain)
+    found = lapses.with_lapses(StepUnits.steps(steps), tacit.Likelihood(), plain)
 
     def loss_at(share):
         return lapses.with_lapses(
-            Units.steps(steps), tacit.Likelihood(lapses=float(share)), found
+            StepUnits.steps(steps), tacit.Likelihood(lapses=float(share)), found
         ).loss
 
     for end in lapses.share_interval(found):
@@ -367,11 +367,13 @@ def test_trajectories_of_one_type_scatter_by_chance_only():
     space = Design.of(place.mdp, place.features)
     p_values = []
     for seed in range(8):
-        rows = Units.trajectories(place.mdp, space, seen(policy(THETA), trajectories=20, seed=seed))
+        rows = StepUnits.trajectories(
+            place.mdp, space, seen(policy(THETA), trajectories=20, seed=seed)
+        )
         p_values.append(trajectory_p_value(rows, maximum(rows.whole, tacit.Likelihood())))
     assert min(p_values) > 0.005  # the smallest of eight uniform numbers
     assert max(p_values) > 0.3
-    mixed = Units.trajectories(place.mdp, space, seen(policy(THETA), policy(THETA[::-1])))
+    mixed = StepUnits.trajectories(place.mdp, space, seen(policy(THETA), policy(THETA[::-1])))
     assert trajectory_p_value(mixed, maximum(mixed.whole, tacit.Likelihood())) == 1 / 200
 
 

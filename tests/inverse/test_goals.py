@@ -936,7 +936,9 @@ def test_values_at_the_border_of_finite_ones_are_not_found(pay, finite):
     seen = Demonstrations.from_trajectories([([0, 0, 1], [0, 1])], ended=[True])
     journeys = tacit.Trips(mdp, Features(table), seen, discount=1.0).journeys()[0]
     columns = goals.Columns(journeys, 1e-8)
-    left = goals.Seen(np.array([[True, True], [False, False]])[..., None], *np.zeros((3, 2, 1)))
+    left = goals.GoalSteps(
+        np.array([[True, True], [False, False]])[..., None], *np.zeros((3, 2, 1))
+    )
     scale = Design.of(mdp, Features(table)).scales[0]
     level = columns.level(np.array([pay * scale]), left, np.zeros((2, 1)))
     assert level.found.tolist() == [finite]

@@ -487,18 +487,18 @@ def test_one_mixed_choice_among_certain_ones_gives_no_maximum():
 
 def test_a_direction_of_which_nothing_is_known_leads_to_no_infinite_maximum():
     bent = 10.0 * np.outer([1.0, -1.0], [1.0, -1.0])  # only the difference is known
-    given = {"lower": np.zeros(2), "upper": np.full(2, LARGEST)}
-    given["curvature"] = Matrices(bent[None])
-    assert not is_boundless(
-        lambda x: 5.0 * (x[0] - x[1] - 0.5) ** 2, np.array([10.5, 10.0]), **given, threshold=1e-3
-    )
-    # The same, but that small ones are unlikely: two that grow together, and no maximum.
-    assert is_boundless(
-        lambda x: 5.0 * (x[0] - x[1] - 0.5) ** 2 + np.exp(-x.sum()),
-        np.array([10.5, 10.0]),
-        **given,
-        threshold=1e-3,
-    )
+    ends = {"lower": np.zeros(2), "upper": np.full(2, LARGEST), "threshold": 1e-3}
+    given = {"curvature": Matrices(np.stack([bent, bent])), **ends}
+    # Of the second small ones are unlikely: two that grow together, and no maximum.
+    unlikely, minimum = np.array([0.0, 1.0]), np.array([10.5, 10.0])
+
+    def loss(x, rows):
+        return 5.0 * (x[:, 0] - x[:, 1] - 0.5) ** 2 + unlikely[rows] * np.exp(-x.sum(axis=1))
+
+    def rise(x, rows):
+        return loss(x, rows) - loss(minimum[None], rows)
+
+    assert is_boundless(rise, np.stack([minimum, minimum]), **given).tolist() == [False, True]
 
 
 def lava_world() -> tuple[MDP, Features]:

@@ -19,7 +19,7 @@ from tacit.cli import main
 from tacit.folders.problem import Problem
 from tacit.folders.runs import Run
 from tacit.inverse.noisy.types import degrees, search
-from tacit.likelihood.kinds import Units, log_likelihood
+from tacit.likelihood.kinds import StepUnits, log_likelihood
 from tacit.likelihood.start import maximum
 from tacit.model.features.design import Design
 from tacit.model.layout import Layout
@@ -66,9 +66,9 @@ def fitted() -> object:
     return tacit.Mixture().fit(world().mdp, world().features, two_types()[0])
 
 
-def trajectories_of(seen) -> Units:
+def trajectories_of(seen) -> StepUnits:
     place = world()
-    return Units.trajectories(place.mdp, Design.of(place.mdp, place.features), seen)
+    return StepUnits.trajectories(place.mdp, Design.of(place.mdp, place.features), seen)
 
 
 def agreement(found, truth) -> float:

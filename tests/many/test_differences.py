@@ -296,7 +296,18 @@ def test_a_shared_fit_that_is_cut_short_decides_the_exit_code(named, tmp_path, c
 
 
 def test_what_no_shared_fit_knows_is_refused_before_any_fit(named, tmp_path, capsys):
-    for words in (["--estimator", "convex"], ["--estimator", "likelihood", "--prior", "ridge"]):
+    for words, said in (
+        (["--estimator", "convex"], "--share"),
+        (["--estimator", "likelihood", "--prior", "sparse"], "sparse"),
+    ):
         assert main([*named, "--share", "costs", *words]) == 2
-        assert "--share" in capsys.readouterr().err
+        assert said in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
+
+
+def test_groups_share_costs_under_a_prior(named, tmp_path):
+    words = ["--share", "costs", "--estimator", "likelihood", "--prior", "ridge:1", "--no-report"]
+    assert main([*named, *words, "--quiet"]) == 0
+    (place,) = (tmp_path / "runs").rglob("shared")
+    joint = tacit.JointRecovery.load(place)
+    assert np.isnan(joint.agreement).all()

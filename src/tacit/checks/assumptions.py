@@ -31,7 +31,7 @@ from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.types import degrees, search, trajectory_p_value
 from tacit.inverse.recovery import Recovery
 from tacit.inverse.task import Task, task_of
-from tacit.likelihood.kinds import Units, one_direction
+from tacit.likelihood.kinds import StepUnits, one_direction
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import maximum
 from tacit.model.features.design import Design
@@ -247,7 +247,7 @@ def _lapsing(near: Fit, options: Likelihood, *, share: float = BEGUN) -> Fit:
     """The fit of the same chain with lapses."""
     chain = near.problem.chains[0]
     trips = isinstance(chain, TripsChain)
-    units = TripUnits.steps(chain) if trips else Units.steps(chain)
+    units = TripUnits.steps(chain) if trips else StepUnits.steps(chain)
     return with_lapses(units, options, near, share=share)
 
 
@@ -429,7 +429,7 @@ def _trajectories(at: TaskFit) -> Iterator[GivenUp]:
     loose = many == task.demonstrations.steps  # pairs are nobody's
     if many < 4 or loose or isinstance(task, Trips):
         return
-    seen = Units.trajectories(task.mdp, at.chain.space, task.demonstrations)
+    seen = StepUnits.trajectories(task.mdp, at.chain.space, task.demonstrations)
     p_value = trajectory_p_value(seen, at.base, seed=at.seed)
     compared = replace(at.options, tolerance=COMPARED)
 

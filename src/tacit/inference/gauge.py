@@ -9,24 +9,11 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-
-class ScaledFeatures(Protocol):
-    """What a gauge must know of features."""
-
-    @property
-    def scales(self) -> np.ndarray:
-        """[D] what the features were divided by."""
-        ...
-
-    @property
-    def blocks(self) -> tuple[slice, ...]:
-        """One slice of the parameters for the reward, then one per constraint."""
-        ...
+from tacit.model.features.design import Design
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +60,7 @@ class Gauge:
     @classmethod
     def of(
         cls,
-        space: ScaledFeatures,
+        space: Design,
         x: np.ndarray,
         spent: np.ndarray,
         reaction: np.ndarray | None = None,

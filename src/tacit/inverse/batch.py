@@ -22,7 +22,7 @@ from tacit.inverse.noisy import check_plain
 from tacit.inverse.noisy.convex import VISIBLE, Convex
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.likelihood.protocol import LARGEST
-from tacit.likelihood.rescue import RESCUE
+from tacit.likelihood.rescue import RESCUE, is_far
 from tacit.likelihood.rescue import VISIBLE as SEEN
 from tacit.likelihood.start import NOWHERE
 from tacit.likelihood.steps import ROUGH, over_an_episode
@@ -81,13 +81,10 @@ def batch_of(
 ) -> Batch:
     """The `Batch` of the ends of searches; `spaces` is one for all, or one a problem."""
     space, scales = spaces[0], np.stack([s.scales for s in spaces])  # [1 or N, D]
-    held = (ends.x <= dual.lower) & (ends.gradient > 0)
-    held |= (ends.x >= dual.upper) & (ends.gradient < 0)
-    gradient = np.abs(np.where(held, 0.0, ends.gradient / dual.scale)).max(axis=1, initial=0.0)
+    gradient, converged = met(dual, ends, limit)
     offsets = np.stack([s.offsets for s in spaces])
     length = 1.0 / (1.0 - dual.discount) if offsets.any() else 0.0
     gauge = Gauge(ends.x, scales, space.blocks, spent=ends.spent + offsets * length)
-    size = 1.0 + np.abs(ends.values).max(axis=1)
     return Batch(
         reward_weights=gauge.reward_weights,
         cost_weights=gauge.cost_weights,
@@ -96,11 +93,20 @@ def batch_of(
         temperatures=gauge.temperatures,
         losses=ends.loss,
         projected_gradients=gradient,
-        converged=(gradient <= limit) & (ends.residual <= 1e-8 * size),
+        converged=converged,
         deterministic=deterministic,
         parameters=ends.x,
         steps=ends.steps,
     )
+
+
+def met(dual: Dual, ends: Minima, limit: float) -> tuple[np.ndarray, np.ndarray]:
+    """[N] the projected gradients of searches, and whether these ended within the limit."""
+    held = (ends.x <= dual.lower) & (ends.gradient > 0)
+    held |= (ends.x >= dual.upper) & (ends.gradient < 0)
+    gradient = np.abs(np.where(held, 0.0, ends.gradient / dual.scale)).max(axis=1, initial=0.0)
+    size = 1.0 + np.abs(ends.values).max(axis=1)
+    return gradient, (gradient <= limit) & (ends.residual <= 1e-8 * size)
 
 
 Estimator = Convex | Likelihood
@@ -233,16 +239,19 @@ def searched(
     The `rules` are those of `minima`.
     """
     dual, steps = duals.dual, isinstance(estimator, Likelihood)
-    visible = SEEN if steps else VISIBLE
+    visible = 0.0 if dual.ridge.any() else SEEN if steps else VISIBLE
     ends = minima(duals, len(dual.target), visible=visible, progress=progress, **rules)
-    boundless = ends.boundless.copy()  # a ridge takes nothing back
-    if boundless.any() and not dual.ridge.any():
+    _, converged = met(dual, ends, estimator.tolerance)
+    settled = converged & (ends.steps < rules["max_steps"])
+    far = is_far(ends.x, np.asarray(dual.lower < dual.upper)) & (visible > 0.0)
+    boundless = np.where(settled, ends.boundless, far)
+    if boundless.any():
         rows = np.flatnonzero(boundless)
         ridge = RESCUE * (1.0 if steps else dual.scale) * boundless[:, None]
         dual = dual._replace(ridge=ridge + np.zeros_like(dual.ridge))
         begin = duals._replace(dual=dual, x=ends.x, values=ends.values)
-        rescued = minima(begin.taken(rows), len(rows), **rules)
-        for every, fresh in zip(ends, rescued, strict=True):
+        finite = minima(begin.taken(rows), len(rows), **rules)
+        for every, fresh in zip(ends, finite, strict=True):
             every[rows] = fresh
     return batch_of(spaces, dual, ends, boundless, estimator.tolerance)
 

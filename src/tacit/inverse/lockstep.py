@@ -11,7 +11,7 @@ import numpy as np
 
 from tacit.engine import each, told_of_workers
 from tacit.engine.backends import Array, Backend, compiled_in_double, placed, this_device
-from tacit.likelihood.rescue import DEAR, outward_step
+from tacit.likelihood.rescue import is_boundless
 from tacit.search import minimise, smooth_dual
 from tacit.search.operators import Matrices
 from tacit.search.smooth_dual import Dual, loss_error
@@ -221,7 +221,7 @@ class DualProblems:
         *,
         lean: bool = False,
     ) -> minimise.Point:
-        """The losses and their derivatives at z [n, D]; see `minimise.Problem`."""
+        """The losses and their derivatives at z [n, D]; see `minimise.SearchProblem`."""
         before = self._begun if near is None else near.detail
         count, used = len(before.kept.x), len(rows)
         width = count
@@ -266,14 +266,21 @@ def _minima(
     point = end.point
     assert point is not None
 
-    def added(places: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def rise(places: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """[n] what these places of some problems add to the loss, the ridge not counted."""
         there = problem.at(places, rows, point, np.full(len(rows), tolerance)).loss
         ridge = 0.5 * minimise.of(dual.ridge, rows) * (places**2 - end.z[rows] ** 2)
         return (there - point.loss[rows]) - ridge.sum(axis=1)
 
     assert isinstance(point.curvature, Matrices)
-    boundless = _are_boundless(added, end.z, point.curvature.values[:count], visible)
+    boundless = np.zeros(count, bool)
+    if visible > 0.0:
+        ends = (dual.lower, dual.upper)
+        lower, upper = (minimise.of(np.asarray(one), rows) for one in ends)
+        curvature = Matrices(point.curvature.values[:count])
+        boundless = is_boundless(
+            rise, end.z, lower=lower, upper=upper, curvature=curvature, threshold=visible
+        )
     kept = point.detail.kept if isinstance(point.detail, DeviceParts) else point.detail
     values, slopes, residual = (
         np.asarray(part).reshape(-1, *np.shape(part)[-axes:] if axes else ())[:count]
@@ -290,29 +297,6 @@ def _minima(
         boundless=boundless,
         steps=end.evaluations,
     )
-
-
-def _are_boundless(
-    added: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    x: np.ndarray,
-    curvature: np.ndarray,
-    visible: float,
-) -> np.ndarray:
-    """[N] bool, for which of these minima x [N, D] `is_boundless` would be true."""
-    boundless = np.zeros(len(x), bool)
-    step = outward_step(x, Matrices(curvature))
-    rise = (step[:, None, :] @ curvature @ step[:, :, None])[:, 0, 0]
-    large = np.abs(x).max(axis=1, initial=0.0) > 1.0
-    some = np.flatnonzero(large & (rise <= DEAR * visible))
-    if some.size:
-        boundless[some] = added(2.0 * x[some], some) < visible
-    some = some[~boundless[some]]
-    if some.size:
-        ahead, alone = x[some] + step[some], step[some]
-        with np.errstate(invalid="ignore"):  # at discount 1 both may be infinite: nothing is seen
-            seen = np.abs(added(alone, some) - added(0.0 * alone, some)) >= visible
-        boundless[some] = (added(ahead, some) < visible) & seen
-    return boundless
 
 
 def _evaluate_each(

@@ -23,7 +23,7 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.data.tally import Scatter
-from tacit.data.units import Units as Independent
+from tacit.data.units import Units
 from tacit.likelihood.problem import Equalities, Fit, LikelihoodProblem
 from tacit.likelihood.protocol import LARGEST, Beginning, ChainEvidence
 from tacit.likelihood.start import Bounds
@@ -32,7 +32,7 @@ from tacit.likelihood.ties import Ties
 from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
 from tacit.search.algebra import weighted_products
-from tacit.search.smooth_dual import Point
+from tacit.search.smooth_dual import DualPoint
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -44,7 +44,7 @@ WIDEST = 7.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Units:
+class StepUnits:
     """What is of one kind: trajectories, or single steps, which are alike cell by cell.
 
     Attributes:
@@ -60,7 +60,7 @@ class Units:
     cells: bool = False
 
     @classmethod
-    def trajectories(cls, mdp: MDP, space: Design, seen: Demonstrations) -> Units:
+    def trajectories(cls, mdp: MDP, space: Design, seen: Demonstrations) -> StepUnits:
         """The trajectories of these demonstrations."""
         from scipy.sparse import csr_matrix
 
@@ -73,7 +73,7 @@ class Units:
         )
 
     @classmethod
-    def steps(cls, whole: StepsChain) -> Units:
+    def steps(cls, whole: StepsChain) -> StepUnits:
         """Single steps: a unit for every pair of state and action, as often as it was seen."""
         from scipy.sparse import csr_matrix, eye_array
 
@@ -88,13 +88,13 @@ class Units:
         """[U] steps of each unit."""
         return np.asarray(self.table.sum(axis=1)).ravel()
 
-    def point(self, x: np.ndarray, near: Point, precision: float) -> Point:
+    def point(self, x: np.ndarray, near: DualPoint, precision: float) -> DualPoint:
         """Where a kind with parameters x [D] is, sought from a point nearby."""
         return self.whole.at(x, near, precision)
 
     def weighted(
-        self, points: Sequence[Point], membership: np.ndarray, precision: float
-    ) -> tuple[tuple[StepsChain, ...], tuple[Point, ...]]:
+        self, points: Sequence[DualPoint], membership: np.ndarray, precision: float
+    ) -> tuple[tuple[StepsChain, ...], tuple[DualPoint, ...]]:
         """Every kind's own likelihood, units weighted by their chances [T, U], and its points."""
         chains = self.parts(membership)
         pairs = zip(chains, points, strict=True)
@@ -105,11 +105,11 @@ class Units:
         counts = np.asarray(self.table.T @ (self.repeats * membership).T).T
         return [self.whole.reweighted(c.reshape(self.whole.counts.shape)) for c in counts]
 
-    def scores(self, point: Point) -> np.ndarray:
+    def scores(self, point: DualPoint) -> np.ndarray:
         """[U, D] of each unit at a point."""
         return self.sums(self.whole.scores(point))
 
-    def losses(self, point: Point) -> np.ndarray:
+    def losses(self, point: DualPoint) -> np.ndarray:
         """[U] minus the logarithms of the chances of each unit at a point of the whole."""
         return self.sums(-np.log(np.maximum(point.policy, np.finfo(float).tiny))[None])[:, 0]
 
@@ -161,7 +161,7 @@ class KindsChain:
     """Units of unknown kinds as one smooth loss of every kind's parameters and the shares.
 
     Attributes:
-        units: what is of one kind: `Units`, or of trips `TripUnits`.
+        units: what is of one kind: `StepUnits`, or of trips `TripUnits`.
         experts: how many kinds want something; they come first.
         idle: whether there is one more, which wants nothing.
         prior: 1 / variance of a scaled parameter before anything is seen; 0 for no prior.
@@ -423,14 +423,14 @@ class KindsEvidence:
         return set()
 
     @property
-    def episodes(self) -> Independent:
+    def episodes(self) -> Units:
         """Every unit by itself."""
-        return Independent.alone(len(self.chain.units))
+        return Units.alone(len(self.chain.units))
 
     def units(self, least: float) -> None:
         """None: what is of one kind is independent."""
 
-    def scatter(self, units: Independent) -> Scatter:
+    def scatter(self, units: Units) -> Scatter:
         """Squares of the units' scores, in the joint parameters."""
         return Scatter(len(units), self.outer)
 

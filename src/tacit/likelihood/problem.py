@@ -328,7 +328,7 @@ class Sought:
         *,
         lean: bool = False,
     ) -> minimise.Point:
-        """The loss and its derivatives at z [1, n]; see `minimise.Problem`."""
+        """The loss and its derivatives at z [1, n]; see `minimise.SearchProblem`."""
         before, fine = self._near if near is None else near.detail, float(precision[0])
         each = zip(self._views, self._problem.parameters(z[0]), before, strict=True)
         parts = [view.at(x, part, fine, lean=lean) for view, x, part in each]

@@ -25,7 +25,7 @@ from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
 from tacit.search.algebra import weighted_products
 from tacit.search.operators import PRODUCTS, Products
-from tacit.search.smooth_dual import VALUE_CARE, Point
+from tacit.search.smooth_dual import VALUE_CARE, DualPoint
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -69,7 +69,7 @@ class Loss:
     visits: np.ndarray
     penalty: csr_array | None = None
 
-    def at(self, x: np.ndarray, guess: np.ndarray, tolerance: float) -> Point:
+    def at(self, x: np.ndarray, guess: np.ndarray, tolerance: float) -> DualPoint:
         """The loss and its derivatives at x [D], sought from values `guess` [S]."""
         mdp, backend = self.mdp, Host(self.mdp)
         reward, leak = self.design.table(x), mdp.leak
@@ -106,10 +106,10 @@ class Loss:
             residual=float(residual),
         )
 
-    def blank(self, x: np.ndarray, values: np.ndarray) -> Point:
+    def blank(self, x: np.ndarray, values: np.ndarray) -> DualPoint:
         """A point at x [D] of which nothing is known."""
         policy = np.zeros(self.design.shape)
-        return Point(
+        return DualPoint(
             x=np.array(x, dtype=float),
             loss=np.inf,
             gradient=np.zeros(len(x)),
@@ -129,7 +129,7 @@ class Loss:
 
     def finite_start(
         self, x: np.ndarray, lower: np.ndarray, upper: np.ndarray, tolerance: float
-    ) -> Point | None:
+    ) -> DualPoint | None:
         """A point within bounds where values are finite; None where none is found.
 
         At x [D] if they are finite there. Else, at discount 1, a cost of every step ends all walks:

@@ -10,7 +10,7 @@ import numpy as np
 from tacit.data.tally import Scatter
 from tacit.data.units import Units
 from tacit.dynamics import Source
-from tacit.likelihood.ties import ScaledFeatures
+from tacit.model.features.design import Design
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -20,30 +20,6 @@ if TYPE_CHECKING:
 # Scaled features have range one. Far beyond any plausible parameter, even where one extreme entry
 # makes the range of a feature and all others differ by a thousandth of it.
 LARGEST = 1e5
-
-
-class Part(Protocol):
-    """The loss of one chain at its parameters x [D]; what else it holds its chain knows."""
-
-    @property
-    def loss(self) -> Any:
-        """Infinite where there is no finite value."""
-        ...
-
-    @property
-    def gradient(self) -> Any:
-        """[D]."""
-        ...
-
-    @property
-    def curvature(self) -> Any:
-        """[D, D], or its products with directions [D]."""
-        ...
-
-    @property
-    def lean(self) -> bool:
-        """Whether second derivatives were done without."""
-        ...
 
 
 class Beginning(NamedTuple):
@@ -182,7 +158,7 @@ class Chain(Protocol):
         ...
 
     @property
-    def space(self) -> ScaledFeatures:
+    def space(self) -> Design:
         """The features, scaled."""
         ...
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +25,14 @@ BENT = 0.01
 RESCUE = 1e-3
 
 
+class Rescued(NamedTuple):
+    """A fit with finite parameters."""
+
+    fitted: Fit
+    boundless: bool  # whether that took a ridge, because the best parameters are infinite
+    unattainable: bool  # whether no policy collects what was to be matched
+
+
 def rescued(
     fitted: Fit, threshold: float, max_steps: int, *, ridge: float = RESCUE
 ) -> tuple[Fit, bool]:
@@ -30,69 +40,100 @@ def rescued(
     if fitted.problem.ridged or fitted.problem.penalised:
         return fitted, False
     moving = fitted.problem.movable & ~fitted.problem.ties.shares
-    far = float(np.abs(fitted.z[moving]).max(initial=0.0)) > FAR
-    # One that took all its steps is after something, however little of the gradient is left.
-    settled = fitted.converged and fitted.steps < max_steps
-    runs_away = looks_deterministic(fitted, threshold) if settled else far
-    if not runs_away:
+    far, settled = is_far(fitted.z, moving), fitted.converged and fitted.steps < max_steps
+    if not (looks_deterministic(fitted, threshold) if settled else far):
         return fitted, False
     chains = [replace(chain, ridge=ridge) for chain in fitted.problem.chains]
     return fitted.refit(fitted.problem.with_chains(chains), max_steps=max_steps), True
 
 
+def rescued_match(
+    plain: Fit, target: np.ndarray, threshold: float, max_steps: int, *, ridge: float
+) -> Rescued:
+    """The same of a fit that matches the sums `target` [D], and whether any policy has them."""
+    fitted, boundless = rescued(plain, threshold, max_steps, ridge=ridge)
+    if not boundless or not fitted.converged:
+        return Rescued(fitted, boundless=boundless, unattainable=False)
+    # A policy that collects what was seen would keep the loss above its entropy, which is never
+    # below 0, at every parameter. Rounding is relative to the terms that cancel.
+    terms = float(np.abs(plain.z) @ np.abs(target))
+    unattainable = plain.lagrangian(plain.z) < -1e-9 * (1.0 + terms)
+    return Rescued(fitted, boundless=boundless, unattainable=bool(unattainable))
+
+
+def is_far(z: np.ndarray, moving: np.ndarray) -> np.ndarray:
+    """[...] bool, whether a search at z [..., D] that did not end is after infinite parameters.
+
+    One that took all its steps is after something, however little of the gradient is left.
+    """
+    return np.asarray((np.abs(z) * moving).max(axis=-1, initial=0.0) > FAR)
+
+
 def looks_deterministic(fitted: Fit, threshold: float) -> bool:
     """Whether larger parameters explain the expert as well: its noise is too small to see."""
     problem, ties = fitted.problem, fitted.problem.ties
-    if not ties.shares.any():
-        ends = {"lower": problem.lower, "upper": problem.upper, "threshold": threshold}
-        return is_boundless(fitted.lagrangian, fitted.z, curvature=fitted.operator, **ends)
+    blocks: list[tuple[Any, Operator]] = [(slice(None), fitted.operator)]
+    if ties.shares.any():  # of kinds, any may be without noise
+        whole, kinds = np.asarray(fitted.curvature), [ties.rows[e] for e, _ in problem.wanting]
+        blocks = [(rows, Matrices(whole[np.ix_(rows, rows)][None])) for rows in kinds]
+    here = cache(lambda: fitted.lagrangian(fitted.z))
 
-    def of_kind(rows: np.ndarray) -> bool:
-        own = Matrices(np.asarray(fitted.curvature)[np.ix_(rows, rows)][None])
-        ends = {"lower": problem.lower[rows], "upper": problem.upper[rows], "threshold": threshold}
-
-        def loss(x: np.ndarray) -> float:
+    def boundless(rows: Any, curvature: Operator) -> bool:
+        def rise(places: np.ndarray, _: np.ndarray) -> np.ndarray:
             z = fitted.z.copy()
-            z[rows] = x
-            return fitted.lagrangian(z)
+            z[rows] = places[0]
+            return np.array([fitted.lagrangian(z) - here()])
 
-        return is_boundless(loss, fitted.z[rows], curvature=own, **ends)
+        ends = {"lower": problem.lower[rows], "upper": problem.upper[rows]}
+        given = {"curvature": curvature, "threshold": threshold, **ends}
+        return bool(is_boundless(rise, fitted.z[rows][None], **given)[0])
 
-    return any(of_kind(ties.rows[e]) for e, _ in problem.wanting)
+    return any(boundless(*block) for block in blocks)
 
 
 def is_boundless(
-    loss: Callable[[np.ndarray], float],
-    x: np.ndarray,
+    rise: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    z: np.ndarray,
     *,
     lower: np.ndarray,
     upper: np.ndarray,
     curvature: Operator,
     threshold: float,
-) -> bool:
-    """Whether the minimum at x [D] is an infinite one: the loss is flat along larger parameters.
+) -> np.ndarray:
+    """[N] bool, whether minima at z [N, D] are infinite: losses are flat along larger parameters.
 
     At a proper optimum doubling costs half the parameters' own information; an expert without noise
     sends the scale to infinity, along which the loss is flat. Where all but a few choices are
     certain, those few stay as they are meanwhile (`outward_step`).
+
+    Args:
+        rise: (places [n, D], which problems [n]) -> [n] by how much their losses are above z's.
+        z: the minima.
+        lower: [D] or [N, D] smallest values allowed.
+        upper: likewise the largest.
+        curvature: of the losses.
+        threshold: what larger parameters must cost.
     """
-    moving = upper > lower  # a parameter that is given runs nowhere
-    if not np.abs(x[moving]).max(initial=0.0) > 1.0:
-        return False
     upper = np.where(upper < LARGEST, upper, np.inf)
-    step = np.clip(np.where(moving, 2.0, 1.0) * x, lower, upper) - x
-    if not np.abs(step).max(initial=0.0) > 1.0:  # its bounds keep it here
-        return False
-    bent = outward_step(step[None], curvature)[0]
-    if bent @ curvature.times(bent[None])[0] > DEAR * threshold:  # no need to look
-        return False
-    here = loss(x)
-    if loss(x + step) - here < threshold:
-        return True
-    if not loss(np.clip(x + bent, lower, upper)) - here < threshold:
-        return False
-    # A direction of which nothing is known is as flat from 0.
-    return abs(loss(bent) - loss(np.zeros(len(x)))) >= threshold
+    moving = upper > lower  # a parameter that is given runs nowhere
+    step = np.clip(np.where(moving, 2.0, 1.0) * z, lower, upper) - z
+    large = (np.abs(z) * moving).max(axis=1, initial=0.0) > 1.0
+    large &= np.abs(step).max(axis=1, initial=0.0) > 1.0  # else its bounds keep it here
+    found = np.zeros(len(z), bool)
+    if not large.any():
+        return found
+    bent = outward_step(step, curvature)
+    rows = np.flatnonzero(large & ((bent * curvature.times(bent)).sum(axis=1) <= DEAR * threshold))
+    with np.errstate(invalid="ignore"):  # at discount 1 both may be infinite: nothing is seen
+        if rows.size:
+            found[rows] = rise((z + step)[rows], rows) < threshold
+        rows = rows[~found[rows]]
+        if rows.size:
+            flat = rise(np.clip(z + bent, lower, upper)[rows], rows) < threshold
+            # A direction of which nothing is known is as flat from 0.
+            gained = rise(bent[rows], rows) - rise(0.0 * bent[rows], rows)
+            found[rows] = flat & (np.abs(gained) >= threshold)
+    return found
 
 
 def outward_step(step: np.ndarray, curvature: Operator) -> np.ndarray:

@@ -18,6 +18,7 @@ from tacit.files.wording import did_you_mean
 from tacit.likelihood.problem import Equalities, Fit, LikelihoodProblem
 from tacit.likelihood.products import PARAMETERS
 from tacit.likelihood.protocol import LARGEST
+from tacit.model.features.design import Design
 from tacit.model.objective import coefficient_names
 
 # Information a step below which a feature influences nothing but rounding.
@@ -32,34 +33,6 @@ NOWHERE = (
 OF_COEFFICIENTS = ("bounds", "fixed", "start")
 Label = str | int
 Range = Sequence[float | None]
-
-
-class ScaledFeatures(Protocol):
-    """What bounds must know of features."""
-
-    @property
-    def scales(self) -> np.ndarray:
-        """[D] what the features were divided by."""
-        ...
-
-    @property
-    def signs(self) -> np.ndarray:
-        """[D] 1 for reward, -1 for cost features."""
-        ...
-
-    @property
-    def blocks(self) -> tuple[slice, ...]:
-        """One slice of the parameters for the reward, then one per constraint."""
-        ...
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """[D] what to call each parameter."""
-        ...
-
-    def lower(self, *, free_reward: bool) -> np.ndarray:
-        """[D] smallest values allowed by the signs."""
-        ...
 
 
 class Options(Protocol):
@@ -100,7 +73,7 @@ class Bounds:
     start: np.ndarray | None = None
 
     @classmethod
-    def of(cls, space: ScaledFeatures, options: Options) -> Bounds:
+    def of(cls, space: Design, options: Options) -> Bounds:
         """The bounds that the options ask for, and the usual ones of all other coefficients."""
         lower, size = space.lower(free_reward=options.free_reward), len(space.scales)
         upper, none = np.full(size, LARGEST), np.zeros(size, bool)
@@ -134,7 +107,7 @@ class Bounds:
         return replace(known, start=place)
 
 
-def by_number(space: ScaledFeatures, asked: object, what: str) -> dict[int, tuple[str, object]]:
+def by_number(space: Design, asked: object, what: str) -> dict[int, tuple[str, object]]:
     """Number of a coefficient -> its name, and what is said of it by name or number."""
     asked = asked or {}
     if not isinstance(asked, Mapping):
@@ -164,7 +137,7 @@ def number_of(what: str, value: object) -> float:
     return float(value)
 
 
-def _ends(space: ScaledFeatures, j: int, name: str, pair: object) -> tuple[float, float]:
+def _ends(space: Design, j: int, name: str, pair: object) -> tuple[float, float]:
     """The smallest and the largest value that a pair allows a coefficient."""
     what, least = f"bounds: {name}", 0.0 if space.signs[j] < 0 else -np.inf
     if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:

@@ -34,7 +34,7 @@ from tacit.search.algebra import square_roots, weighted_products
 from tacit.search.smooth_dual import (
     INERT,
     Dual,
-    Point,
+    DualPoint,
     blank,
     extended,
     loss_at,
@@ -292,14 +292,14 @@ class StepsChain(OneKind):
             return ProductsView(self)
         return StepsView(self, x, None if moving is None or moving.all() else moving)
 
-    def at(self, x: np.ndarray, near: Point, precision: float) -> Point:
+    def at(self, x: np.ndarray, near: DualPoint, precision: float) -> DualPoint:
         """The loss at x [D] with all derivatives, sought from a point nearby."""
         if self.by_products:
             return self.loss.at(x, near.values, precision)
         backend = backend_of(self.mdp)
         return self.pulled(point_at(backend, self.dual, x, near.values, precision, near=near))
 
-    def pulled(self, point: Point) -> Point:
+    def pulled(self, point: DualPoint) -> DualPoint:
         """A point of the steps with what the penalty adds."""
         if self.penalty is None:
             return point
@@ -311,13 +311,13 @@ class StepsChain(OneKind):
             curvature=np.asarray(point.curvature) + self.penalty.toarray(),
         )
 
-    def blank(self, x: np.ndarray) -> Point:
+    def blank(self, x: np.ndarray) -> DualPoint:
         """A point at x [D] of which nothing is known."""
         if self.by_products:
             return self.loss.blank(x, np.zeros(self.mdp.states))
         return blank(self.dual, x, np.zeros(self.mdp.states))
 
-    def unsettled(self, point: Point) -> bool:
+    def unsettled(self, point: DualPoint) -> bool:
         """Whether the values of a point are not those of a policy."""
         return bool(point.residual > 1e-8 * (1.0 + float(np.abs(point.values).max())))
 
@@ -326,7 +326,7 @@ class StepsChain(OneKind):
         """What the loss is made of."""
         return self.start, self.counts, self.space.scales, self.mdp.transitions
 
-    def loss_at(self, x: np.ndarray, near: Point, precision: float) -> float:
+    def loss_at(self, x: np.ndarray, near: DualPoint, precision: float) -> float:
         """The loss at x [D] without its ridge."""
         if self.by_products:
             bare = replace(self.loss, penalty=self.penalty)
@@ -335,7 +335,7 @@ class StepsChain(OneKind):
         bare = self.dual._replace(ridge=np.zeros(len(x)))
         return float(loss_at(backend_of(self.mdp), bare, x, near.values, precision)) + pull
 
-    def error(self, point: Point, x: np.ndarray, precision: float) -> float:
+    def error(self, point: DualPoint, x: np.ndarray, precision: float) -> float:
         """By what rounding and rough solves may mistake the loss."""
         loss, target = np.asarray(point.loss, float)[None], np.abs(self.target)
         rough = np.array([precision * float(np.abs(self.start).sum())])
@@ -344,7 +344,7 @@ class StepsChain(OneKind):
     def beginning(
         self,
         x: np.ndarray,
-        near: Point | None,
+        near: DualPoint | None,
         problem: LikelihoodProblem,
         precision: float,
     ) -> Beginning | None:
@@ -360,18 +360,18 @@ class StepsChain(OneKind):
         begun = finite_start(self.mdp, dual, x, precision, ties=ties)
         return None if begun is None else Beginning(begun[0], blank(self.dual, *begun), False)
 
-    def evidence(self, point: Point, inner: np.ndarray, seen: Observed) -> StepsEvidence:
+    def evidence(self, point: DualPoint, inner: np.ndarray, seen: Observed) -> StepsEvidence:
         """What was seen says at a point, its parameters having this derivative [D, n]."""
         return StepsEvidence(self, self.written(point), inner, seen)
 
-    def written(self, point: Point) -> Point:
+    def written(self, point: DualPoint) -> DualPoint:
         """A point with the values of all tables, which products do without, where they fit."""
         if not self.by_products or not self.writable or len(point.table_values):
             return point
         tables = self.space.tables.reshape(self.space.size, -1).T
         return point._replace(table_values=table_values(self.mdp, tables, point.policy).T)
 
-    def scores(self, point: Point) -> np.ndarray:
+    def scores(self, point: DualPoint) -> np.ndarray:
         """[D, S, A] the score of one step: its features and all that follow, less the average."""
         mdp, tables, point = self.mdp, self.space.tables, self.written(point)
         result = np.empty(tables.shape)
@@ -397,7 +397,7 @@ class StepsEvidence(OneKind):
     """
 
     chain: StepsChain
-    part: Point
+    part: DualPoint
     inner: np.ndarray
     seen: Observed
 
@@ -514,11 +514,13 @@ class StepsView:
         dual = chain.dual if moving is None else restricted(chain.dual, x, moving)
         self._dual = placed(self._backend, dual)
 
-    def begun(self, near: Point) -> Point:
+    def begun(self, near: DualPoint) -> DualPoint:
         """A point nearby, on the device."""
         return placed(self._backend, near)
 
-    def at(self, x: np.ndarray, near: Point, precision: float, *, lean: bool = False) -> Point:
+    def at(
+        self, x: np.ndarray, near: DualPoint, precision: float, *, lean: bool = False
+    ) -> DualPoint:
         """The loss at x [D] and its derivatives, left where they were computed."""
         moving = self._moving
         if moving is None:
@@ -528,7 +530,7 @@ class StepsView:
         found = point_at(self._backend, self._dual, x[moving], near.values, precision, near=known)
         return self._chain.pulled(extended(self._chain.dual, x, moving, found))
 
-    def ended(self, point: Point) -> Point:
+    def ended(self, point: DualPoint) -> DualPoint:
         """A point in NumPy arrays."""
         return fetched(self._backend, point)
 
@@ -539,15 +541,17 @@ class ProductsView:
 
     chain: StepsChain
 
-    def begun(self, near: Point) -> Point:
+    def begun(self, near: DualPoint) -> DualPoint:
         """A point nearby."""
         return near
 
-    def at(self, x: np.ndarray, near: Point, precision: float, *, lean: bool = False) -> Point:
+    def at(
+        self, x: np.ndarray, near: DualPoint, precision: float, *, lean: bool = False
+    ) -> DualPoint:
         """The loss at x [D] and its derivatives."""
         return self.chain.loss.at(x, near.values, precision)
 
-    def ended(self, point: Point) -> Point:
+    def ended(self, point: DualPoint) -> DualPoint:
         """The point."""
         return point
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Protocol
 
 import numpy as np
+
+from tacit.model.features.design import Design
 
 # Entry of `Ties.sizes` of a parameter that no size multiplies.
 UNSIZED = -1
@@ -25,25 +26,6 @@ class Tie(Enum):
     OWN = "nothing: every chain has its own parameters"
     DIRECTION = "the direction: sizes differ"
     SAME = "everything"
-
-
-class ScaledFeatures(Protocol):
-    """What ties must know of the features of a chain."""
-
-    @property
-    def scales(self) -> np.ndarray:
-        """[D] what the features were divided by."""
-        ...
-
-    @property
-    def blocks(self) -> tuple[slice, ...]:
-        """One slice of the parameters for the reward, then one per constraint."""
-        ...
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """[D] what to call each parameter."""
-        ...
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -73,7 +55,7 @@ class Ties:
     @classmethod
     def of(
         cls,
-        spaces: Sequence[ScaledFeatures],
+        spaces: Sequence[Design],
         kinds: Sequence[Tie] | None = None,
         leaders: Sequence[int] | None = None,
     ) -> Ties:
@@ -121,7 +103,7 @@ class Ties:
         )
 
     @classmethod
-    def of_lengths(cls, spaces: Sequence[ScaledFeatures]) -> Ties:
+    def of_lengths(cls, spaces: Sequence[Design]) -> Ties:
         """The ties of chains with one direction of all parameters, each at its own length.
 
         The first chain's length is one; those of the others come last.

@@ -46,7 +46,7 @@ class Point(NamedTuple):
     detail: Any = None  # what evaluations nearby begin from
 
 
-class Problem(Protocol):
+class SearchProblem(Protocol):
     """A loss within bounds; of several problems of one size, each its own.
 
     Attributes:
@@ -135,7 +135,7 @@ def begin(z: np.ndarray, point: Point | None = None, model: np.ndarray | None = 
 
 
 def minimise(
-    problem: Problem,
+    problem: SearchProblem,
     start: Search,
     *,
     tolerance: float,
@@ -187,7 +187,7 @@ def _unfinished(at: Search, tolerance: float, limit: int, far: float) -> np.ndar
     return missing & able & (np.abs(at.z).max(axis=1, initial=0.0) <= far)
 
 
-def _advanced(problem: Problem, at: Search, rows: np.ndarray, tolerance: float) -> Search:
+def _advanced(problem: SearchProblem, at: Search, rows: np.ndarray, tolerance: float) -> Search:
     """The `Search` after one more evaluation of the problems in these rows."""
     if at.point is None:
         rough = np.full(len(rows), tolerance if problem.exact else max(ROUGH, tolerance))
@@ -251,7 +251,7 @@ def _advanced(problem: Problem, at: Search, rows: np.ndarray, tolerance: float) 
 
 
 def _arrived(
-    problem: Problem,
+    problem: SearchProblem,
     at: Search,
     rows: np.ndarray,
     z: np.ndarray,
@@ -311,7 +311,7 @@ def of(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def newton_step(
-    problem: Problem, z: np.ndarray, point: Point, rows: np.ndarray, missed: np.ndarray
+    problem: SearchProblem, z: np.ndarray, point: Point, rows: np.ndarray, missed: np.ndarray
 ) -> np.ndarray:
     """[n, D] the steps from z [N, D] to the minima of the models, never far beyond doubling.
 
@@ -330,7 +330,7 @@ def newton_step(
     return curvature.bounded_step(gradient, low, high, ties=problem.ties, share=share)
 
 
-def lagrangian(problem: Problem, z: np.ndarray, point: Point, rows: np.ndarray) -> np.ndarray:
+def lagrangian(problem: SearchProblem, z: np.ndarray, point: Point, rows: np.ndarray) -> np.ndarray:
     """[n, D] the gradient, less what the equalities take of it where no bound does."""
     gradient = point.gradient[rows]
     if problem.ties is None or not len(problem.ties):
@@ -344,13 +344,15 @@ def lagrangian(problem: Problem, z: np.ndarray, point: Point, rows: np.ndarray) 
     return gradient + np.stack(prices) @ problem.ties
 
 
-def held(problem: Problem, z: np.ndarray, gradient: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def held(
+    problem: SearchProblem, z: np.ndarray, gradient: np.ndarray, rows: np.ndarray
+) -> np.ndarray:
     """[n, D] bool, the coordinates that their bound holds back."""
     here, lower, upper = z[rows], of(problem.lower, rows), of(problem.upper, rows)
     return ((here <= lower) & (gradient >= 0)) | ((here >= upper) & (gradient <= 0))
 
 
-def distance(problem: Problem, z: np.ndarray, point: Point, rows: np.ndarray) -> np.ndarray:
+def distance(problem: SearchProblem, z: np.ndarray, point: Point, rows: np.ndarray) -> np.ndarray:
     """[n] how far the gradient that nothing holds back is from 0, as a share of scale and gain."""
     gradient = lagrangian(problem, z, point, rows)
     missed = np.where(held(problem, z, gradient, rows), 0.0, np.abs(gradient))
@@ -358,7 +360,7 @@ def distance(problem: Problem, z: np.ndarray, point: Point, rows: np.ndarray) ->
     return (missed * np.maximum(1.0 / point.scale[rows], gain)).max(axis=1, initial=0.0)
 
 
-def numbers_of(problem: Problem, at: Search) -> dict[str, float]:
+def numbers_of(problem: SearchProblem, at: Search) -> dict[str, float]:
     """What there is to tell of the search of a single problem."""
     assert at.point is not None
     rows = _all(at.z)

@@ -63,7 +63,7 @@ def restricted(dual: Dual, x: Array, moving: Array) -> Dual:
     return dual._replace(base=base, **{name: getattr(dual, name)[moving] for name in names})
 
 
-class Point(NamedTuple):
+class DualPoint(NamedTuple):
     """The objective and its derivatives at one x."""
 
     x: Array  # [D]
@@ -96,8 +96,8 @@ def evaluate(
     values: Array,
     tolerance: Array,
     *,
-    near: Point | None = None,
-) -> Point:
+    near: DualPoint | None = None,
+) -> DualPoint:
     """The objective at x, with gradient and curvature by linear solves of the same chain.
 
     The solves begin from `values` [S], or from what was found at a point `near`, moved along.
@@ -134,7 +134,7 @@ def evaluate(
     weighted = advantages * (weights[:, None] * policy)
     flat = (len(x), -1)
     curvature = weighted.reshape(flat) @ advantages.reshape(flat).T if len(x) else xp.zeros((0, 0))
-    return Point(
+    return DualPoint(
         x,
         _loss(backend, dual, x, values, residual),
         gradient + dual.ridge * x,
@@ -181,10 +181,10 @@ def _loss(backend: Backend, dual: Dual, x: Array, values: Array, residual: Array
     return backend.arrays.where(residual < backend.arrays.inf, loss, backend.arrays.inf)
 
 
-def blank(dual: Dual, x: np.ndarray, values: np.ndarray) -> Point:
-    """A `Point` at x [D] of which nothing is known: where no value is finite."""
+def blank(dual: Dual, x: np.ndarray, values: np.ndarray) -> DualPoint:
+    """A `DualPoint` at x [D] of which nothing is known: where no value is finite."""
     size, (states, actions) = len(dual.target), dual.base.shape
-    return Point(
+    return DualPoint(
         x=np.array(x, dtype=float),
         loss=np.asarray(np.inf),
         gradient=np.zeros(size),
@@ -197,8 +197,8 @@ def blank(dual: Dual, x: np.ndarray, values: np.ndarray) -> Point:
     )
 
 
-def extended(dual: Dual, x: Array, moving: Array, part: Point) -> Point:
-    """The `Point` of a dual that was `restricted`, at x [D] and what the moving ones came to.
+def extended(dual: Dual, x: Array, moving: Array, part: DualPoint) -> DualPoint:
+    """The `DualPoint` of a dual that was `restricted`, at x [D] and what the moving ones came to.
 
     Derivatives in parameters that were fixed are 0.
     """
@@ -237,7 +237,7 @@ class DualProblem:
         *,
         lean: bool = False,
     ) -> minimise.Point:
-        """The loss and its derivatives at z [1, D]; see `minimise.Problem`."""
+        """The loss and its derivatives at z [1, D]; see `minimise.SearchProblem`."""
         before = self._begun if near is None else near.detail
         values = self._values if before is None else before.values
         given = (self._dual, z[0], values, float(precision[0]))
@@ -277,8 +277,8 @@ def minimum(
     *,
     ties: np.ndarray | None = None,
     stage: minimise.Stage | None = None,
-) -> tuple[Point, int]:
-    """The `Point` of the minimum over lower <= x <= upper, and the evaluations it took.
+) -> tuple[DualPoint, int]:
+    """The `DualPoint` of the minimum over lower <= x <= upper, and the evaluations it took.
 
     Sought from x [D] and values [S]. What ties [E, D] say of x stays as it is.
     """

@@ -281,7 +281,8 @@ def shared_weights(joint: JointRecovery) -> Recovery:
     is_shared = not isinstance(joint.reward_weights, tuple)
     reward, ends = joint.reward_weights, known.reward_intervals
     if not is_shared:
-        reward, ends = np.full_like(first.reward_weights, np.nan), np.nan * ends
+        reward = np.full_like(first.reward_weights, np.nan)
+        ends = np.full((len(reward), 2), np.nan)
     return replace(
         first,
         reward_weights=reward,

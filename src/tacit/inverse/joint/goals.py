@@ -51,7 +51,7 @@ PLANNED = 1e-9
 TRUE = 1e-9
 
 
-class Seen(NamedTuple):
+class GoalSteps(NamedTuple):
     """What was seen of the trips to a goal; of several, one after the other on a last axis."""
 
     open: np.ndarray  # [S, A] bool, the pairs that leave a sure way
@@ -95,7 +95,7 @@ class Columns:
         """The goals that are treated together."""
         return [chosen[k : k + self._lanes] for k in range(0, len(chosen), self._lanes)]
 
-    def level(self, x: np.ndarray, seen: Seen, guess: np.ndarray) -> Level:
+    def level(self, x: np.ndarray, seen: GoalSteps, guess: np.ndarray) -> Level:
         """The values at x [D], by Newton's method from a guess [S, n]."""
         pattern, ends = self._pattern, seen.ends
         reward = (self._tables @ x)[:, :, None]
@@ -135,7 +135,7 @@ class Columns:
         return Level(values, policy, systems, found)
 
     def sums(
-        self, goals: np.ndarray, seen: Seen, level: Level, *, detailed: bool
+        self, goals: np.ndarray, seen: GoalSteps, level: Level, *, detailed: bool
     ) -> tuple[Sums, np.ndarray]:
         """The `Sums` of these goals, and [S, D, n] the derivatives of their values."""
         j, pattern, ends, policy = self._journeys, self._pattern, seen.ends, level.policy
@@ -191,7 +191,7 @@ class Goals:
         moves = journeys.mdp.transitions.probabilities
         self._most = KEPT // max(1, 32 * moves.size)
         self._kept: dict[int, StepsChain] = {}
-        self._seen: dict[int, Seen] = {}
+        self._seen: dict[int, GoalSteps] = {}
         self._points: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
 
     @cached_property
@@ -200,7 +200,7 @@ class Goals:
         found = Columns(self._journeys, self._tolerance)
         return found if found.usable else None
 
-    def seen(self, i: int) -> Seen:
+    def seen(self, i: int) -> GoalSteps:
         """What was seen of the trips to goal i."""
         if i in self._seen:
             return self._seen[i]
@@ -212,7 +212,7 @@ class Goals:
         start = visits - j.discount * j.mdp.inflow(counts)
         if not counts.any():  # trips that are only planned have no steps
             start = origins
-        found = Seen(trimmed(j.mdp, int(j.goals[i])), start, origins, visits)
+        found = GoalSteps(trimmed(j.mdp, int(j.goals[i])), start, origins, visits)
         if len(self._seen) < self._most:
             self._seen[i] = found
         return found
@@ -293,7 +293,7 @@ class Goals:
         """The `Sums` of these goals, all at once, and those whose values are not found so."""
         assert self.columns is not None
         single = [self.seen(i) for i in goals.tolist()]
-        seen = Seen(*(np.stack(column, axis=-1) for column in zip(*single, strict=True)))
+        seen = GoalSteps(*(np.stack(column, axis=-1) for column in zip(*single, strict=True)))
         guess = np.stack([self._guess(x, i) for i in goals.tolist()], axis=1)
         level = self.columns.level(x, seen, guess)
         if not level.found.all():

@@ -48,8 +48,8 @@ from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import Recovery, delivered, warned
 from tacit.inverse.sets import unidentified
 from tacit.inverse.standardised import standard_of
-from tacit.likelihood.problem import Fit, LikelihoodProblem
-from tacit.likelihood.rescue import RESCUE, rescued
+from tacit.likelihood.problem import LikelihoodProblem
+from tacit.likelihood.rescue import RESCUE, Rescued, rescued_match
 from tacit.likelihood.start import NOWHERE, Bounds, Label, Range, within_temperature
 from tacit.likelihood.steps import StepsChain, information, over_an_episode
 from tacit.model.features.design import Design, sums_as_given
@@ -118,7 +118,10 @@ class Convex:
                 f"expectations must be those of a visitation [S, A] = {(mdp.states, mdp.actions)}; "
                 f"got {seen.visitation.shape}"
             )
-        fitted, ending = self._fitted(mdp, space, seen)
+        fitted, boundless, unattainable = self._matched(mdp, space, seen)
+        ending = None
+        if boundless and fitted.converged:
+            ending = Kind.UNATTAINABLE if unattainable else Kind.DETERMINISTIC
         chain, part = fitted.problem.chains[0], fitted.parts[0]
         visits = np.maximum(part.visits, 0.0)
         scores = chain.scores(part)
@@ -165,8 +168,8 @@ class Convex:
             matched = replace(matched, parameters=parameters)
         return delivered(warned(matched), throw)
 
-    def _fitted(self, mdp: MDP, space: Design, seen: Expectations) -> tuple[Fit, Kind | None]:
-        """The fit, and the kind of finding that it needs a ridge for, if it needs one."""
+    def _matched(self, mdp: MDP, space: Design, seen: Expectations) -> Rescued:
+        """The fit that matches what was seen."""
         chain = StepsChain.matching(mdp, space, seen.visitation, ridge=self.ridge)
         known = Bounds.of(space, self)
         begin = np.zeros(space.size) if known.start is None else known.start
@@ -180,14 +183,7 @@ class Convex:
         # A scaled feature is missed by at most 1 / (1 - discount), so the parameters stay below
         # 1000. At discount 1 the length of a walk to an end is the scale.
         ridge = over_an_episode(mdp, RESCUE)
-        fitted, boundless = rescued(plain, VISIBLE, self.max_steps, ridge=ridge)
-        if not boundless or not fitted.converged:
-            return fitted, None
-        # A policy that collects what was seen would keep the loss above its entropy, which is
-        # never below 0, at every parameter. Rounding is relative to the terms that cancel.
-        terms = float(np.abs(plain.z) @ np.abs(chain.target))
-        unattainable = plain.lagrangian(plain.z) < -1e-9 * (1.0 + terms)
-        return fitted, Kind.UNATTAINABLE if unattainable else Kind.DETERMINISTIC
+        return rescued_match(plain, chain.target, VISIBLE, self.max_steps, ridge=ridge)
 
 
 def _ending_findings(mdp: MDP, ending: Kind | None) -> list[Finding]:

@@ -34,7 +34,7 @@ from tacit.inverse.noisy.power import PowerStudy
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.recovery import Recovery
 from tacit.inverse.task import Task
-from tacit.likelihood.kinds import KindsChain, Units
+from tacit.likelihood.kinds import KindsChain, StepUnits
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.protocol import ChainEvidence
 from tacit.likelihood.steps import StepsChain
@@ -147,14 +147,14 @@ class StepsSetting:
         """The likelihood of all steps, without prior."""
         return StepsChain.of(self.mdp, Design.of(self.mdp, self.features), self.seen)
 
-    def step_units(self, chain: StepsChain) -> Units:
+    def step_units(self, chain: StepsChain) -> StepUnits:
         """Single steps."""
-        return Units.steps(chain)
+        return StepUnits.steps(chain)
 
-    def episode_units(self, options: Likelihood) -> Units:
+    def episode_units(self, options: Likelihood) -> StepUnits:
         """Whole trajectories."""
         assert isinstance(self.seen, Demonstrations)
-        return Units.trajectories(self.mdp, Design.of(self.mdp, self.features), self.seen)
+        return StepUnits.trajectories(self.mdp, Design.of(self.mdp, self.features), self.seen)
 
     def goodness(self, options: Likelihood, evidence: Evidence) -> Goodness:
         """Whether the model fits, at the fit with every constraint."""

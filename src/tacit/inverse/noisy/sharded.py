@@ -26,12 +26,12 @@ from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.recovery import RecoveryStatus, status_of
 from tacit.likelihood.problem import Fit, LikelihoodProblem
 from tacit.likelihood.protocol import LARGEST, Beginning, OneKind
-from tacit.likelihood.rescue import RESCUE, rescued
+from tacit.likelihood.rescue import RESCUE, rescued_match
 from tacit.likelihood.rescue import VISIBLE as VISIBLE_STEPS
 from tacit.model.features.design import Design
 from tacit.model.objective import Features
 from tacit.model.sharded import Rows, ShardedMDP
-from tacit.search.smooth_dual import Dual, Point, loss_at, loss_error, mass, point_there
+from tacit.search.smooth_dual import Dual, DualPoint, loss_at, loss_error, mass, point_there
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -123,16 +123,17 @@ def recover_sharded(
     plain = LikelihoodProblem.of(chain, *bounds).minimum(np.zeros(space.size), **rules)
     visible = VISIBLE_STEPS if likely else VISIBLE
     ridge = RESCUE if likely else RESCUE / (1.0 - mdp.discount)
-    fitted, boundless = rescued(plain, visible, chosen.max_steps, ridge=ridge)
-    terms = float(np.abs(plain.z) @ np.abs(data.target))
-    unattainable = boundless and not likely and plain.lagrangian(plain.z) < -1e-9 * (1.0 + terms)
+    fitted, boundless, unattainable = rescued_match(
+        plain, data.target, visible, chosen.max_steps, ridge=ridge
+    )
+    unattainable &= not likely
     status = status_of(
         converged=fitted.converged,
         unattainable=unattainable,
         deterministic=boundless and not unattainable,
         proven=bool(data.convex) or not likely,
     )
-    found = explained(mdp.backend, chain.dual, fitted.parts[0], mdp.initial, data.visits)
+    found = moments_of(mdp.backend, chain.dual, fitted.parts[0], mdp.initial, data.visits)
     recovery = _recovery(space, fitted, found, status, likely=likely)
     if throw and recovery.status is RecoveryStatus.NOT_CONVERGED:
         raise NotConverged(
@@ -178,49 +179,51 @@ class ShardedChain(OneKind):
         """Itself: all of it is on its devices."""
         return self
 
-    def begun(self, near: Point) -> Point:
+    def begun(self, near: DualPoint) -> DualPoint:
         """A point nearby."""
         return near
 
-    def at(self, x: np.ndarray, near: Point, precision: float, *, lean: bool = False) -> Point:
+    def at(
+        self, x: np.ndarray, near: DualPoint, precision: float, *, lean: bool = False
+    ) -> DualPoint:
         """The loss at x [D] and its derivatives; tables stay split."""
         known = None if near.table_values is None else near
         return point_there(self.mdp.backend, self.dual, x, near.values, precision, near=known)
 
-    def ended(self, point: Point) -> Point:
+    def ended(self, point: DualPoint) -> DualPoint:
         """The point, its small parts in NumPy arrays."""
         return fetched(self.mdp.backend, point)
 
-    def loss_at(self, x: np.ndarray, near: Point, precision: float) -> float:
+    def loss_at(self, x: np.ndarray, near: DualPoint, precision: float) -> float:
         """The loss at x [D] without its ridge."""
         return float(loss_at(self.mdp.backend, self.bare, x, near.values, precision))
 
-    def error(self, point: Point, x: np.ndarray, precision: float) -> float:
+    def error(self, point: DualPoint, x: np.ndarray, precision: float) -> float:
         """By what rounding and rough solves may mistake the loss."""
         loss = np.asarray(point.loss, float)[None]
         starts = float(mass(self.mdp.backend, self.bare.start))
         rough = np.array([precision * starts])
         return float(loss_error(loss, x[None], np.abs(self.bare.target), rough)[0])
 
-    def unsettled(self, point: Point) -> bool:
+    def unsettled(self, point: DualPoint) -> bool:
         """Whether the values are not those of a policy."""
         return not bool(values_hold(self.mdp.backend, point.values, point.residual))
 
-    def blank(self, x: np.ndarray) -> Point:
+    def blank(self, x: np.ndarray) -> DualPoint:
         """A point of which nothing is known."""
         nothing = np.zeros((len(x), len(x)))
         values = self.mdp.zeros()
-        return Point(x, np.inf, 0.0 * x, nothing, values, None, None, None, np.inf)
+        return DualPoint(x, np.inf, 0.0 * x, nothing, values, None, None, None, np.inf)
 
     def beginning(
-        self, x: np.ndarray, near: Point | None, problem: LikelihoodProblem, precision: float
+        self, x: np.ndarray, near: DualPoint | None, problem: LikelihoodProblem, precision: float
     ) -> Beginning:
         """At x [D]: with a discount values are finite everywhere."""
         return Beginning(x, self.blank(x) if near is None else near, False)
 
 
 def _recovery(
-    space: Design, fitted: Fit, found: Explained, status: RecoveryStatus, *, likely: bool
+    space: Design, fitted: Fit, found: Moments, status: RecoveryStatus, *, likely: bool
 ) -> ShardedRecovery:
     point = fitted.parts[0]
     gauge = Gauge.of(space, point.x, found.spent, found.reaction)
@@ -290,7 +293,7 @@ def rescaled(backend: Sharded, tables: Array, signs: Array) -> tuple[Array, Arra
     return jnp.where(varies, signs / scales, 0.0)[:, None, None] * tables, scales
 
 
-class Seen(NamedTuple):
+class ShardSums(NamedTuple):
     """The demonstrations as coefficients of the likelihood."""
 
     start: Array  # [N]
@@ -302,12 +305,12 @@ class Seen(NamedTuple):
 
 
 @compiled_in_double
-def gathered(backend: Sharded, discount: Array, tables: Array, counts: Array) -> Seen:
+def gathered(backend: Sharded, discount: Array, tables: Array, counts: Array) -> ShardSums:
     """The sums of what was seen, `counts` [N, A]."""
     visits = counts.sum(axis=1)
     start = visits - discount * backend.inflow(counts)
     total = visits.sum()
-    return Seen(
+    return ShardSums(
         start,
         visits,
         (tables * counts).sum(axis=(1, 2)),
@@ -317,8 +320,8 @@ def gathered(backend: Sharded, discount: Array, tables: Array, counts: Array) ->
     )
 
 
-class Explained(NamedTuple):
-    """What is needed to judge a fit."""
+class Moments(NamedTuple):
+    """Sums over states of a fitted policy."""
 
     spent: Array  # [D] what the expert collects of the tables
     reaction: Array  # [D, D] its derivative in the parameters
@@ -326,9 +329,9 @@ class Explained(NamedTuple):
 
 
 @compiled_in_double
-def explained(
-    backend: Sharded, problem: Dual, point: Point, start: Array, visits: Array
-) -> Explained:
+def moments_of(
+    backend: Sharded, problem: Dual, point: DualPoint, start: Array, visits: Array
+) -> Moments:
     """The sums over states of a fit, for the initial distribution `start` [N]."""
     discount = problem.discount
     fine = 1e-14 / (1 - discount) * jnp.abs(start).max()
@@ -342,7 +345,7 @@ def explained(
 
     begun = jnp.maximum(begun, 0.0)
     spent = (problem.tables * (begun[:, None] * point.policy)).sum(axis=(1, 2))
-    return Explained(spent, information(begun), information(visits))
+    return Moments(spent, information(begun), information(visits))
 
 
 @compiled_in_double

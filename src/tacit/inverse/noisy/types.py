@@ -13,7 +13,7 @@ import numpy as np
 from tacit.inference.tails import TWO_SIDED
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.parameters import inverse_information
-from tacit.likelihood.kinds import KindsChain, KindsEvidence, Units, problem_of_kinds
+from tacit.likelihood.kinds import KindsChain, KindsEvidence, StepUnits, problem_of_kinds
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import Bounds
 from tacit.likelihood.steps import information
@@ -215,7 +215,7 @@ def k_means(rng: np.random.Generator, points: np.ndarray, groups: int) -> np.nda
     return member
 
 
-def trajectory_p_value(units: Units, base: Fit, *, seed: int = 0) -> float:
+def trajectory_p_value(units: StepUnits, base: Fit, *, seed: int = 0) -> float:
     """Chance that trajectories of one type scatter as much as these; NaN where they are too many.
 
     The scatter of their scores in units of the information; its law by actions redrawn at the
