@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import optimize
 from scipy.stats import binom
 
 import tacit
@@ -78,6 +79,34 @@ def test_a_point_that_is_nearly_as_likely_is_inside_every_interval(robust):
             assert within(weights.reward_intervals, other.reward_weights).all()
             assert within(weights.multiplier_intervals, other.multipliers).all()
     assert tried >= 4  # the scale of the reward hardly matters
+
+
+def ray_loss(mdp, features, seen, price):
+    """Minus the log-likelihood at a price, the scale of all coefficients being the best one."""
+    steps = seen.states.astype(int), seen.actions.astype(int)
+
+    def loss(scale):
+        gain = features.reward[..., 0] - price * features.costs[0]
+        expert = tacit.solve(mdp, tacit.Objective(gain), solver=tacit.SoftDual(temperature=scale))
+        return -np.log(np.maximum(expert.policy[steps], 1e-300)).sum()
+
+    sought = optimize.minimize_scalar(
+        lambda power: loss(np.exp(power)), bounds=(-5.0, 5.0), method="bounded"
+    )
+    return sought.fun
+
+
+@pytest.mark.parametrize("robust", [False, True])
+def test_ends_are_those_of_the_loss_where_it_bends(robust):
+    """A price and a scale: the quadratic model says [.02, inf)."""
+    mdp, features, seen = cliff(0)
+    told = weighted(seen) if robust else seen
+    found = tacit.recover(mdp, features, told, estimator=tacit.Likelihood())
+    best = ray_loss(mdp, features, seen, found.multipliers[0])
+    for end in found.identification.multiplier_intervals[0]:
+        # The cut is the chi-square one, or a little more by a law of its own; robust errors add.
+        rise = 2.0 * (ray_loss(mdp, features, seen, end) - best)
+        assert 3.82 <= rise <= 4.5
 
 
 def test_steps_of_unequal_weight_tell_less():

@@ -1,7 +1,8 @@
 """Intervals of linear forms and of ratios of them: profiles of the loss within its bounds.
 
 An interval holds the values that cost the likelihood no more than a cut allows, all parameters
-adapting within their bounds, in the quadratic model of the loss at its minimum. The cut is that of
+adapting within their bounds, in the quadratic model of the loss at its minimum, and in the loss
+itself where that bends on the way. The cut is that of
 a chi-square number, or where parameters may be on their bounds that of the law of the ratio there,
 each end with one of its own. Where the model does not fit, the ratio is scaled by how much more a
 form scatters than the information says, and never by less than 1.
@@ -12,13 +13,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from typing import Protocol
 
 import numpy as np
 
 from tacit.inference.boundary import MOST, RatioLaw
 from tacit.inference.tails import chi_square_tail
-from tacit.search.algebra import Approach, crossing, least_squares, square_roots
+from tacit.search.algebra import CLOSE, Approach, crossing, least_squares, square_roots
 
 # Weight of an equality in the least-squares problem, relative to one standard error.
 STIFF = 1e5
@@ -44,8 +46,26 @@ FAR = 4.0
 # What is added to an information with 1 on its diagonal, so that nothing is known for certain.
 UNKNOWN = 1e-10
 
+# Share of the cut by which a rise may miss it before the end is sought on the loss itself, and by
+# which it may then.
+BENT, EXACT = 0.13, 1e-3
+# How often the way to an end that lies beyond that of the quadratic model is doubled.
+DOUBLINGS = 40
+
 # A value of a number -> the form [D] of the parameters, and the constant, that are 0 in sum there.
 FormOf = Callable[[float], tuple[np.ndarray, float]]
+
+
+class ExactLoss(Protocol):
+    """The loss whose quadratic model a `Landscape` is, where form [D] . x + constant = 0."""
+
+    def bends(self, form: np.ndarray, constant: float, share: float, /) -> bool:
+        """Whether its rise is off that of its model by more than a share of it."""
+        ...
+
+    def ratio(self, form: np.ndarray, constant: float, /) -> float:
+        """How many times the rise of its model it must rise."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +86,7 @@ class Landscape:
         least: minimum of the least squares.
         best: [D] parameters where that is. Where trajectories weigh otherwise than their steps and
             bounds hold some parameters, those are not the parameters of the fit.
+        exact: the loss itself; None where nothing is asked of it.
     """
 
     rows: np.ndarray
@@ -81,6 +102,7 @@ class Landscape:
     excess: Callable[[np.ndarray], float] | None
     least: float
     best: np.ndarray
+    exact: ExactLoss | None = None
 
     def rise(self, form: np.ndarray, constant: float) -> float:
         """How far above its minimum the loss must be where form . x + constant = 0.
@@ -137,7 +159,7 @@ class Landscape:
         near = room < CLEAR * errors
         for part in (own > 0, own < 0):
             near &= ~part | (part & ~near).any()
-        held = self._held(form, constant)
+        held = self.place(form, constant)[self.moving]
         near |= np.where(signs > 0, held <= self.lower, held >= self.upper)
         near &= np.isfinite(room)
         kept = ~(near & (room < -BEYOND * errors))
@@ -150,12 +172,18 @@ class Landscape:
         signs = np.where(near, signs, 1.0)
         return self._law(near[kept], signs[kept], kept), (signs * own)[kept]
 
-    def _held(self, form: np.ndarray, constant: float) -> np.ndarray:
-        """[m] the moving parameters of the fit under the equality form . x + constant = 0."""
+    def place(self, form: np.ndarray, constant: float) -> np.ndarray:
+        """[D] the parameters of the fit under the equality form . x + constant = 0."""
+        if self._open:
+            own, place = form[self.moving], self.best.copy()
+            lean = self._spread @ own
+            short = constant + float(form @ self.best)
+            place[self.moving] -= lean * (short / max(float(own @ lean), 1e-300))
+            return place
         if not self.basis.shape[1]:
-            return self.origin[self.moving]
+            return self.origin
         place, _ = self._nearest(form @ self.basis, constant + float(form @ self.origin))
-        return (self.origin + self.basis @ place)[self.moving]
+        return self.origin + self.basis @ place
 
     def _nearest(self, row: np.ndarray, level: float) -> tuple[np.ndarray, float]:
         """[n] where the loss is smallest under row . z + level = 0, and twice the loss there."""
@@ -313,8 +341,40 @@ def ends_of(
             cut, end = other, end_at(other, limit, nearby)
             if growth <= LITTLE:
                 break
+        if around.exact is not None:
+            end = _exact_end(around.exact, form_of, rise, point, end, limit, cut)
         ends.append(end)
     return min(ends[0], point), max(ends[1], point)
+
+
+def _exact_end(
+    exact: ExactLoss,
+    form_of: FormOf,
+    rise: Callable[[float], float],
+    start: float,
+    end: float,
+    limit: float,
+    cut: float,
+) -> float:
+    """The end on the loss itself, where it bends between the start and that of its model."""
+    if start == end or not exact.bends(*form_of(end), BENT):
+        return end
+
+    @cache
+    def exact_rise(value: float) -> float:
+        modelled = rise(value)
+        return modelled * exact.ratio(*form_of(value)) if 0.0 < modelled < np.inf else modelled
+
+    jumps = end != limit and abs(rise(end) - 0.5 * cut) > JUMP * cut
+    far = end
+    if not jumps:  # beyond a jump there is nothing
+        for _ in range(DOUBLINGS):
+            if far == limit or exact_rise(far) > 0.5 * cut:
+                break
+            beyond = start + 2.0 * (far - start)
+            far = max(beyond, limit) if limit < start else min(beyond, limit)
+    nearby = start + (end - start) * math.sqrt(0.5 * cut / max(exact_rise(end), 0.1 * cut))
+    return _crossing(exact_rise, start, far, 0.5 * cut, nearby, EXACT)
 
 
 def _far_crossing(
@@ -331,7 +391,12 @@ def _far_crossing(
 
 
 def _crossing(
-    rise: Callable[[float], float], start: float, end: float, cut: float, nearby: float
+    rise: Callable[[float], float],
+    start: float,
+    end: float,
+    cut: float,
+    nearby: float,
+    close: float = CLOSE,
 ) -> float:
     """Where, on the way from `start` to `end`, the rise reaches `cut`; `end` if it never does.
 
@@ -346,5 +411,6 @@ def _crossing(
     share = crossing(
         lambda t: math.sqrt(max(rise(start + t * (end - start)), 0.0)) / root - 1.0,
         (nearby - start) / (end - start),
+        close,
     )
     return start + share * (end - start)

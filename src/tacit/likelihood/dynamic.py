@@ -12,7 +12,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import Scatter
 from tacit.data.units import EPISODES, Units, units_of
 from tacit.dynamics import Dynamics, Solved, Source
-from tacit.likelihood.protocol import Beginning, FirstPlace, OneKind
+from tacit.likelihood.protocol import Beginning, FirstPlace, OneKind, events_of
 from tacit.likelihood.steps import positive_or
 from tacit.model.features.design import Design, sums_as_given
 
@@ -281,6 +281,11 @@ class DynamicEvidence(OneKind):
     def fisher(self) -> np.ndarray:
         """[D, D] information of the steps."""
         return self.part.fisher
+
+    def events(self, move: np.ndarray) -> float:
+        """How many steps of one size would tell as much of a move [D] of the parameters."""
+        expected = self.chain.visits.ravel()[:, None] * self.part.policy
+        return events_of(np.tensordot(move, self.scores, 1), expected)
 
     @property
     def curvature(self) -> np.ndarray:

@@ -249,7 +249,8 @@ class LikelihoodProblem:
             len(known.values) == 1 and not self.ties.shares.any()
         ):  # a known size: the same direction, if that will do
             length = float(known.matrix[0] @ z)
-            z = z * (float(known.values[0]) / length) if length > 0 else z
+            size = float(known.values[0])
+            z = z * (size / length) if size > 0 and length > 0 else z
         return minimise.feasible(z, self.lower, self.upper, known.matrix, known.values)
 
     def minimum(
@@ -385,7 +386,7 @@ class Fit:
             free = (z > problem.lower) & (z < problem.upper)
             inside = known.matrix * free
             inside = np.where(inside.any(axis=1, keepdims=True), inside, known.matrix)
-            pulls = -np.linalg.solve(inside @ known.matrix.T, inside @ gradient)
+            pulls = -np.linalg.lstsq(inside @ known.matrix.T, inside @ gradient, rcond=1e-12)[0]
             gradient = gradient + pulls @ known.matrix
         downhill = ((z > problem.lower) | (gradient < 0)) & ((z < problem.upper) | (gradient > 0))
         moving, curvature = problem.movable, parts[0].curvature

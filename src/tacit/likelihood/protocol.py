@@ -87,6 +87,10 @@ class ChainEvidence(Protocol):
         """[D, D] information of the steps."""
         ...
 
+    def events(self, move: np.ndarray, /) -> float:
+        """How many steps of one size would tell as much of a move [D] of the parameters."""
+        ...
+
     @property
     def curvature(self) -> np.ndarray:
         """[D, D] of the loss; the information of the steps where that is no minimum."""
@@ -259,6 +263,13 @@ class Chain(Protocol):
         they are finite nowhere within the bounds of the problem.
         """
         ...
+
+
+def events_of(scores: np.ndarray, chances: np.ndarray) -> float:
+    """How many events of one size would have this information: scores [...] so often [...]."""
+    squares = scores * scores
+    fourth = float((chances * squares * squares).sum())
+    return float((chances * squares).sum()) ** 2 / fourth if fourth > 0 else np.inf
 
 
 class OneKind:

@@ -27,7 +27,7 @@ from tacit.engine.backends import Host, backend_of, fetched, placed, tables_fit
 from tacit.forward.soft_dual import finite_start
 from tacit.forward.solution import visitation
 from tacit.likelihood.products import Loss, can_write_out, table_values
-from tacit.likelihood.protocol import Beginning, FirstPlace, OneKind
+from tacit.likelihood.protocol import Beginning, FirstPlace, OneKind, events_of
 from tacit.model.features.design import Design, sums_as_given
 from tacit.model.mdp import MDP, outside_policy
 from tacit.search.algebra import square_roots, weighted_products
@@ -410,6 +410,11 @@ class StepsEvidence(OneKind):
     def fisher(self) -> np.ndarray:
         """[D, D] information of the steps."""
         return information(self.scores, self.part.policy, self.chain.visits)
+
+    def events(self, move: np.ndarray) -> float:
+        """How many steps of one size would tell as much of a move [D] of the parameters."""
+        expected = self.chain.visits[:, None] * self.part.policy
+        return events_of(np.tensordot(move, self.scores, 1), expected)
 
     @cached_property
     def curvature(self) -> np.ndarray:

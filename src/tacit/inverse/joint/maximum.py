@@ -20,7 +20,7 @@ from tacit.inverse.joint.flows import Sums, nothing
 from tacit.inverse.joint.goals import Goals
 from tacit.inverse.joint.trips import Journeys
 from tacit.likelihood.problem import LikelihoodProblem
-from tacit.likelihood.protocol import LARGEST, Beginning, FirstPlace, OneKind
+from tacit.likelihood.protocol import LARGEST, Beginning, FirstPlace, OneKind, events_of
 from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 SOME, ROUGH = 64, 1e-3
 # Most scores of steps that are kept of the last evaluation.
 DETAILED = 2**24
+# Share of what is known of a direction that steps which were taken must account for.
+SHOWN = 0.5
 # What episodes of this kind are called.
 TRIPS = "trips"
 
@@ -253,6 +255,15 @@ class TripsEvidence(OneKind):
     def fisher(self) -> np.ndarray:
         """[D, D] information of the steps."""
         return self.part.fisher
+
+    def events(self, move: np.ndarray) -> float:
+        """How many steps of one size would tell as much of a move [D] of the parameters.
+
+        Only steps that were taken are kept: 0 where these do not account for what is known.
+        """
+        scores = self.part.scores @ move
+        shown = float(scores @ scores) >= SHOWN * float(move @ self.fisher @ move)
+        return events_of(scores, np.ones(len(scores))) if shown and len(scores) else 0.0
 
     @property
     def curvature(self) -> np.ndarray:

@@ -3,14 +3,15 @@
 Weights and multipliers are ratios of linear forms of the parameters. Their intervals are profiles:
 the ratios that cost the likelihood no more than the quantile allows, all parameters adapting within
 their bounds, in the quadratic model of the likelihood at its maximum. Where that is far from every
-bound and the denominator far from 0, this is the delta method; elsewhere it stays honest.
+bound and the denominator far from 0, this is the delta method; elsewhere it stays honest. Ends that
+rest on few events are asked of the likelihood itself, by fits under an equality.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from tacit.inverse.noisy.evidence import Evidence, scaled_by
 from tacit.inverse.noisy.inference import Chosen, Errors, row_errors
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.sets import Ends
+from tacit.likelihood.problem import Equalities, Fit
 from tacit.likelihood.start import silent
 from tacit.likelihood.ties import UNSIZED
 from tacit.model.features.design import Design
@@ -33,6 +35,12 @@ from tacit.model.objective import Features
 # Parameters that move, beyond which intervals are by standard errors: profiles of so many cost
 # minutes. A threshold of law: docs/trust.md says by how much an interval jumps there.
 PROFILED = 200
+# Steps of one size that must tell of a move, so that the loss is as good as quadratic along it:
+# third derivatives are bounded by fourth powers of scores, and with 100 a cut of 4 is missed by a
+# quarter at most.
+ENOUGH = 100
+# Most evaluations of a fit under an equality.
+MOST_STEPS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +136,7 @@ class OwnFit:
             fit; None where it does.
         steps: how many there are.
         discount: of the chain.
+        exact: its quadratic model -> the loss itself; None where it is not asked.
     """
 
     x: np.ndarray
@@ -141,6 +150,7 @@ class OwnFit:
     loose: np.ndarray | None
     steps: float
     discount: float
+    exact: Callable[[Landscape], ProfiledLoss] | None = None
 
     @classmethod
     def of(cls, evidence: Evidence, e: int = 0) -> OwnFit:
@@ -156,6 +166,8 @@ class OwnFit:
             "steps": own.chain.steps,
             "discount": own.chain.discount,
         }
+        if not evidence.absence:
+            about["exact"] = partial(ProfiledLoss.of, evidence, e)
         if len(ties.rows) == 1:
             return cls(
                 x=fitted.z,
@@ -214,16 +226,92 @@ class OwnFit:
         scatter = None if self.errors.scatter is None else self.errors.scatter + self.known
         if self.loose is not None and scatter is not None:
             excess, scatter = Excess(sure, scatter, self.loose & moving), None
-        return landscape(
+        made = partial(
+            landscape,
             self.x,
             self.gradient,
             sure,
             lower=self.lower,
             upper=self.upper,
             moving=moving,
-            scatter=scatter,
-            excess=excess,
         )
+        plain = made()
+        around = plain if scatter is None else made(scatter=scatter)
+        exact = None if self.exact is None else self.exact(plain)
+        return replace(around, excess=excess, exact=exact)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ProfiledLoss:
+    """The loss of a fit where a linear form of one chain's parameters is 0, all others adapting.
+
+    Attributes:
+        fitted: the fit.
+        model: the quadratic model of the loss as a function of the chain's parameters.
+        rows: [D] the entries of the fit's parameters that those of the chain are multiples of.
+        multiples: [D] of them; NaN where a size is fitted, too, so that no form of it is linear.
+        follow: [n, D] how they move with those of the chain, all others adapting.
+        events: a move [D] -> how many steps of one size would tell as much of it.
+    """
+
+    fitted: Fit
+    model: Landscape
+    rows: np.ndarray
+    multiples: np.ndarray
+    follow: np.ndarray
+    events: Callable[[np.ndarray], float]
+
+    @classmethod
+    def of(cls, evidence: Evidence, e: int, model: Landscape) -> ProfiledLoss:
+        """That of chain e."""
+        ties = evidence.fitted.problem.ties
+        return cls(
+            fitted=evidence.fitted,
+            model=model,
+            rows=ties.rows[e],
+            multiples=np.where(ties.sizes[e] == UNSIZED, ties.factors[e], np.nan),
+            follow=np.eye(len(model.moving)) if ties.alone else adapted(evidence, e),
+            events=evidence.chains[e].events,
+        )
+
+    def bends(self, form: np.ndarray, constant: float, share: float) -> bool:
+        """Whether its rise is off that of its model by more than a share of it."""
+        modelled, z = self.model.rise(form, constant), self._near(form, constant)
+        move = self.model.place(form, constant) - self.model.best
+        if not modelled > 0.0 or self.events(move) >= ENOUGH:
+            return False
+        return not abs((self.fitted.lagrangian(z) - self.fitted.loss) / modelled - 1.0) <= share
+
+    def ratio(self, form: np.ndarray, constant: float) -> float:
+        """How many times the rise of its model it must rise; 1 where no fit is found."""
+        problem, z = self.fitted.problem, self.fitted.z
+        row, settled = np.zeros(len(z)), self.rows[~self.model.moving]
+        np.add.at(row, self.rows, np.where(form != 0.0, form * self.multiples, 0.0))
+        lower, upper = problem.lower.copy(), problem.upper.copy()
+        lower[settled] = upper[settled] = z[settled]
+        if np.isnan(row).any() or not row[lower < upper].any():
+            return 1.0
+        matrix, values = row[None], np.array([-constant])
+        if (known := problem.equalities) is not None:
+            matrix = np.concatenate([known.matrix, matrix])
+            values = np.concatenate([known.values, values])
+        known = Equalities(matrix=matrix, values=values)
+        held = replace(problem, lower=lower, upper=upper, equalities=known, model=None)
+        found = held.minimum(
+            self._near(form, constant),
+            self.fitted.parts,
+            tolerance=self.fitted.tolerance,
+            max_steps=MOST_STEPS,
+        )
+        if np.isfinite(found.loss) and not found.converged:
+            return 1.0
+        return max(found.loss - self.fitted.loss, 0.0) / self.model.rise(form, constant)
+
+    def _near(self, form: np.ndarray, constant: float) -> np.ndarray:
+        """[n] the parameters of the fit under the equality, by the model."""
+        move = self.model.place(form, constant) - self.model.best
+        problem = self.fitted.problem
+        return np.clip(self.fitted.z + self.follow @ move, problem.lower, problem.upper)
 
 
 def adapted(evidence: Evidence, e: int) -> np.ndarray:
@@ -488,6 +576,7 @@ def _budget_ends(
         nothing = [0.0] if space.ending else []
         least = min(float(costs.min()), budget, *nothing)
         limits = least, max(float(costs.max()), budget, *nothing)
-    low, high = ends_of(around, form_of, point=budget, best=best, limits=limits)
+    linear = replace(around, exact=None)  # the loss knows no such form
+    low, high = ends_of(linear, form_of, point=budget, best=best, limits=limits)
     low, high = (budget + stretch * (end - budget) for end in (low, high))
     return max(low, limits[0]), min(high, limits[1])
