@@ -29,6 +29,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import rooms
 import tacit
 from tacit_lab import guesses, transfers
+from tacit_lab.worlds import published_values
 from text_form import save_text
 
 REFERENCE = Path(__file__).with_name("net_numbers.npz")
@@ -291,7 +292,7 @@ def solve_published() -> Any:
     world = tacit.worlds.published_figure(tightness=0.5)
     noisy = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(temperature=0.01))
     exact = tacit.solve(world.mdp, world.truth)
-    return {"exact": exact, "noisy": noisy, "values": tacit.worlds.published_values()}
+    return {"exact": exact, "noisy": noisy, "values": published_values()}
 
 
 @case

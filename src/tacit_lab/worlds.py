@@ -32,6 +32,49 @@ MOVES = ((0, 1), (1, 0), (0, -1), (-1, 0))
 MOVE_NAMES = ("right", "down", "left", "up")
 STAYING = (*MOVES, (0, 0))
 
+# --- the paper's figure ---------------------------------------------------------------------------
+
+# Both cost panels are symmetric about the hill at (2, 2): rows 0 to 2 and columns 0 to 2 say all.
+TRUE_COST = ((0.069, 0.11, 0.20), (0.12, 0.17, 0.26), (0.20, 0.25, 0.34))
+RECOVERED_COST = ((0.041, 0.11, 0.23), (0.096, 0.17, 0.28), (0.16, 0.23, 0.35))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PublishedFigure:
+    """What the published figure shows, truth and recovery, two digits as printed.
+
+    Attributes:
+        reward_weights: [2] of row and column, true.
+        recovered_reward_weights: [2] of row and column, recovered by the authors.
+        cost: [25] true cost of each cell.
+        recovered_cost: [25] cost of each cell recovered by the authors.
+        policy: [25] action of each cell; the figure shows the same for truth and recovery.
+    """
+
+    reward_weights: np.ndarray
+    recovered_reward_weights: np.ndarray
+    cost: np.ndarray
+    recovered_cost: np.ndarray
+    policy: np.ndarray
+
+
+def published_values() -> PublishedFigure:
+    """The numbers of the published figure, as a `PublishedFigure`."""
+    return PublishedFigure(
+        reward_weights=np.array([0.68, 0.32]),
+        recovered_reward_weights=np.array([0.97, 0.03]),
+        cost=_mirrored(TRUE_COST),
+        recovered_cost=_mirrored(RECOVERED_COST),
+        policy=np.repeat([1, 3], [20, 5]),  # down, then right
+    )
+
+
+def _mirrored(quarter: tuple[tuple[float, ...], ...]) -> np.ndarray:
+    """[25] the grid whose rows and columns 0 to 2 are `quarter`, symmetric about (2, 2)."""
+    order = [0, 1, 2, 1, 0]
+    return np.array(quarter)[np.ix_(order, order)].ravel()
+
+
 # --- known constraints: 6 x 6 ---------------------------------------------------------------------
 
 

@@ -10,7 +10,8 @@ from strategies import examples, policies, problems
 from switch import TWO, shaping
 from tacit.errors import InvalidModel
 from tacit.judge.outcomes import canonical, canonical_norm, correlation, starc
-from tacit.worlds import published_figure, published_values
+from tacit.worlds import published_figure
+from tacit_lab.worlds import published_values
 
 SMALL = problems(max_states=12, max_actions=4, max_discount=0.99)
 SCALES = st.sampled_from([1.0, 1e-6, 1e-3, 7.0, 1e6])

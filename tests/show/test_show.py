@@ -48,7 +48,7 @@ from tacit.show.canvas import (
 from tacit.show.grid import MOST_NUMBERED, draw_values, limits_of
 from tacit.show.intervals import draw_beside
 from tacit.show.tables import IntervalEstimate, Scale, share, short
-from tacit.worlds import Layout, hill_grid, published_figure, published_values
+from tacit.worlds import Layout, hill_grid, published_figure
 from tacit_lab.figures import (
     Convergence,
     Curve,
@@ -63,6 +63,7 @@ from tacit_lab.figures import (
     spread_figure,
     study_figure,
 )
+from tacit_lab.worlds import published_values
 
 UP, DOWN, LEFT, RIGHT = range(4)
 GRID = hill_grid(3).layout

@@ -7,12 +7,14 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
+from scipy.optimize import nnls
 
 import oracles
 import tacit
 from refusals import refusal
 from strategies import examples
 from tacit.worlds import Hill, Layout, World
+from tacit_lab.worlds import published_values
 
 UP, DOWN, LEFT, RIGHT = range(4)
 WALKS = list(product([False, True], [False, True]))  # slip_to_intended, slip_into_walls
@@ -292,9 +294,11 @@ def test_how_often_the_published_budget_binds():
 
 
 def test_the_published_costs_are_met_and_their_weights_sum_to_three():
-    world, printed = tacit.worlds.published_figure(), tacit.worlds.published_values()
+    world, printed = tacit.worlds.published_figure(), published_values()
     # Two printed digits, four weights for nine different numbers: 0.004 is what remains.
     np.testing.assert_allclose(world.truth.costs[0], printed.cost, atol=0.004)
+    fitted, _ = nnls(world.features.costs[0], printed.cost)
+    np.testing.assert_allclose(world.cost_weights[0], fitted, rtol=1e-9)
     assert 2.84 <= world.cost_weights[0].sum() <= 3.22
     assert world.truth.budgets.tolist() == [1.0]
     assert world.reward_weights.tolist() == [0.68, 0.32]
@@ -304,7 +308,7 @@ def test_the_published_costs_are_met_and_their_weights_sum_to_three():
 
 
 def test_the_published_panels_as_printed():
-    printed = tacit.worlds.published_values()
+    printed = published_values()
     cost, recovered = (np.reshape(c, (5, 5)) for c in (printed.cost, printed.recovered_cost))
     assert cost[0, :3].tolist() == [0.069, 0.11, 0.20]
     assert recovered[1, :3].tolist() == [0.096, 0.17, 0.28]
@@ -323,7 +327,7 @@ def test_the_published_panels_as_printed():
 def test_the_published_policy_is_the_unconstrained_optimum(discount):
     world = tacit.worlds.published_figure(discount=discount)
     reward, _ = world.truth.tables(world.mdp)
-    policy = oracles.one_hot(tacit.worlds.published_values().policy, 4)
+    policy = oracles.one_hot(published_values().policy, 4)
     values = oracles.policy_value(world.mdp, policy, reward)
     _, best, _ = oracles.best_policy(world.mdp, reward)
     np.testing.assert_allclose(values, best, rtol=1e-10)

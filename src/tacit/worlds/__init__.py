@@ -9,10 +9,8 @@ from tacit.model.arguments import distributions, integer, number
 from tacit.model.layout import Layout
 from tacit.worlds.draws import (
     Hill,
-    PublishedFigure,
     hill_grid,
     published_figure,
-    published_values,
     random,
 )
 from tacit.worlds.world import World, gymnasium, neighbours, recipe
@@ -20,7 +18,6 @@ from tacit.worlds.world import World, gymnasium, neighbours, recipe
 __all__ = [
     "Hill",
     "Layout",
-    "PublishedFigure",
     "World",
     "distributions",
     "gymnasium",
@@ -29,7 +26,6 @@ __all__ = [
     "neighbours",
     "number",
     "published_figure",
-    "published_values",
     "random",
     "recipe",
 ]

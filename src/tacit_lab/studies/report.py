@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import tacit
-from tacit import pages, worlds
+from tacit import pages
 from tacit_lab import figures
 from tacit_lab.studies import (
     BINDING,
@@ -40,6 +40,7 @@ from tacit_lab.studies.tally import (
     seed_tables,
     values,
 )
+from tacit_lab.worlds import published_values
 
 LARGEST = 1_500_000  # letters of the figures of all draws
 
@@ -287,7 +288,7 @@ def published_panels(settings: StudySettings, draw: Draw) -> str:
     """SVG of the published figure, from its printed values, in the gauge."""
     world, printed = (
         world_of(settings, settings.block(draw.block), FIGURE),
-        worlds.published_values(),
+        published_values(),
     )
     size = float(np.asarray(printed.cost).sum() / world.truth.costs[0].sum())  # printed units
     policy = np.eye(4)[printed.policy]

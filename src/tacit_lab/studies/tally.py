@@ -10,9 +10,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tacit import judge, pages, worlds
+from tacit import judge, pages
 from tacit_lab.studies import FIGURE, RANDOM, Draw, EstimatorScore, StudySettings, Sweep, SweepPoint
 from tacit_lab.studies.draws import ESTIMATORS
+from tacit_lab.worlds import published_values
 
 Page: TypeAlias = dict[str, Any]  # plain JSON: numbers, text, lists and pages, by name
 NEAR = 0.07  # a visitation distance up to which two behaviours look alike
@@ -210,7 +211,7 @@ def _middle(numbers: Iterable[float], kind: Callable[..., float] = np.median) ->
 
 def published_correlations() -> tuple[float, float]:
     """Correlation of the published recovered reward and cost with the published true ones."""
-    printed = worlds.published_values()
+    printed = published_values()
     row, column = np.divmod(np.arange(len(printed.cost)), 5)
     places = np.stack([row, column], axis=1)
     reward = judge.correlation(
@@ -222,7 +223,7 @@ def published_correlations() -> tuple[float, float]:
 def published_row(draw: Draw) -> dict[str, float]:
     """The metrics that the published figure allows to compute."""
     assert draw.seed == FIGURE
-    printed = worlds.published_values()
+    printed = published_values()
     reward, cost = published_correlations()
     gaps = np.abs(printed.recovered_reward_weights - printed.reward_weights)
     return {
@@ -236,7 +237,7 @@ def published_row(draw: Draw) -> dict[str, float]:
 
 def published_spread() -> float:
     """Standard deviation of the published recovered reward over the grid, in true ones."""
-    printed = worlds.published_values()
+    printed = published_values()
     return float(
         np.linalg.norm(printed.recovered_reward_weights) / np.linalg.norm(printed.reward_weights)
     )
