@@ -23,11 +23,8 @@ from tacit.inverse.paper.setting import yardsticks
 if TYPE_CHECKING:
     from tacit.inverse.paper.alternating import Alternating
 
-# A root is found to this relative width of its bracket: the last bits of a float.
-WIDTH = 4e-16
-# Doublings of a trial price before the face of least cost is taken for its limit; 1e308 is 2^1023.
-DOUBLINGS = 1000
-STEPS = 200
+# Relative width to which a root is found: the last bits of a float.
+WIDTH = 9e-16
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,13 +79,8 @@ def project_simplex_halfspace(
     if least >= 0.0:
         return Projection(face, np.inf, least == 0.0)
 
-    def tilted(price: float) -> tuple[float, float]:
-        """The mean of `over` at a price, and minus its derivative: the variance."""
-        found = _tilted(logs, over, price)
-        mean = _mean(found, over)
-        return mean, _mean(found, np.where(found > -np.inf, (over - mean) ** 2, 0.0))
-
-    price = _root(tilted, float(np.abs(over[possible]).max()))
+    scale = float(np.abs(over[possible]).max())
+    price = _root(lambda price: _mean(_tilted(logs, over, price), over), scale)
     if price == np.inf:
         return Projection(face, np.inf, True)
     return Projection(_tilted(logs, over, price), price, True)
@@ -118,41 +110,23 @@ def nearest_simplex_halfspace(point: np.ndarray, normal: np.ndarray, bound: floa
         face[over == least] = nearest_simplex(point[over == least]).log_weights
         return Projection(face, np.inf, least == 0.0)
 
-    def moved(price: float) -> tuple[float, float]:
-        """The mean of `over` at a price, and minus its derivative on this piece."""
-        weights = nearest_simplex(point - price * over).weights
-        held = over[weights > 0.0]
-        return float(weights @ over), float(((held - held.mean()) ** 2).sum())
+    def spent(price: float) -> float:
+        return float(nearest_simplex(point - price * over).weights @ over)
 
-    price = _root(moved, float(np.abs(over).max()))
+    price = _root(spent, float(np.abs(over).max()))
     return Projection(nearest_simplex(point - price * over).log_weights, price, True)
 
 
-def _root(mean_at: Callable[[float], tuple[float, float]], scale: float) -> float:
-    """The price at which a mean, at most `scale` in size, is 0: Newton within a shrinking bracket.
+def _root(mean_at: Callable[[float], float], scale: float) -> float:
+    """The price at which a mean, at most `scale` in size and falling, is 0; infinite for none."""
+    from scipy.optimize import brentq
 
-    `mean_at` gives the mean, which falls in the price, and minus its derivative. The upper end of
-    the bracket is returned: there the halfspace is kept.
-    """
     low, high = 0.0, 1.0 / scale
-    for _ in range(DOUBLINGS):
-        if mean_at(high)[0] <= 0.0:
-            break
+    while mean_at(high) > 0.0:
         low, high = high, 2.0 * high
         if high == np.inf:
             return np.inf
-    else:
-        return np.inf
-    trial = high
-    for _ in range(STEPS):
-        if high - low <= WIDTH * high:
-            break
-        mean, spread = mean_at(trial)
-        low, high = (trial, high) if mean > 0.0 else (low, trial)
-        step = trial + mean / spread if spread > 0.0 else np.nan
-        # A step that leaves the bracket, or is no number, becomes a bisection.
-        trial = step if low < step < high else 0.5 * (low + high)
-    return high
+    return float(brentq(mean_at, low, high, xtol=1e-300, rtol=WIDTH))  # type: ignore[arg-type]
 
 
 def _tilted(logs: np.ndarray, over: np.ndarray, price: float) -> np.ndarray:
