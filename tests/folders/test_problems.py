@@ -543,7 +543,7 @@ def test_other_files_under_these_names_are_refused(file, content, tmp_path):
 def test_parts_that_do_not_fit_each_other_are_refused():
     world = tacit.worlds.hill_grid(seed=0)
     other = tacit.worlds.hill_grid(seed=0, size=4)
-    with pytest.raises(InvalidModel, match=r"one row a state \(25\); got 16"):
+    with pytest.raises(InvalidModel, match=r"with S, A = \(25, 4\); got \(16, 2\)"):
         tacit.runs.Problem(world.mdp, other.features)
     with pytest.raises(InvalidModel, match=r"5 x 5 cells"):
         tacit.runs.Problem(other.mdp, other.features, layout=world.layout)

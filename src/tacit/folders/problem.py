@@ -78,23 +78,12 @@ class Problem:
     coefficients: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        states, actions = self.mdp.states, self.mdp.actions
-        for k, table in enumerate(self.features.maps):
-            name = f"cost features {k - 1}" if k else "reward features"
-            if table.shape[0] != states:
-                raise InvalidModel(
-                    f"{name} must have one row a state ({states}); got {table.shape[0]}"
-                )
-            if table.ndim == 3 and table.shape[1] != actions:
-                raise InvalidModel(
-                    f"{name} must speak of the {actions} actions; got {table.shape[1]}"
-                )
         self.features.check(self.mdp)
         if self.truth is not None:
             self.truth.tables(self.mdp)
         if self.demonstrations is not None:
             self.demonstrations.check(self.mdp)
-        self.layout.check(states, actions)
+        self.layout.check(self.mdp.states, self.mdp.actions)
         object.__setattr__(self, "notes", tuple(self.notes))
         if self.coefficients:
             known = replace(Likelihood(free_reward=True), **self.coefficients)

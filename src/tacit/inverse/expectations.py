@@ -266,13 +266,6 @@ def check_task(
     for kind, value, expected in (("mdp", mdp, MDP), ("features", features, Features)):
         if not isinstance(value, expected):
             raise InvalidModel(f"{kind} must be a {expected.__name__}; got {type(value).__name__}")
-    names = ["reward features", *(f"cost features {k}" for k in range(features.constraints))]
-    for name, table in zip(names, features.maps, strict=True):
-        if table.shape[:-1] not in ((mdp.states,), (mdp.states, mdp.actions)):
-            raise InvalidModel(
-                f"{name} must have shape [S, D] or [S, A, D] with S, A = "
-                f"{(mdp.states, mdp.actions)}; got {table.shape}"
-            )
     features.check(mdp)
     allowed = (Demonstrations,) if in_memory else (*Observed.__args__,)
     if not isinstance(demonstrations, allowed):

@@ -326,10 +326,15 @@ class Features:
         return len(self.maps) - 1
 
     def check(self, mdp: MDP) -> None:
-        """`InvalidModel` if a feature differs between the actions of a state that ends episodes."""
+        """`InvalidModel` unless features are of this world, and alike for all actions of an end."""
         for k, table in enumerate(self.maps):
+            name = f"cost features {k - 1}" if k else "reward features"
+            if table.shape[:-1] not in ((mdp.states,), (mdp.states, mdp.actions)):
+                raise InvalidModel(
+                    f"{name} must have shape [S, D] or [S, A, D] with S, A = "
+                    f"{(mdp.states, mdp.actions)}; got {table.shape}"
+                )
             if table.ndim == 3 and mdp.restricted:
-                name = f"cost features {k - 1}" if k else "reward features"
                 alike_at_ends(mdp, np.moveaxis(np.asarray(table), 2, 0), name)
 
     @property

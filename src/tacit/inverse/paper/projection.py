@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.errors import InvalidModel
 from tacit.inverse.expectations import Blocks, Expectations
 from tacit.inverse.paper.setting import yardsticks
 
@@ -50,24 +49,16 @@ class Projection:
 
 def project_simplex(log_point: np.ndarray) -> Projection:
     """argmin KL(w | point) over w >= 0, w.sum() == 1: the point divided by its sum."""
-    return Projection(_normalised(_checked(log_point)), 0.0, True)
+    return Projection(_normalised(log_point), 0.0, True)
 
 
-def project_simplex_halfspace(
-    log_point: np.ndarray, normal: np.ndarray, bound: float
-) -> Projection:
-    """argmin KL(w | point) over w >= 0, w.sum() == 1, w @ normal <= bound.
+def project_simplex_halfspace(logs: np.ndarray, normal: np.ndarray, bound: float) -> Projection:
+    """argmin KL(w | exp(logs)) over w >= 0, w.sum() == 1, w @ normal <= bound.
 
-    It is w_i proportional to point_i * exp(-price * normal_i), price >= 0 the root of a monotone
-    equation. The set is empty exactly when the least normal_i with point_i > 0 exceeds the bound.
+    It is w_i proportional to exp(logs_i - price * normal_i), price >= 0 the root of a monotone
+    equation. The set is empty exactly when the least normal_i of a finite logarithm exceeds the
+    bound.
     """
-    logs = _checked(log_point)
-    normal = np.asarray(normal, dtype=np.float64)
-    if normal.shape != logs.shape or not (np.isfinite(normal).all() and np.isfinite(bound)):
-        raise InvalidModel(
-            f"normal must hold {len(logs)} finite numbers and the bound be finite; "
-            f"got {normal} and {bound}"
-        )
     possible = logs > -np.inf
     over = np.where(possible, normal - bound, np.inf)
     least = float(over.min())
@@ -152,16 +143,6 @@ def _mean(logs: np.ndarray, values: np.ndarray) -> float:
     """The mean of `values` where the weights exp(logs) are positive."""
     weights = np.exp(logs)
     return float(weights @ np.where(weights > 0.0, values, 0.0))
-
-
-def _checked(log_point: np.ndarray) -> np.ndarray:
-    logs = np.asarray(log_point, dtype=np.float64)
-    if logs.ndim != 1 or not len(logs) or not (logs < np.inf).all() or logs.max() == -np.inf:
-        raise InvalidModel(
-            "a point must be given by logarithms below infinity, at least one of them finite; "
-            f"got {logs}"
-        )
-    return logs
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
