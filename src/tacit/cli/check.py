@@ -50,7 +50,7 @@ class Check:
 
         notes = (*problem.notes, *availability(problem.mdp, problem.layout, self.problem))
         warnings, picked, seen = check_problem(problem), choice(problem), problem.demonstrations
-        facts = _summary(problem)
+        facts = problem_facts(problem)
         moves = [] if seen is None else impossible_moves(problem.mdp, seen, problem.layout)
         refusal = "" if self.allow_impossible else impossible_sentence(problem)
         refused = [f"{self.problem}: {refusal}"] if refusal else []
@@ -82,7 +82,7 @@ class Check:
         return Answer(parts, data)
 
 
-def _summary(problem: Problem) -> dict[str, str | float]:
+def problem_facts(problem: Problem) -> dict[str, str | float]:
     """What the problem holds, in words and numbers."""
     from tacit.model.objective import is_sparse
     from tacit.show.summary import data_summary

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional, Union
 
+from tacit.cli.check import problem_facts
 from tacit.cli.terminal import (
     LONGEST,
     Answer,
@@ -137,20 +138,10 @@ class Ingest:
 
         write_folder(self.out, write)
         problem = Problem.load(self.out)  # what cannot be read again is a bug of ours, told now
-        seen = log.demonstrations
-        groups = [] if seen.groups is None else [*dict.fromkeys(seen.groups.tolist())]
-        rows = [
-            ("states", problem.mdp.states),
-            ("actions", ", ".join(log.layout.action_names[:12])),
-            ("episodes", seen.episodes),
-            ("steps", seen.steps),
-            *([("groups", ", ".join(groups))] if groups else []),
-            ("reward made of", ", ".join(features.reward_names)),
-            *((f"cost {k} made of", ", ".join(n)) for k, n in enumerate(features.cost_names)),
-        ]
-        parts: list[str] = [table_text(["what", "value"], rows, str(self.out))]
+        facts = problem_facts(problem)
+        parts: list[str] = [table_text(["what", "value"], [*facts.items()], str(self.out))]
         parts += [f"note: {note}" for note in log.notes]
-        data: dict[str, object] = {"problem": self.out, **dict(rows), "notes": log.notes}
+        data: dict[str, object] = {"problem": self.out, **facts, "notes": log.notes}
         if self.adequacy:
             found = self.check_resolution()
             parts += list(found.sentences)

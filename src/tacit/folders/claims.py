@@ -80,8 +80,6 @@ def claimed(
         every: seconds between two writes of the checkpoint.
     """
     folder = Path(folder)
-    if resume and overwrite:
-        raise TacitError("--resume continues a run, --overwrite begins again: choose one")
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     checkpoint = Checkpoint(folder / CHECKPOINT, every=every, about=identity)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tacit.inverse.findings import OPEN, WARNINGS, Finding, Kind, chance, of_kinds
+from tacit.inverse.findings import OPEN, WARNINGS, Finding, Kind, chance, listed, of_kinds
 from tacit.inverse.forbidden.sentences import record_findings
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.recovery import Recovery, RecoveryStatus
@@ -142,7 +142,7 @@ def _refuses(named: NamedRecovery, k: int) -> Headline:
     label = "What it refuses" if named.constraints == 1 else f"What it refuses ({k})"
     stand_ins = known.set_of(k)
     if stand_ins is not None:
-        others = _joined([f"**{named.constraint(j)}**" for j in stand_ins.members])
+        others = listed([f"**{named.constraint(j)}**" for j in stand_ins.members])
         text = (
             f"One at least of {others} holds it back ({chance(stand_ins.p_value)} if none did); "
             "the data do not tell which, so each price may be 0."
@@ -160,8 +160,8 @@ def _refuses(named: NamedRecovery, k: int) -> Headline:
     text, is_loose = _avoided(names, weights, known.cost_intervals[k])
     costs = named.costs[k]
     worst = [s for s in largest_first(costs)[:NAMED] if costs[s] > 0]
-    places = _joined([f"{named.state(s)} at {short(costs[s])}" for s in worst])
-    detail = f"What a step costs, where it costs most: {places}. " if worst else ""
+    places = [f"{named.state(s)} at {short(costs[s])}" for s in worst]
+    detail = f"What a step costs, where it costs most: {listed(places)}. " if worst else ""
     detail += _ranges(named, names, weights, known.cost_intervals[k])
     return _weighed(text, label, detail, is_loose=is_loose)
 
@@ -178,10 +178,10 @@ def _avoided(names: Sequence[str], weights: np.ndarray, ends: np.ndarray) -> tup
     if any(weights[j] > LITTLE for j in ordinary):
         texts.append(_listed("It avoids", [names[j] for j in ordinary], weights[ordinary]))
     if unlimited.any():
-        which = _joined([bold[j] for j in np.flatnonzero(unlimited)[:NAMED]])
+        which = listed([bold[j] for j in np.flatnonzero(unlimited)[:NAMED]])
         texts.append(f"It never touches {which}: a limit from below is all that can be told.")
     if unknown.any():
-        which = _joined([bold[j] for j in np.flatnonzero(unknown)[:NAMED]])
+        which = listed([bold[j] for j in np.flatnonzero(unknown)[:NAMED]])
         texts.append(f"Whether it avoids {which} cannot be told.")
     is_loose = len(ordinary) > 0 and _is_loose(ends[ordinary], weights[ordinary])
     return " ".join(texts) or "It avoids nothing in particular.", bool(unknown.any()) or is_loose
@@ -306,7 +306,7 @@ def _never(named: NamedRecovery) -> Headline:
     pairs = {frozenset((one.name, one.rival)) for one in named.recovery.undecided if one.rival}
     either = sorted(" or ".join(sorted(pair)) for pair in pairs)[:NAMED]
     detail = f"And of each pair one, which cannot be told: {'; '.join(either)}." if either else ""
-    return Headline(f"It never takes {_joined(names)}.", "What it refuses", detail=detail)
+    return Headline(f"It never takes {listed(names)}.", "What it refuses", detail=detail)
 
 
 def _open(named: NamedRecovery) -> Headline:
@@ -343,7 +343,7 @@ def _listed(verb: str, names: Sequence[str], weights: np.ndarray) -> str:
         return f"{first}{alone} {of}."
     parts = [f"**{names[j]}** ({short(float(weights[j]), digits=2)})" for j in order[1:NAMED]]
     rest = f", and {len(order) - NAMED} more" if len(order) > NAMED else ""
-    return f"{first} most {of}, then {_joined(parts)}{rest}."
+    return f"{first} most {of}, then {listed(parts)}{rest}."
 
 
 def _ranges(
@@ -367,7 +367,3 @@ def _is_loose(intervals: np.ndarray, weights: np.ndarray) -> bool:
     """Whether the interval of the heaviest weight is too wide to speak of shares."""
     low, high = intervals[first_largest(np.abs(weights))]
     return bool(high - low > LOOSE)
-
-
-def _joined(parts: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1]))) if parts else ""
