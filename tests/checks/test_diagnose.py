@@ -377,15 +377,6 @@ def test_trajectories_of_one_type_scatter_by_chance_only():
     assert trajectory_p_value(mixed, maximum(mixed.whole, tacit.Likelihood())) == 1 / 200
 
 
-def test_an_expert_without_noise_is_refused():
-    place = world()
-    solution = tacit.solve(place.mdp, tacit.Objective(place.truth.reward))
-    data = tacit.simulate(place.mdp, solution.policy, trajectories=10, steps=20, seed=0)
-    optimal = tacit.recover(place.mdp, place.features, data, estimator=tacit.Explanation())
-    with pytest.raises(tacit.InvalidModel, match="likelihood"):
-        checks.diagnose(place.mdp, place.features, data, optimal)
-
-
 @pytest.mark.parametrize("own", [0.0, 0.5, 0.9, DISCOUNTS[1]])
 @pytest.mark.parametrize("true", [0.2, 0.97])
 def test_discounts_are_sought_on_both_sides_of_the_present_one(own, true):

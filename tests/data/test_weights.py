@@ -171,7 +171,7 @@ def test_checks_and_resampling_refuse_weights(world, weighted):
         lambda: tacit.recover(mdp, features, seen, bootstrap=20),
         lambda: tacit.checks.equal_weights_test(mdp, features, seen, groups=groups),
         lambda: tacit.checks.holdout(mdp, features, seen),
-        lambda: tacit.checks.diagnose(mdp, features, seen, recovery),
+        lambda: tacit.checks.diagnose(mdp, features, seen),
         lambda: tacit.recover([tacit.Task(mdp, features, seen)]),
         lambda: tacit.recover(mdp, features, Tally.of(mdp, seen)),  # single weights are gone
     ):

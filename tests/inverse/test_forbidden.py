@@ -10,7 +10,7 @@ from scipy.special import betaln, softmax
 
 import tacit
 from tacit.errors import InvalidModel
-from tacit.forward.avoidance import Avoiding, Coverage, fewest
+from tacit.forward.avoidance import Avoiding, Coverage
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.forbidden.candidates import candidates_of
 from tacit.inverse.forbidden.chains import StepsPosterior, WalksPosterior
@@ -802,10 +802,3 @@ def test_a_strict_name_has_a_small_p_value_in_every_world():
         exact = worst <= np.log(posterior.level / posterior.count)
         assert posterior.strict(k, nothing) == exact
     assert len(belief.strict) == len(belief.names)
-
-
-def test_the_fewest_at_which_something_holds():
-    for least in (1, 2, 7, 100, 12345):
-        for guess in (1, 5, 100, 10**6):
-            assert fewest(lambda n, least=least: n >= least, guess) == least
-    assert fewest(lambda n: False) == np.inf

@@ -288,7 +288,7 @@ def test_missing_values_are_empty_cells():
 
 
 def test_a_table_without_numbers_says_so():
-    axes = draw_values(np.full(25, np.nan), panel(), layout=GRID, missing="not identified")
+    axes = draw_values(np.full(25, np.nan), panel(), layout=GRID)
     assert [text.get_text() for text in axes.texts] == ["not identified"]
 
 

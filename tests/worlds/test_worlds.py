@@ -654,7 +654,6 @@ HILL, RANDOM, GYM = tacit.worlds.hill_grid, tacit.worlds.random, tacit.worlds.gy
         (RANDOM, {"features": 0}, "features must be"),
         (RANDOM, {"successors": 0}, "successors must be"),
         (RANDOM, {"seed": -3}, "seed must be"),
-        (RANDOM, {"margin": 0}, "margin must be a positive number; got 0"),
         (RANDOM, {"discount": -0.1}, "discount must be"),
         (RANDOM, {"constraints": 0, "tightness": 0.5}, "this world has no constraint"),
         (GYM, {"environment": None}, r"must have a table P\[state\]\[action\]; got NoneType"),

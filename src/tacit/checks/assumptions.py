@@ -29,7 +29,6 @@ from tacit.inverse.joint.units import TripUnits
 from tacit.inverse.noisy.lapses import BEGUN, lapses_of, likelihood_interval, with_lapses
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.types import degrees, search, trajectory_p_value
-from tacit.inverse.recovery import Recovery
 from tacit.inverse.task import Task, task_of
 from tacit.likelihood.kinds import StepUnits, one_direction
 from tacit.likelihood.problem import Fit
@@ -107,13 +106,12 @@ def diagnose(
     mdp: MDP | Task,
     features: Features | None = None,
     demonstrations: Demonstrations | None = None,
-    recovery: Recovery | None = None,
     *,
     estimator: Likelihood | None = None,
     seed: int = 0,
     layout: Layout | None = None,
 ) -> Diagnosis:
-    """The `Diagnosis` of the assumptions of a noisy recovery.
+    """The `Diagnosis` of the assumptions of `Likelihood`.
 
     Types of travellers are not sought: `Mixture` does.
 
@@ -121,16 +119,10 @@ def diagnose(
         mdp: the known world; or a `Task` or `Trips`, which hold features and demonstrations.
         features: what reward and costs may be made of.
         demonstrations: what was seen.
-        recovery: what was recovered, to refuse one of an expert without noise; may be left out.
         estimator: a `Likelihood`, for its bounds and signs; its default by default.
         seed: of starts and redrawn actions.
         layout: names of states and actions.
     """
-    if recovery is not None and not recovery.temperature > 0:
-        raise InvalidModel(
-            "the diagnosis compares likelihoods: recover with Likelihood(); "
-            f"this recovery has none ({recovery.estimator:.60})"
-        )
     task = task_of(mdp, features, demonstrations, "the diagnosis")
     given = estimator or Likelihood(free_reward=isinstance(task, Trips))
     plain = replace(given, lapses=False, prior=None, temperature=None)

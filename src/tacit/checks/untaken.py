@@ -83,16 +83,13 @@ class UntakenActions:
         return Finding(said, Kind.ASSUMED, number=float(many))
 
 
-def untaken_actions(
-    mdp: MDP, demonstrations: Demonstrations, recovery: Recovery, *, level: float = LEVEL
-) -> UntakenActions:
+def untaken_actions(mdp: MDP, demonstrations: Demonstrations, recovery: Recovery) -> UntakenActions:
     """The `UntakenActions` of a noisy recovery.
 
     Args:
         mdp: the world that it was recovered in.
         demonstrations: what was seen.
         recovery: by an estimator of a noisy demonstrator, in one world.
-        level: chance that any pair is proposed although it is available, were the fit the truth.
     """
     if not recovery.temperature > 0 or recovery.solution is None:
         raise InvalidModel(
@@ -104,22 +101,20 @@ def untaken_actions(
             "actions that were never taken are told by counts; the demonstrations have sampling "
             "weights"
         )
-    return untaken_by(recovery.behaviour, demonstrations.counts(mdp), mdp, level=level)
+    return untaken_by(recovery.behaviour, demonstrations.counts(mdp), mdp)
 
 
-def untaken_by(
-    policy: np.ndarray, counts: np.ndarray, mdp: MDP, *, level: float = LEVEL
-) -> UntakenActions:
+def untaken_by(policy: np.ndarray, counts: np.ndarray, mdp: MDP) -> UntakenActions:
     """The `UntakenActions` of a policy [S, A] and counts [S, A].
 
     Given the visits, a pair is left untaken with chance (1 - policy) ** visits. By Bonferroni's
-    inequality over all pairs of visited states none is proposed by chance but at the level.
+    inequality over all pairs of visited states none is proposed by chance but at `LEVEL`.
     """
     visits = counts.sum(axis=1, keepdims=True)
     open_pairs = mdp.available & (visits > 0)
     untaken = open_pairs & (counts == 0)
     chance = np.where(untaken, np.exp(visits * np.log1p(-policy.clip(max=1.0 - 1e-12))), 1.0)
-    pairs = chance <= level / max(int(open_pairs.sum()), 1)
+    pairs = chance <= LEVEL / max(int(open_pairs.sum()), 1)
     share = np.where(pairs, policy, 0.0).sum(axis=1).clip(max=1.0 - 1e-12)
     return UntakenActions(
         pairs=pairs,

@@ -185,9 +185,7 @@ def further_results(
         ),
         "diagnose": (
             questions.diagnose,
-            lambda: checks.diagnose(
-                *task, recovery, estimator=likelihood, seed=seed, layout=problem.layout
-            ),
+            lambda: checks.diagnose(*task, estimator=likelihood, seed=seed, layout=problem.layout),
         ),
         "posterior": (questions.belief, lambda: checks.posterior(recovery, belief, seed=seed)),
     }

@@ -161,14 +161,13 @@ class PartitionedDemonstrations:
         """The `Scatter` of the episodes' sums of tables [D, S, A]."""
         return self.reduce(partial(Scatter.of, scores))
 
-    def reduce(self, function: Callable[[Demonstrations], Sums], *, mdp: MDP | None = None) -> Sums:
+    def reduce(self, function: Callable[[Demonstrations], Sums]) -> Sums:
         """The sum of what the function makes of each file's demonstrations.
 
         Args:
             function: of a module, not a lambda; what it returns is added up by `+`.
-            mdp: whose states and actions the files must have; None to allow any.
         """
-        return reduce(add, self._each(partial(_reduced, function), mdp))  # type: ignore[type-var]
+        return reduce(add, self._each(partial(_reduced, function)))  # type: ignore[type-var]
 
     def _each(self, work: Callable[[Path, Loader], Sums], mdp: MDP | None = None) -> Iterator[Sums]:
         """What the work makes of every file, in their order whoever is first."""

@@ -144,21 +144,19 @@ class Compiled(Protocol[Given, Found]):
         ...
 
 
-def keep_compiled_code(folder: str | os.PathLike[str] | None = None) -> Path | None:
+def keep_compiled_code() -> Path | None:
     """The folder in which JAX now keeps what it compiles in this process; None if it keeps nothing.
 
     The setting is the whole process's, so only its owner may make it: the command line and worker
     processes call this, `tacit.solve` and `tacit.recover` never do. A folder that JAX was told of
-    before stays, unless another is given, or others can write there.
-
-    Args:
-        folder: where; by default `tacit/jax` in the user's folder for caches.
+    before stays, unless others can write there; else it is `tacit/jax` in the user's folder for
+    caches.
     """
     loaded = sys.modules.get("jax")
     chosen = os.environ.get("JAX_COMPILATION_CACHE_DIR")
     if loaded is not None:
         chosen = loaded.config.values.get("jax_compilation_cache_dir")
-    if chosen is not None and folder is None:
+    if chosen is not None:
         if is_trusted(chosen):
             return Path(chosen)
         if loaded is not None:
@@ -166,7 +164,7 @@ def keep_compiled_code(folder: str | os.PathLike[str] | None = None) -> Path | N
         os.environ.pop("JAX_COMPILATION_CACHE_DIR", None)
         return None
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    place = Path(home) / "tacit" / "jax" if folder is None else Path(folder)
+    place = Path(home) / "tacit" / "jax"
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:

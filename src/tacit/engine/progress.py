@@ -192,12 +192,11 @@ def once(stage: str, compute: Callable[[], State], *, inputs: object = None) -> 
     return cast("State", end)
 
 
-def log(stream: TextIO | None = None, *, every: int = 1) -> Callback:
-    """A callback that writes a line on every so many steps; to standard error by default."""
+def log(stream: TextIO | None = None) -> Callback:
+    """A callback that writes a line on every step; to standard error by default."""
 
     def callback(event: Event) -> None:
-        if event.step % every == 0:
-            (sys.stderr if stream is None else stream).write(f"{event}\n")
+        (sys.stderr if stream is None else stream).write(f"{event}\n")
 
     return callback
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,8 +17,6 @@ AT_ONCE = 4_000_000
 DENSE = 300
 # A chain that cannot leave some states leaves them so often, which makes its system regular.
 LEAK = 1e-14
-# Trajectories beyond which nobody will wait.
-MOST = 10**9
 
 
 class Coverage(NamedTuple):
@@ -145,19 +142,3 @@ def arrival(mdp: MDP, weights: np.ndarray, dead: np.ndarray, stop: np.ndarray) -
         system = eye_array(mdp.states) - (1.0 - LEAK) * (choose @ moves)
         chances[:, k] = splu(system.tocsc()).solve(target[:, k])
     return chances.clip(0.0)
-
-
-def fewest(held: Callable[[int], bool], guess: int = 1) -> float:
-    """The least positive number from which on something holds; infinite where that is too large.
-
-    The nearer the guess, the fewer numbers are tried.
-    """
-    low, high = 0, max(guess, 1)
-    while not held(high):
-        low, high = high, max(high + 1, int(1.5 * high))
-        if high > MOST:
-            return np.inf
-    while low == 0 and high > 1 and held(lower := max(1, int(high / 1.5))):
-        high = lower
-    tried = range(low + 1 if low or high == 1 else max(1, int(high / 1.5)), high + 1)
-    return float(tried[bisect_left(tried, True, hi=len(tried) - 1, key=held)])

@@ -71,7 +71,6 @@ def draw_values(
     limits: tuple[float, float] | None = None,
     scale: Scale | None = None,
     colours: str = COST_MAP,
-    missing: str = "not identified",
 ) -> Axes:
     """The axes, with one number [S] a state as the colour of its cell, and printed where it fits.
 
@@ -82,7 +81,6 @@ def draw_values(
         limits: values of the first and the last colour; those of the table unless given.
         scale: how numbers are printed; for this table alone unless given.
         colours: name of a sequential colour map.
-        missing: what is said where the table holds no number at all.
     """
     places = middles(layout)
     table = np.asarray(values, dtype=float)[: len(places)]
@@ -94,7 +92,7 @@ def draw_values(
     middle: dict[str, Any] = {"ha": "center", "va": "center_baseline"}
     if not np.isfinite(table).any():
         look = {"color": MUTED, "style": "italic", "transform": axes.transAxes}
-        axes.text(0.5, 0.5, missing, **look, **middle)
+        axes.text(0.5, 0.5, "not identified", **look, **middle)
         return axes
     texts = [scale.number(value) for value in table]
     size = text_size(axes, layout, texts)

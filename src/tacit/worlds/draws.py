@@ -6,7 +6,6 @@ one draw of it whose results were published was read off the authors' slides cel
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from enum import Enum
 
@@ -24,6 +23,8 @@ ACTIONS = ("up", "down", "left", "right")
 DIRECTIONS = ((-1, 0), (1, 0), (0, -1), (0, 1))
 REWARD_SCALE = 2.5e-3
 COST_SCALE = 0.1
+# Slack that budgets leave a randomly drawn policy, as a share of what costs can differ by.
+MARGIN = 0.005
 
 
 class Hill(Enum):
@@ -199,15 +200,16 @@ def random(
     successors: int | None = None,
     features: int = 3,
     by_action: bool = True,
-    margin: float = 0.005,
     tightness: float | None = None,
 ) -> World:
     """A random `World` whose budgets can be met; it prints as the call that makes it again.
 
     Next states are uniform, their probabilities and the initial distribution flat on the simplex;
     features are uniform on [0, 1]; weights are flat on the simplex, so the truth is in the gauge of
-    a recovery. Transitions, reward and each cost have a random stream of their own: more
-    constraints, say, leave the transitions as they are.
+    a recovery. Budgets are what a randomly drawn policy that takes every action spends, and 0.5 %
+    of the largest less the least cost for ever: any number of them hold jointly, strictly; a single
+    one binds in two of five draws. Transitions, reward and each cost have a random stream of their
+    own: more constraints, say, leave the transitions as they are.
 
     Args:
         seed: names the draw.
@@ -218,17 +220,13 @@ def random(
         successors: next states drawn for each action (repeats add up); None draws min(S, 5).
         features: D, of the reward and of each cost.
         by_action: whether features are [S, A, D] or [S, D].
-        margin: slack left to a randomly drawn policy that takes every action: its expected
-            discounted cost plus margin * (largest - least cost) / (1 - discount) is the budget. Any
-            number of budgets then hold jointly, strictly. A single one binds in two of five draws.
-        tightness: in (0, 1); instead places the budgets between those of the most careful and of
+        tightness: in (0, 1); places the budgets between those of the most careful and of
             the reward-optimal policy, where at least one binds.
     """
     asked = dict(locals())
     for name, least in _LEAST.items():
         integer(asked[name], name, least)
     width = min(states, 5) if successors is None else integer(successors, "successors", 1)
-    margin = number(margin, "margin", "a positive number", lambda m: 0.0 < m < math.inf)
     seeds = np.random.SeedSequence(int(seed)).spawn(4)
     moves, wants, plays = (np.random.default_rng(s) for s in seeds[:3])
     charges = [np.random.default_rng(s) for s in seeds[3].spawn(int(constraints))]
@@ -245,15 +243,13 @@ def random(
     if tightness is not None:
         budgets = budgets_between(mdp, truth, tightness)
     else:
-        budgets = _budgets_with_margin(mdp, truth.tables(mdp)[1], plays, margin)
+        budgets = _budgets_with_margin(mdp, truth.tables(mdp)[1], plays)
     asked["discount"] = mdp.discount
     called = recipe("random", asked, _OPTIONS)
     return World.of(mdp, maps, reward_weights, cost_weights, budgets, recipe=called)
 
 
-def _budgets_with_margin(
-    mdp: MDP, costs: np.ndarray, draw: np.random.Generator, margin: float
-) -> np.ndarray:
+def _budgets_with_margin(mdp: MDP, costs: np.ndarray, draw: np.random.Generator) -> np.ndarray:
     """[K] what a randomly drawn policy spends, and a little more."""
     if not len(costs):
         return np.zeros(0)
@@ -264,7 +260,7 @@ def _budgets_with_margin(
     # One product a row: a matrix product rounds differently with the number of rows.
     spent = np.array([np.vdot(row, visits) for row in flat])
     spread = (flat.max(axis=1) - flat.min(axis=1)) / (1.0 - mdp.discount)
-    return spent + margin * np.where(spread > 0, spread, 1.0)
+    return spent + MARGIN * np.where(spread > 0, spread, 1.0)
 
 
 def _simplex(draw: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:

@@ -46,12 +46,12 @@ def _stamp(text: str) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def duration(length: float, unit: str = "s", *, digits: int = 4) -> str:
+def duration(length: float, unit: str) -> str:
     """A duration in seconds as people say it, such as "15 min"; plain numbers without a unit."""
     if not unit:
         return f"{length:g}"
     name = max((u for u in UNITS if UNITS[u] <= length), key=UNITS.__getitem__, default="s")
-    return f"{length / UNITS[name]:.{digits}g} {name}"
+    return f"{length / UNITS[name]:.4g} {name}"
 
 
 def seconds(text: str) -> float:
