@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional, Union
 
 from tacit.cli.terminal import Answer, Terminal, shown_default, table_text
 from tacit.errors import InvalidModel
@@ -34,7 +34,7 @@ class Predict:
 
     run_folder: Path
     """folder of the run, as `tacit recover` writes it"""
-    at: Annotated[tuple[str, ...], shown_default("all with a choice")] = ()
+    at: Annotated[Union[None, tuple[str, ...]], shown_default("all with a choice")] = None
     """states by name, or a .csv or .parquet file with a column `state`, and for trips `goal`"""
     goal: Annotated[Optional[str], shown_default("column `goal`")] = None
     """goal of all trips"""
@@ -97,9 +97,10 @@ class Predict:
         source = f"the run {self.run_folder}"
         names = Names(known, layout.action_names or numbers(actions), (source, source))
         goals = None if self.goal is None else np.array([_number(self.goal, names, "goal")])
-        if len(self.at) == 1 and Path(self.at[0]).suffix.lower() in (".csv", ".parquet"):
-            return _table(Path(self.at[0]), names, goals)
-        states = [_number(one, names, "at") for one in self.at]
+        at = self.at or ()
+        if len(at) == 1 and Path(at[0]).suffix.lower() in (".csv", ".parquet"):
+            return _table(Path(at[0]), names, goals)
+        states = [_number(one, names, "at") for one in at]
         return (np.array(states) if states else None), goals
 
     def _world(
