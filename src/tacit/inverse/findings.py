@@ -30,13 +30,16 @@ if TYPE_CHECKING:
 class Kind(Enum):
     """What a finding is about; the list is closed, and its order is that of findings everywhere."""
 
+    DECLARED = auto()  # something that was declared, and that the data contradict
     MISFIT = auto()  # the model does not fit what was seen
     NOT_CONVERGED = auto()
+    BASIS = auto()  # the functions or nodes that values were sought on are too few
     CHOICE = auto()  # which estimator was picked, and why
     UNATTAINABLE = auto()  # no policy collects what the demonstrations did
     LOCAL_OPTIMUM = auto()
     DETERMINISTIC = auto()  # the expert looks deterministic
     NOT_IDENTIFIED = auto()  # the demonstrations leave a number open
+    SUPPORT = auto()  # rows lie beyond those that anything was learnt from
     ACTIVE = auto()  # a constraint restrains the demonstrator
     INACTIVE = auto()  # it was not shown to
     SLACK = auto()  # a budget is not used up
