@@ -98,6 +98,25 @@ def cautious(recovery: Recovery, mdp: MDP | None, *, confidence: float = CONFIDE
             none keeps even the recovered budgets, they are raised as little as can be.
         confidence: with which what is feasible is to be feasible for the truth.
     """
+    spending = check_spending(recovery, confidence)
+    doubts, findings = [], []
+    for k in range(len(spending.maps)):
+        doubt, more = doubt_of(recovery, spending, k, confidence)
+        doubts.append(doubt)
+        findings += more
+    if mdp is not None:
+        return _in_world(recovery, doubts, findings, mdp, confidence)
+    rows = tuple(doubt.corners() for doubt in doubts)
+    sentence = (
+        "Made for any world: whether some policy keeps within it depends on the world. "
+        "cautious(mdp) asks no more than a policy there can keep, and says how much that is."
+    )
+    findings.append(Finding(sentence, Kind.ASSUMED))
+    return _objective(recovery, rows, findings=findings, confidence=confidence)
+
+
+def check_spending(recovery: Recovery, confidence: float) -> Spending:
+    """What the demonstrator spends; `InvalidModel` where that is not known, or no confidence."""
     if not 0.0 < confidence < 1.0:
         raise InvalidModel(f"confidence must be in (0, 1); got {confidence}")
     spending = recovery.spending
@@ -113,20 +132,7 @@ def cautious(recovery: Recovery, mdp: MDP | None, *, confidence: float = CONFIDE
             "recovery does not say: recover with Likelihood, Convex or Explanation, from "
             "trajectories that begin at the start"
         )
-    doubts, findings = [], []
-    for k in range(len(spending.maps)):
-        doubt, more = _doubt(recovery, spending, k, confidence)
-        doubts.append(doubt)
-        findings += more
-    if mdp is not None:
-        return _in_world(recovery, doubts, findings, mdp, confidence)
-    rows = tuple(doubt.corners() for doubt in doubts)
-    sentence = (
-        "Made for any world: whether some policy keeps within it depends on the world. "
-        "cautious(mdp) asks no more than a policy there can keep, and says how much that is."
-    )
-    findings.append(Finding(sentence, Kind.ASSUMED))
-    return _objective(recovery, rows, findings=findings, confidence=confidence)
+    return spending
 
 
 def _objective(
@@ -275,7 +281,7 @@ def _raised(
     return tuple(found), solution, float((more / scale)[more > 0].max())
 
 
-def _doubt(
+def doubt_of(
     recovery: Recovery, spending: Spending, k: int, confidence: float
 ) -> tuple[Doubt, list[Finding]]:
     """What is known about constraint k, and what that rests on."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tacit.data.demonstrations import Demonstrations
     from tacit.data.observed import Observed
     from tacit.inverse.caution import Caution
+    from tacit.inverse.certified import PolicyCertificate
     from tacit.inverse.hypotheses import HypothesisTest
     from tacit.inverse.origin import Origin
     from tacit.inverse.predictions import ChoiceModel, Prediction
@@ -541,6 +542,24 @@ class Recovery(Saved):
         from tacit.inverse.caution import cautious
 
         return cautious(self, mdp, confidence=confidence)
+
+    def certify(
+        self,
+        policy: npt.ArrayLike | Solution,
+        world: MDP | None = None,
+        *,
+        confidence: float = CONFIDENCE,
+    ) -> PolicyCertificate:
+        """Which of the true budgets a policy keeps, and how sure that is.
+
+        Args:
+            policy: [S, A], or a solution.
+            world: where it acts; None for that of the recovery.
+            confidence: for all budgets at once.
+        """
+        from tacit.inverse.certified import certify
+
+        return certify(self, policy, world, confidence=confidence)
 
     def updated(
         self, more: Observed, *, forget: float | None = None, keep_rows: bool = False

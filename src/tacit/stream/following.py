@@ -240,7 +240,8 @@ def counts_of(
             odd = first_unavailable(mdp.available, states[there], actions[there])
         if odd is not None:
             raise InvalidDemonstrations(f"{what}: {odd.sentence()}")
-        np.add.at(counts, (states[there], actions[there]), 1.0)
+        pairs = states[there].astype(np.int64) * mdp.actions + actions[there]
+        counts += np.bincount(pairs, minlength=counts.size).reshape(counts.shape)
         if "episode" in columns and "step" in columns:
             labels = np.asarray(columns["episode"].labels()).astype(str)
             steps = _in_time(labels, columns["step"].integers(), steps, what)

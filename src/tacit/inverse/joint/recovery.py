@@ -31,7 +31,7 @@ from tacit.inverse.noisy.intervals import Numbers, numbers_of
 from tacit.inverse.noisy.known import bound_findings, given_temperature_findings
 from tacit.inverse.noisy.setting import StepsSetting, chain_goodness
 from tacit.inverse.noisy.strength import prior_findings
-from tacit.inverse.parameters import Parameters, together
+from tacit.inverse.parameters import CONFIDENCE, Parameters, together
 from tacit.inverse.recovery import (
     History,
     Recovery,
@@ -50,7 +50,10 @@ from tacit.model.arguments import read_only
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from tacit.forward.solution import Solution
+    from tacit.inverse.certified import PolicyCertificate
     from tacit.inverse.joint.tasks import SharedLikelihood, Task, TaskFits
+    from tacit.model.mdp import MDP
 
 # Level of the tests whether tasks agree on what they share.
 AGREEMENT_LEVEL = 0.01
@@ -141,6 +144,20 @@ class JointRecovery(Several):
     def with_parts(self, parts: Sequence[Recovery]) -> Self:
         """The same with other recoveries of its tasks."""
         return replace(self, recoveries=tuple(parts))
+
+    def certify(
+        self, policy: npt.ArrayLike | Solution, world: MDP, *, confidence: float = CONFIDENCE
+    ) -> PolicyCertificate:
+        """Which budgets a policy keeps that all demonstrators kept, and how sure that is.
+
+        Args:
+            policy: [S, A], or a solution.
+            world: where it acts.
+            confidence: for all budgets at once.
+        """
+        from tacit.inverse.certified import certify_by_tasks
+
+        return certify_by_tasks(self, policy, world, confidence=confidence)
 
     def updated(
         self, more: Sequence[Observed], *, forget: float | None = None, keep_rows: bool = False
