@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from tacit.inverse.recovery import Recovery
     from tacit.model.mdp import MDP
 
-# Chances of being wrong that are tried, from the least on, and what rounding breaks of a row.
-RISKS = np.geomspace(1e-6, 0.5, 60)
-ROUNDING = 1e-9
+# The least chance of being wrong that is told, halvings to the one that is, rounding of a row.
+LEAST_RISK, HALVINGS, ROUNDING = 1e-6, 25, 1e-9
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -198,13 +197,12 @@ def _below_mixture(
 
 def _largest_confidence(keeps: Callable[[float], bool]) -> float:
     """The largest confidence with which something is kept, from 1/2 on; 0 for none."""
-    if not keeps(float(RISKS[-1])):
+    low, high = LEAST_RISK, 0.5  # wider sets are kept less often
+    if not keeps(high):
         return 0.0
-    low, high = 0, len(RISKS) - 1  # wider sets are kept less often
-    while low < high:
-        middle = (low + high) // 2
-        if keeps(float(RISKS[middle])):
-            high = middle
-        else:
-            low = middle + 1
-    return 1.0 - float(RISKS[high])
+    if keeps(low):
+        return 1.0 - low
+    for _ in range(HALVINGS):
+        middle = float(np.sqrt(low * high))
+        low, high = (low, middle) if keeps(middle) else (middle, high)
+    return 1.0 - high

@@ -44,14 +44,25 @@ from tacit.show.canvas import (
     styled,
 )
 from tacit.show.grid import draw_values, extent, middles
-from tacit.show.intervals import draw_beside, tidy_values
+from tacit.show.intervals import draw_beside, draw_level, tidy_values
 from tacit.show.quantities import MOST_ROWS, Group, NamedRecovery
 
 if TYPE_CHECKING:
     from tacit.checks.prices import PriceCurve
     from tacit.folders.runs import Run
+    from tacit.stream.watch import Watch
 
-__all__ = ["flows", "map", "overview", "policy", "price_curve", "prices", "residuals", "weights"]
+__all__ = [
+    "evidence",
+    "flows",
+    "map",
+    "overview",
+    "policy",
+    "price_curve",
+    "prices",
+    "residuals",
+    "weights",
+]
 
 Recoveries = Mapping[str, Recovery]
 Panel = tuple[Callable[..., Axes], float]  # what draws on given axes, and their height in inches
@@ -206,6 +217,21 @@ def residuals(
     for level in (-2.0, 2.0):
         axes.axvline(level, color=MUTED, lw=0.8, ls=(0, (4, 3)))
     axes.set_xlabel("(seen - expected) / its standard deviation")
+    return axes
+
+
+@styled()
+def evidence(watch: Watch, axes: Axes | None = None) -> Axes:
+    """The axes, with the evidence of a watch against the steps, and where it gives an alarm."""
+    axes = axes_at(new_figure(COLUMN, 2.4), 0.6, 0.2, COLUMN - 0.75, 1.7) if axes is None else axes
+    steps, logs = watch.history.T
+    axes.plot(steps, 10.0 ** np.clip(logs, -300.0, 300.0), color=series_colour(0), lw=1.4)
+    axes.set_yscale("log")
+    axes.set_xlabel("steps")
+    axes.set_ylabel("evidence of a change")
+    draw_level(axes, watch.run_length, "alarm", INK)
+    if watch.since is not None:
+        axes.axvline(watch.since, color=MUTED, lw=0.8, ls=(0, (4, 3)))
     return axes
 
 
