@@ -78,7 +78,7 @@ class Gauge:
 
     @cached_property
     def cost_weights(self) -> tuple[np.ndarray, ...]:
-        """One [..., D_k] per constraint, of sum 1; NaN if its parameters are all 0."""
+        """One [..., D_k] per constraint, of L1 norm 1; NaN if its parameters are all 0."""
         totals = [_positive(self._total(block))[..., None] for block in self.blocks[1:]]
         pairs = zip(self.blocks[1:], totals, strict=True)
         return tuple(self._theta[..., block] / total for block, total in pairs)
@@ -122,7 +122,8 @@ class Gauge:
         bottoms[reward] = norm
         for k, block in enumerate(self.blocks[1:]):
             total = np.zeros(size)
-            total[block] = inverse[block] * self._counted(block)
+            total[block] = np.where(self.x[block] < 0, -1.0, 1.0) * inverse[block]
+            total[block] *= self._counted(block)
             bottoms[block] = total
             tops[size + k] = total
             bottoms[size + k] = norm if wanted else 0.0
@@ -154,11 +155,10 @@ class Gauge:
 
     @cached_property
     def _norm(self) -> np.ndarray:
-        reward = self.blocks[0]
-        return np.asarray(np.abs(self._theta[..., reward] * self._counted(reward)).sum(axis=-1))
+        return self._total(self.blocks[0])
 
     def _total(self, block: slice) -> np.ndarray:
-        return np.asarray((self._theta[..., block] * self._counted(block)).sum(axis=-1))
+        return np.asarray(np.abs(self._theta[..., block] * self._counted(block)).sum(axis=-1))
 
     def _counted(self, block: slice) -> np.ndarray | float:
         """[D_k] bool, the features that set the unit of a block: all, where none has a number."""

@@ -17,6 +17,7 @@ from tacit.data.observed import Observed
 from tacit.data.tally import counts_of
 from tacit.forward.solution import Solution
 from tacit.inference.gauge import Gauge
+from tacit.inverse.curves import Curve
 from tacit.inverse.diagnostics import Goodness, Identification
 from tacit.inverse.expectations import (
     Blocks,
@@ -75,6 +76,7 @@ class Estimate:
         known: intervals and errors; None where there are points only.
         standard: the units of standardised features, with what is known in them; None for units.
         parameters: the model's own coefficients; None for those that weights and noise make.
+        curves: those among the features.
         goodness: whether the model fits.
         lapses: the share of random steps, where it was asked for.
         spending: what is spent of each cost feature; None where that is not known.
@@ -105,6 +107,7 @@ class Estimate:
     known: Identification | None = None
     standard: Standard | None = None
     parameters: Parameters | None = None
+    curves: tuple[Curve, ...] = ()
     goodness: Goodness = UNTESTED
     lapses: Lapses | None = None
     spending: Spending | None = None
@@ -169,6 +172,7 @@ def recovery(
         reward_names=features.reward_names,
         cost_names=cost_names,
         parameters=parameters,
+        curves=found.curves,
         log_likelihood=likely,
         null_log_likelihood=null,
         observed_steps=steps,

@@ -301,7 +301,13 @@ def _one_by_one(draws: Iterable[Task], estimator: Any, idle: Sequence[int]) -> R
             own = drawn.features
             kept = [k for k in range(own.constraints) if k not in idle]
             names = [own.cost_names[k] for k in kept]
-            less = Features(own.reward, [own.costs[k] for k in kept], own.reward_names, names)
+            curves = [
+                replace(curve, block=curve.block and 1 + kept.index(curve.block - 1))
+                for curve in own.curves
+                if not curve.block or curve.block - 1 in kept
+            ]
+            costs = [own.costs[k] for k in kept]
+            less = Features(own.reward, costs, own.reward_names, names, curves)
             one = recovered(replace(drawn, features=less), keep)
             found.append(_Numbers.of(one, own, kept))
             converged.append(one.status is not NOT_CONVERGED)

@@ -275,7 +275,7 @@ class Goodness:
                 Kind.NOT_IDENTIFIED,
                 feature=names[0],
             )
-            for names in self.unseen
+            for names in dict.fromkeys(self.unseen)
             if not named & {*names}
         ]
 

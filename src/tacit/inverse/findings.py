@@ -18,6 +18,7 @@ from tacit.data.tally import counts_of
 from tacit.errors import InvalidDemonstrations
 from tacit.files.wording import listed
 from tacit.inverse.expectations import Blocks, Expectations, moves_of
+from tacit.model.features.curves import same_curves
 from tacit.model.features.imputing import Imputing
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -277,8 +278,18 @@ def feature_findings(features: Features, mdp: MDP | None = None) -> list[Finding
         )
         for j in np.flatnonzero(flat)
     ]
+    for *alike, curve in same_curves(features.curves, features.maps):
+        others = listed([one.label for one in alike], NAMED)
+        sentence = (
+            f"{curve.label} and {others} cannot be told apart: every choice depends on their "
+            "difference, which is shown as that of the reward. Tasks that share the cost tell "
+            "them apart, or a cost of something else."
+        )
+        findings.append(Finding(sentence, Kind.NOT_IDENTIFIED, feature=curve.name))
     unit = centred / np.where(flat, 1.0, size)[:, None]
     unit[flat] = 0.0
+    for curve in features.curves:
+        unit[curve.among(features.blocks)] = 0.0  # of which single columns mean nothing
     similar = unit @ unit.T
     for i, j in zip(*np.nonzero(np.triu(np.abs(similar), 1) > SAME), strict=True):
         sentence = (
@@ -364,7 +375,8 @@ def named_directions(
 ) -> tuple[tuple[str, ...], ...]:
     """The names of what each direction [B, D] moves, in a basis that moves few at a time."""
     heavy = [np.abs(one) > 1e-3 * np.abs(one).max() for one in _echelon(directions)]
-    return tuple(tuple(names_of[d] for d in np.flatnonzero(one).tolist()) for one in heavy)
+    which = [np.flatnonzero(one).tolist() for one in heavy]
+    return tuple(tuple(dict.fromkeys(names_of[d] for d in own)) for own in which)
 
 
 def _echelon(rows: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from tacit.errors import InvalidModel, NotConverged
 from tacit.forward.solution import Solution
 from tacit.inference.tails import holm
+from tacit.inverse.curves import Curve
 from tacit.inverse.diagnostics import LAZY, Goodness, Identification, untested
 from tacit.inverse.expectations import Blocks, Expectations, Spending
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance
@@ -362,6 +363,7 @@ class Recovery(Saved):
         reward_names: one name per reward feature.
         cost_names: one tuple of names per constraint.
         parameters: the model's own coefficients, with standard errors and tests.
+        curves: those among the features, with their bands and tests.
         log_likelihood: of the observed actions under the recovered policy; NaN without a noise.
         null_log_likelihood: the same of actions at random.
         observed_steps: number of observed actions that the likelihoods are about.
@@ -394,6 +396,7 @@ class Recovery(Saved):
     reward_names: tuple[str, ...] = ()
     cost_names: tuple[tuple[str, ...], ...] = ()
     parameters: Parameters = NO_PARAMETERS
+    curves: tuple[Curve, ...] = ()
     log_likelihood: float = np.nan
     null_log_likelihood: float = np.nan
     observed_steps: int = 0

@@ -67,7 +67,9 @@ class Task:
             for one in (own.reward, more)
         ]
         names = (*own.reward_names, *added.names)
-        whole = Features(np.concatenate(tables, axis=2), own.costs, names, own.cost_names)
+        whole = Features(
+            np.concatenate(tables, axis=2), own.costs, names, own.cost_names, own.curves
+        )
         return replace(self, features=whole)
 
     def units(self, least: float = np.inf) -> Units:

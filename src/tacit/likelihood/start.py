@@ -76,13 +76,14 @@ class Bounds:
     def of(cls, space: Design, options: Options) -> Bounds:
         """The bounds that the options ask for, and the usual ones of all other coefficients."""
         lower, size = space.lower(free_reward=options.free_reward), len(space.scales)
-        upper, none = np.full(size, LARGEST), np.zeros(size, bool)
+        upper, none = np.minimum(space.upper, LARGEST), np.zeros(size, bool)
         known = cls(lower=lower, upper=upper, given=none, asked=none.copy())
         bounds, fixed, start = (
             by_number(space, getattr(options, name, None), name) for name in OF_COEFFICIENTS
         )
         for j, (name, pair) in bounds.items():
-            low, high = _ends(space, j, name, pair)
+            least = lower[j] if space.signs[j] < 0 else -np.inf
+            low, high = _ends(least, name, pair)
             most = LARGEST / space.scales[j]
             if not low < most:
                 raise InvalidModel(f"bounds: {name} must have a least below {most:.3g}; got {low}")
@@ -90,9 +91,9 @@ class Bounds:
             lower[j] = low * space.scales[j]
             known.upper[j] = min(high * space.scales[j], LARGEST)
         for j, (name, value) in fixed.items():
-            known.given[j] = True
+            known.given[j], least = True, lower[j]
             lower[j] = known.upper[j] = number_of(f"fixed: {name}", value) * space.scales[j]
-            if known.asked[j] or (space.signs[j] < 0 and lower[j] < 0):
+            if known.asked[j] or (space.signs[j] < 0 and lower[j] < least):
                 must = "have no bounds too" if known.asked[j] else "not be below 0, as it is a cost"
                 raise InvalidModel(f"fixed: {name} must {must}; got {value!r:.60}")
         if size and known.given.all():
@@ -137,9 +138,9 @@ def number_of(what: str, value: object) -> float:
     return float(value)
 
 
-def _ends(space: Design, j: int, name: str, pair: object) -> tuple[float, float]:
-    """The smallest and the largest value that a pair allows a coefficient."""
-    what, least = f"bounds: {name}", 0.0 if space.signs[j] < 0 else -np.inf
+def _ends(least: float, name: str, pair: object) -> tuple[float, float]:
+    """The smallest and the largest value that a pair allows a coefficient, `least` or more."""
+    what = f"bounds: {name}"
     if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
         raise InvalidModel(f"{what} must be (least, largest), None for no bound; got {pair!r:.60}")
     low = least if pair[0] is None else number_of(what, pair[0])

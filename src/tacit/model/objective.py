@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias, cast, overload
 
 import numpy as np
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
     from tacit.files.frames import Frame
+    from tacit.model.features.curves import CurveTerm
     from tacit.model.features.formulas import FormulaFeatures
     from tacit.model.features.rows import FunctionFeatures, RowFunctions
     from tacit.model.mdp import MDP
@@ -151,12 +153,14 @@ class Features:
         costs: one [S, D_k] or [S, A, D_k] feature map per constraint.
         reward_names: one name per reward feature.
         cost_names: one tuple of names per constraint.
+        curves: which features are parameters of a curve, whose smoothness is estimated.
     """
 
     reward: np.ndarray
     costs: tuple[np.ndarray, ...] = field(default_factory=tuple)
     reward_names: tuple[str, ...] = None  # pyright: ignore[reportAssignmentType]
     cost_names: tuple[tuple[str, ...], ...] = None  # pyright: ignore[reportAssignmentType]
+    curves: tuple[CurveTerm, ...] = ()
 
     if TYPE_CHECKING:
 
@@ -166,6 +170,7 @@ class Features:
             costs: Sequence[GivenTable] | None = (),
             reward_names: Iterable[str] | None = None,
             cost_names: Sequence[Iterable[str] | None] | None = None,
+            curves: Iterable[CurveTerm] = (),
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -211,6 +216,7 @@ class Features:
         object.__setattr__(self, "_maps", maps)
         object.__setattr__(self, "reward_names", names)
         object.__setattr__(self, "cost_names", cost_names)
+        object.__setattr__(self, "curves", tuple(self.curves))
 
     @staticmethod
     def from_functions(
@@ -257,14 +263,17 @@ class Features:
     ) -> Features | FormulaFeatures:
         """Features by formulas in Wilkinson's notation, such as "C(cover) + scale(slope)".
 
-        Terms are columns, and transforms of them: `C` (a factor; `base="..."` is the level that
-        the others are compared with), `scale`, `center`, `log`, `exp`, `sqrt`, `missing` (1 where
-        a measurement is missing), and the bases `bs`, `cr`, `cc` and `poly`, for which formulaic
-        is installed. `+` puts terms side by side, `:` multiplies them, `a * b` is `a + b + a:b`,
-        `(a + b)^2` all pairs; `-` takes a term away. Names with blanks stand between `backticks`.
-        There is no constant unless the formula has the term 1. The column `action` is what was
-        done, a factor: terms with it, such as `action` or `action:lactate`, are features of state
-        and action. A formula is data: anything else in it is refused, and nothing of it is run.
+        Terms are columns, and transforms of them: `C` (a factor; `base="..."` is the level that the
+        others are compared with), `scale`, `center`, `log`, `exp`, `sqrt`, `missing` (1 where a
+        measurement is missing), and the bases `bs`, `cr`, `cc` and `poly`, for which formulaic is
+        installed. `s(x)` is a curve and `te(x, y)` a surface, whose smoothness is estimated:
+        `s(hour, cyclic=24)`, `s(x, shape="increasing")` (or "decreasing", "positive"), a curve for
+        each level `s(x, by=group)`. `+` puts terms side by side, `:` multiplies them, `a * b` is `a
+        + b + a:b`, `(a + b)^2` all pairs; `-` takes a term away. Names with blanks stand between
+        `backticks`. There is no constant unless the formula has the term 1. The column `action` is
+        what was done, a factor: terms with it, such as `action` or `action:lactate`, are features
+        of state and action. A formula is data: anything else in it is refused, and nothing of it is
+        run.
 
         Args:
             reward: formula of the reward.
@@ -321,6 +330,12 @@ class Features:
         return tuple(table.shape[-1] for table in self.maps)
 
     @property
+    def blocks(self) -> tuple[slice, ...]:
+        """Where the features of the reward are among all, then those of each constraint."""
+        edges = np.cumsum([0, *self.sizes]).tolist()
+        return tuple(slice(a, b) for a, b in pairwise(edges))
+
+    @property
     def constraints(self) -> int:
         """K, the number of constraints."""
         return len(self.maps) - 1
@@ -340,7 +355,8 @@ class Features:
     @property
     def reward_alone(self) -> Features:
         """The same without any constraint."""
-        return Features(self.reward, reward_names=self.reward_names)
+        own = [curve for curve in self.curves if not curve.block]
+        return Features(self.reward, reward_names=self.reward_names, curves=own)
 
     def objective(
         self,

@@ -131,6 +131,7 @@ def estimate_of(
         standard = standard.knowing(scaled.identification(space, verdict=verdict))
     point, bounds = setting.point(told, e), Bounds.of(space, options)
     weights, clustered = scaled.ends[: space.size], wide.found.clustered
+    weights = np.where(space.in_curve[:, None], np.nan, weights)  # these have bands
     findings = [
         *constraint_findings(told, verdict, chosen, e, misfit=not weigh),
         *([] if strength is None else prior_findings(strength, wide, e)),

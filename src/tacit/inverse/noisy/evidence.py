@@ -296,6 +296,7 @@ def _limits(fitted: Fit) -> np.ndarray:
     for e, chain in problem.wanting:
         rows = problem.ties.rows[e]
         asked[rows[chain.space.signs < 0]] = True
+        asked[rows] &= ~endless[rows]  # a curve without a sign forbids nothing
         asked[rows] |= chain.endless_rewards & endless[rows]
 
     def refitted_loss(j: int, value: float) -> float:
@@ -321,7 +322,7 @@ def parameter_findings(evidence: Evidence, e: int = 0) -> list[Finding]:
     own, limits, findings = evidence.chains[e], evidence.own_limits(e), []
     chain, rows = own.chain, evidence.fitted.problem.ties.rows[e]
     space = chain.space
-    names = space.names
+    names = space.labels
     for j in np.flatnonzero(np.isfinite(limits) & (space.signs < 0)):
         said = f"{names[j]} has no upper limit: its cost was never incurred."
         if limits[j] > 0:

@@ -25,6 +25,7 @@ from tacit.inverse.noisy.inference import described
 from tacit.inverse.noisy.known import check_temperature
 from tacit.inverse.noisy.lapses import saying_lapses, with_lapses
 from tacit.inverse.noisy.setting import Setting, StepsSetting
+from tacit.inverse.noisy.smoothing import NOT_SMOOTHED, Smoothing
 from tacit.inverse.noisy.sparse import check_sparse, select
 from tacit.inverse.noisy.strength import strength_of
 from tacit.inverse.recovery import Recovery, delivered, warned
@@ -140,6 +141,9 @@ def maximise(
         which = np.arange(space.size) == 0
         known = full.problem.fixing(which, first * space.scales[0])
         full = full.refit(known, max_steps=options.max_steps).completed
+    curves = Smoothing.of(full, setting.seen)
+    if curves is not None and curves.without_law(full, options.max_steps):
+        full = curves.band(full)
     about = {"counted": counted, "seed": options.seed}
     asked = partial(evidence_of, seen, full, options.max_steps, **about)
     wide, goodness = asked(), untested("the search did not converge")
@@ -168,6 +172,8 @@ def maximise(
     if isinstance(options.prior, Sparse) and full.converged:
         chosen = select(kept, options.prior, options.max_steps)
         kept, findings = chosen.fitted, [chosen.finding(options.prior)]
+    if curves is not None:
+        kept = curves.point(kept)
     told = wide
     if kept is not full:
         # The errors of what is left are those of the fit with all.
@@ -182,6 +188,12 @@ def maximise(
         unknown=unknown,
         strength=strength,
     )
+    if curves is not None:
+        rules = {"robust": robust, "counted": counted, "seed": options.seed}
+        law = partial(evidence_of, seen, max_steps=options.max_steps, **rules)
+        found = replace(found, curves=curves.recovered(wide, kept, law))
+    elif space.curves:
+        findings.append(NOT_SMOOTHED)
     found = replace(found, findings=(*found.findings, *findings))
     if lapsing:
         found = saying_lapses(setting.with_lapses(found, chain), kept, plain)

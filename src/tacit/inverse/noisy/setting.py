@@ -198,7 +198,8 @@ class StepsSetting:
             )
             findings.append(Finding(said, Kind.LOCAL_OPTIMUM))
         elif not chain.convex:
-            start = "the convex fit" if chain.penalty is None else "weights 0"
+            is_prior = chain.penalty is not None and not chain.space.curves
+            start = "weights 0" if is_prior else "the convex fit"
             said = (
                 "The likelihood is not certain to be convex at these counts: the optimum is a "
                 f"local one, sought from {start}."
@@ -238,7 +239,7 @@ def chain_goodness(
         policy=part.policy,
         scores=fitted_scores(fitted, own.scores, e),
         choices=chain.mdp.available.sum(axis=1),
-        names=[chain.space.names[j] for j in np.flatnonzero(free)] if named else [],
+        names=[chain.space.labels[j] for j in np.flatnonzero(free)] if named else [],
     )
     size = len(choices.scores)
     if chain.penalty is not None or (plain and size > PROFILED):

@@ -22,10 +22,12 @@ from tacit.model.features.maps import (
     bumps,
     combine,
     coordinates,
+    curve,
     distance_to,
     one_hot,
     product,
     scaled,
+    surface,
 )
 from tacit.model.features.priors import Ridge, Smooth, Sparse
 from tacit.model.features.rows import RowFeatures
@@ -44,10 +46,12 @@ __all__ = [
     "columns",
     "combine",
     "coordinates",
+    "curve",
     "distance_to",
     "one_hot",
     "product",
     "scaled",
+    "surface",
 ]
 
 # Share of how a column varies within states from which the action is what it depends on.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from tacit.model.available import Sites
+from tacit.model.features.curves import CurveTerm, same_curves
 from tacit.model.objective import Features, is_sparse
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Design:
         pairs: [S, A] bool, the actions there are, at ends all; None for all of them.
         ending: whether episodes end, so that sums may stop at any time.
         given: [D, S, A] tables that are not made of the parts; None where they are.
+        curves: those among the features.
+        merged: [D] bool, costs that curves of the reward stand in for; None for none.
     """
 
     parts: tuple[FeatureTable, ...]
@@ -52,6 +55,8 @@ class Design:
     pairs: np.ndarray | None = None
     ending: bool = False
     given: Any = None
+    curves: tuple[CurveTerm, ...] = ()
+    merged: np.ndarray | None = None
 
     @classmethod
     def of(cls, world: Sites, features: Features) -> Design:
@@ -86,16 +91,22 @@ class Design:
             signs.append(np.full(len(scale), sign))
             scales.append(scale)
         edges = np.concatenate([[0], np.cumsum(features.sizes)])
+        blocks = tuple(slice(a, b) for a, b in pairwise(edges.tolist()))
+        merged = np.zeros(edges[-1], bool)
+        for *_, curve in same_curves(features.curves, features.maps):
+            merged[curve.among(blocks)] = True
         return cls(
             parts=tuple(parts),
             shape=(world.states, world.actions),
             signs=np.concatenate(signs),
             scales=np.concatenate(scales),
-            blocks=tuple(slice(a, b) for a, b in pairwise(edges.tolist())),
+            blocks=blocks,
             names=(*features.reward_names, *(n for group in features.cost_names for n in group)),
             offsets=np.concatenate(offsets),
             pairs=world.choices | world.ends[:, None] if world.restricted else None,
             ending=bool(world.ends.any()),
+            curves=features.curves,
+            merged=merged if merged.any() else None,
         )
 
     def with_tables(self, tables: np.ndarray) -> Design:
@@ -218,7 +229,31 @@ class Design:
         bounds = np.zeros(self.size)
         if free_reward:
             bounds[self.blocks[0]] = -np.inf
-        return bounds
+        for curve in self.curves:
+            if not curve.basis.shape:
+                bounds[curve.among(self.blocks)] = -np.inf
+        return bounds if self.merged is None else np.where(self.merged, 0.0, bounds)
+
+    @property
+    def upper(self) -> np.ndarray:
+        """[D] largest values allowed: none, but 0 where a curve of the reward stands in."""
+        return np.where(
+            np.zeros(self.size, bool) if self.merged is None else self.merged, 0.0, np.inf
+        )
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """[D] what people call each coordinate: that of a curve by the curve's name."""
+        names = [*self.names]
+        for curve in self.curves:
+            for j in curve.among(self.blocks):
+                names[j] = curve.name
+        return tuple(names)
+
+    @property
+    def in_curve(self) -> np.ndarray:
+        """[D] bool, the parameters of curves."""
+        return np.isin(np.arange(self.size), [j for c in self.curves for j in c.among(self.blocks)])
 
 
 class Centred(Protocol):

@@ -14,6 +14,7 @@ from tacit.files.columns import RawColumn
 from tacit.files.frames import Frame
 from tacit.files.wording import some
 from tacit.model.arguments import integer, numbers
+from tacit.model.features.curves import CurveTerm
 from tacit.model.features.notation import Term, terms_of
 from tacit.model.features.rows import MeasuredRows, RowFeatures
 from tacit.model.features.state_tables import opened_table, pair_numbers, state_numbers
@@ -94,11 +95,13 @@ class FormulaFeatures(RowFeatures):
             raise InvalidModel(
                 f"the formula knows {len(self.actions)} actions, {some(self.actions)}; got {count}"
             )
-        rows = Rows(_columns(observations, self.columns), dict(self.learned))
-        for terms in self.blocks:
-            each = [factor.values for factor in _by_action(rows, terms, self.actions)]
-            tables.append(np.stack(each * (count // len(each)), axis=1))
-        return Features(tables[0], tables[1:], self.reward_names, self.cost_names)
+        rows, curves = Rows(_columns(observations, self.columns), dict(self.learned)), []
+        for k, terms in enumerate(self.blocks):
+            each = _by_action(rows, terms, self.actions)
+            values = [factor.values for factor in each]
+            tables.append(np.stack(values * (count // len(each)), axis=1))
+            curves += _curves(each, k)
+        return Features(tables[0], tables[1:], self.reward_names, self.cost_names, curves)
 
     def stored(self) -> dict[str, Any]:
         """All that it is, as texts, numbers, lists and dictionaries: for JSON or TOML."""
@@ -177,14 +180,28 @@ def features_of_table(
         )
     learned = _learned(features.blocks, columns, actions)
     rows = Rows(columns, learned)
-    tables, labels = [], []
-    for terms in features.blocks:
+    tables, labels, curves = [], [], []
+    for k, terms in enumerate(features.blocks):
         each = [rows.block(terms)] if ACTION in columns else _by_action(rows, terms, actions)
         values = [factor.values for factor in each]
         one = values[0] if len(each) == 1 else np.stack(values, axis=1)
         tables.append(one.reshape(*shape, -1) if len(each) == 1 else one)
         labels.append(each[0].labels)
-    return Features(tables[0], tables[1:], labels[0], labels[1:])
+        curves += [
+            one if len(each) > 1 else replace(one, values=one.values.reshape(*shape, -1))
+            for one in _curves(each, k)
+        ]
+    return Features(tables[0], tables[1:], labels[0], labels[1:], curves)
+
+
+def _curves(each: Sequence[Factor], block: int) -> list[CurveTerm]:
+    """The curves of a block, given as it is for each action, or once for all."""
+    found = []
+    for alike in zip(*(factor.curves for factor in each), strict=True):
+        values = [one.values for one in alike]
+        there = values[0] if len(values) == 1 else np.stack(values, axis=1)
+        found.append(replace(alike[0], block=block, values=there))
+    return found
 
 
 def _columns(observations: np.ndarray, names: Sequence[str]) -> dict[str, np.ndarray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from tacit.errors import InvalidModel
 from tacit.model.arguments import is_integer, numbers, read_only
+from tacit.model.features.curves import CurveTerm, Spline, Surface
 from tacit.model.layout import Layout, numbers_of, state_names
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -27,14 +28,21 @@ class Map:
     Attributes:
         values: [S, D] or [S, A, D].
         names: [D] what people call each column; no name twice.
+        curves: those that columns are parameters of.
     """
 
     values: np.ndarray
     names: tuple[str, ...]
+    curves: tuple[CurveTerm, ...] = ()
 
     if TYPE_CHECKING:
 
-        def __init__(self, values: ArrayLike, names: str | Iterable[str]) -> None: ...
+        def __init__(
+            self,
+            values: ArrayLike,
+            names: str | Iterable[str],
+            curves: tuple[CurveTerm, ...] = (),
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         values = numbers(self.values, "feature values")
@@ -73,13 +81,17 @@ class Map:
 
     def __add__(self, other: Map) -> Map:
         mine, others = _alike(self, other)
-        return Map(np.concatenate([mine, others], axis=-1), (*self.names, *other.names))
+        moved = [replace(c, columns=c.columns + len(self.names)) for c in other.curves]
+        table = np.concatenate([mine, others], axis=-1)
+        return Map(table, (*self.names, *other.names), (*self.curves, *moved))
 
     def __neg__(self) -> Map:
+        self._refuse_curves()
         return Map(-self.values, [f"minus {name}" for name in self.names])
 
     def __getitem__(self, names: str | Iterable[str]) -> Map:
         """The columns of these names, in this order."""
+        self._refuse_curves()
         chosen = (names,) if isinstance(names, str) else tuple(names)
         for name in chosen:
             if name not in self.names:
@@ -88,7 +100,14 @@ class Map:
 
     def renamed(self, *names: str) -> Map:
         """The same columns under other names, one for each."""
-        return Map(self.values, names)
+        return Map(self.values, names, self.curves)
+
+    def _refuse_curves(self) -> None:
+        if self.curves:
+            raise InvalidModel(
+                f"{self.curves[0].name} stays whole: put maps beside it by +, and write products "
+                "as formulas, s(x):group"
+            )
 
     def __repr__(self) -> str:
         shape = ", ".join(map(str, self.values.shape))
@@ -111,11 +130,77 @@ def combine(reward: Map | Iterable[Map], costs: Iterable[Map | Iterable[Map]] = 
         [entry.values for entry in refused],
         reward_names=wanted.names,
         cost_names=[entry.names for entry in refused],
+        curves=[
+            replace(curve, block=k)
+            for k, entry in enumerate((wanted, *refused))
+            for curve in entry.curves
+        ],
     )
+
+
+def curve(
+    values: ArrayLike,
+    name: str = "x",
+    *,
+    k: int | None = None,
+    cyclic: float | None = None,
+    shape: str = "",
+) -> Map:
+    """A smooth curve of a measurement, whose smoothness is estimated: "s(x)" in formulas.
+
+    Args:
+        values: [S] or [S, A] the measurement.
+        name: what it is called.
+        k: B-splines of the curve; None for 12, or as many as there are distinct values.
+        cyclic: period after which the curve begins again; None for a curve with two ends.
+        shape: "positive", "increasing" or "decreasing"; "" for any.
+    """
+    table, what = numbers(values, name), f"s({name})"
+    made = Spline.of(table.ravel(), splines=k, period=cyclic, shape=shape, what=what)
+    return _curve_map(made, table[..., None], what, (name,))
+
+
+def surface(
+    first: ArrayLike,
+    second: ArrayLike,
+    names: tuple[str, str] = ("x", "y"),
+    *,
+    k: int | None = None,
+) -> Map:
+    """A smooth surface over two measurements, whose smoothness is estimated: "te(x, y)".
+
+    Args:
+        first: [S] or [S, A] one measurement.
+        second: of the same shape, the other.
+        names: what they are called.
+        k: B-splines along each side; None for 18, or as many as there are distinct values.
+    """
+    table = np.stack([numbers(first, names[0]), numbers(second, names[1])], axis=-1)
+    what = f"te({names[0]}, {names[1]})"
+    made = Surface.of(table.reshape(-1, 2), splines=k, what=what)
+    return _curve_map(made, table, what, names)
+
+
+def _curve_map(
+    basis: Spline | Surface, values: np.ndarray, what: str, variables: tuple[str, ...]
+) -> Map:
+    """The map of a basis at measurements [..., m]."""
+    columns = basis.columns(values.reshape(-1, values.shape[-1]))
+    term = CurveTerm(
+        name=what,
+        variables=variables,
+        columns=np.arange(basis.size),
+        basis=basis,
+        values=values,
+    )
+    names = [f"{what}[{j + 1}]" for j in range(basis.size)]
+    return Map(columns.reshape(*values.shape[:-1], -1), names, (term,))
 
 
 def product(left: Map, right: Map) -> Map:
     """Every column of one map times every column of the other: "sun times noon"."""
+    for one in (left, right):
+        one._refuse_curves()
     mine, others = _alike(left, right)
     table = mine[..., :, None] * others[..., None, :]
     names = [f"{a} times {b}" for a in left.names for b in right.names]
@@ -126,6 +211,7 @@ def scaled(features: Map, low: float = 0.0, high: float = 1.0) -> Map:
     """Every column moved and stretched so that it runs from `low` to `high`; names stay."""
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         raise InvalidModel(f"a scale must run from low to high; got {low} and {high}")
+    features._refuse_curves()
     flat = features.values.reshape(-1, features.values.shape[-1])
     least, span = flat.min(axis=0), np.ptp(flat, axis=0)
     if not span.all():

@@ -7,7 +7,8 @@
     part    := 0 | 1 | column | call | "(" formula ")"
     call    := transform "(" arithmetic ("," option)* ")"
 
-Between the parentheses of a transform + - * / ** ^ are arithmetic.
+Between the parentheses of a transform + - * / ** ^ are arithmetic. A surface te(x, y) is of two
+arithmetics, and s(x, by=group) is s(x):group.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ BASES = {
     "cc": ("df", "lower_bound", "upper_bound"),
     "poly": ("degree",),
 }
-OPTIONS = NUMBERS | BASES | {"C": ("base",)}
+# Curves and surfaces, whose strength of smoothing is estimated.
+CURVES = {"s": ("k", "cyclic", "shape", "by"), "te": ("k",)}
+OPTIONS = NUMBERS | BASES | CURVES | {"C": ("base",)}
+TEXTS = ("base", "shape")  # options that are texts
 ALLOWED = (
     "allowed are columns (any name between `backticks`), 0, 1, + - : * / ^ ( ), and "
     f"{', '.join(sorted(OPTIONS, key=str.casefold))}"
@@ -81,18 +85,24 @@ class Arithmetic:
 
 @dataclass(frozen=True)
 class Call:
-    """A transform of numbers of a row, with its options by name."""
+    """A transform of numbers of a row, with its options by name; a surface has a second one."""
 
     transform: str
     argument: Node
     options: tuple[tuple[str, float | str], ...] = ()
+    second: Node | None = None
+
+    @property
+    def arguments(self) -> tuple[Node, ...]:
+        """What is transformed, one or two."""
+        return (self.argument,) if self.second is None else (self.argument, self.second)
 
     def __str__(self) -> str:
-        argument = str(self.argument)
-        inner = argument[1:-1] if isinstance(self.argument, Arithmetic) else argument
+        inner = (str(one)[1:-1] if isinstance(one, Arithmetic) else str(one)
+                 for one in self.arguments)  # fmt: skip
         shown = (f"{name}={value:g}" if isinstance(value, float) else f"{name}={value!r}"
                  for name, value in self.options)  # fmt: skip
-        return f"{self.transform}({', '.join([inner, *shown])})"
+        return f"{self.transform}({', '.join([*inner, *shown])})"
 
 
 Node = Column | Number | Arithmetic | Call
@@ -119,6 +129,7 @@ class _Reader:
 
     def __init__(self, formula: str) -> None:
         self.text, self.depth, self.signs, self.place = formula, 0, 0, 0
+        self.by: Node | None = None  # of the curve that was read last
         self.tokens, at = list[tuple[str, str]](), 0
         while formula[at:].strip():
             match = _TOKEN.match(formula, at)
@@ -225,7 +236,8 @@ class _Reader:
             if self.token not in ("0", "1"):
                 raise self.refusal(f"the number {self.token} is no term")
             return [()] if self.take() == "1" else []
-        return [(self.factor(),)]
+        factor = self.factor()
+        return [(factor, self.by)] if self.by and isinstance(factor, Call) else [(factor,)]
 
     def factor(self) -> Node:
         """A column, or a transform of columns."""
@@ -234,24 +246,31 @@ class _Reader:
         if self.kind != "name":
             raise self.refusal(f"a column or a transform must stand where {self.token!r} does"
                                if self.kind else "it breaks off")  # fmt: skip
-        name = self.take()
+        name, self.by = self.take(), None
         return self.call(name) if self.opens() else Column(name)
 
     def call(self, name: str) -> Call:
         """The transform of that name, of which the parenthesis is open."""
         if name not in OPTIONS:
             raise self.refusal(f"no transform is called {name!r}{did_you_mean(name, OPTIONS)}")
-        argument = self.sum()
+        argument, second, by = self.sum(), None, None
         if name in ("C", "missing") and not isinstance(argument, Column):
             raise self.refusal(f"{name} must be of a column; got {argument}")
+        if name == "te":
+            self.expect(",")
+            second = self.sum()
         options: dict[str, float | str] = {}
         while self.sign(","):
+            if name == "s" and self.names_option("by"):
+                by = self.factor()
+                continue
             key, value = self.option(OPTIONS[name], len(options))
             if key in options:
                 raise self.refusal(f"{name} has {key} twice")
             options[key] = value
         self.close()
-        return Call(name, argument, tuple(options.items()))
+        self.by = by
+        return Call(name, argument, tuple(options.items()), second)
 
     def option(self, names: Sequence[str], place: int) -> tuple[str, float | str]:
         """The name and the value of an option; one without a name is told by its place."""
@@ -265,12 +284,20 @@ class _Reader:
             raise self.refusal(f"there is no such option: {key or self.token!r}; there are "
                                f"{', '.join(names) or 'none'}")  # fmt: skip
         minus = self.sign("-")
-        if key == "base" and not minus and self.kind in ("text", "number"):
+        if key in TEXTS and not minus and self.kind in ("text", "number"):
             return key, self.take().strip("'\"")
-        if key == "base" or self.kind != "number":
-            raise self.refusal(f"{key} must be a {'text' if key == 'base' else 'number'}; "
+        if key in TEXTS or self.kind != "number":
+            raise self.refusal(f"{key} must be a {'text' if key in TEXTS else 'number'}; "
                                f"got {self.token!r}")  # fmt: skip
         return key, float(minus + self.take())
+
+    def names_option(self, key: str) -> bool:
+        """Whether this option is named here; its name is taken then."""
+        if (self.kind, self.token) != ("name", key):
+            return False
+        self.take()
+        self.expect("=")
+        return True
 
     def sum(self) -> Node:
         """Arithmetic of + and -."""

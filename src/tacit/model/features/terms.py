@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import combinations
+from dataclasses import dataclass, field, replace
+from itertools import combinations, product
 from math import prod
 from typing import Any
 
@@ -12,7 +12,17 @@ import numpy as np
 
 from tacit.errors import InvalidModel, optional
 from tacit.files.wording import did_you_mean, natural_order, some
-from tacit.model.features.notation import BASES, Arithmetic, Call, Column, Node, Number, Term
+from tacit.model.features.curves import CurveTerm, Spline, Surface, basis_from_stored
+from tacit.model.features.notation import (
+    BASES,
+    CURVES,
+    Arithmetic,
+    Call,
+    Column,
+    Node,
+    Number,
+    Term,
+)
 
 # What a transform has learned, in plain numbers, texts, lists and dictionaries.
 Learned = dict[str, Any]
@@ -34,16 +44,19 @@ class Factor:
         values: [n, p].
         labels: p names.
         base: which of the columns stands for the base level; None where it has no levels.
+        curves: the curves among them, with their values [n, m].
     """
 
     values: np.ndarray
     labels: tuple[str, ...]
     base: int | None = None
+    curves: tuple[CurveTerm, ...] = ()
 
     def coded(self, *, is_full: bool) -> Factor:
         """The same, or without the column of the base level."""
         kept = [j for j in range(len(self.labels)) if is_full or j != self.base]
-        return Factor(self.values[:, kept], tuple(self.labels[j] for j in kept))
+        labels = tuple(self.labels[j] for j in kept)
+        return Factor(self.values[:, kept], labels, curves=self.curves)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,21 +82,22 @@ class Rows:
         """
         spanned: set[Span] = {(frozenset(), frozenset())}
         count = len(next(iter(self.columns.values())))
-        values, labels = [np.empty((count, 0))], list[str]()
+        values, labels, curves = [np.empty((count, 0))], list[str](), list[CurveTerm]()
         for term in sorted(terms, key=len):
             if not term:
                 values.append(np.ones((count, 1)))
                 labels.append("1")
             for full in self._codings(term, spanned):
-                table, names = np.ones((count, 1)), [""]
+                table, names, coded = np.ones((count, 1)), [""], dict[Node, Factor]()
                 for node in term:
                     if node in full:
-                        coded = self.factor(node).coded(is_full=full[node])
-                        table = (table[:, :, None] * coded.values[:, None]).reshape(count, -1)
-                        names = [f"{a}:{b}" if a else b for a in names for b in coded.labels]
+                        one = coded[node] = self.factor(node).coded(is_full=full[node])
+                        table = (table[:, :, None] * one.values[:, None]).reshape(count, -1)
+                        names = [f"{a}:{b}" if a else b for a in names for b in one.labels]
+                curves += _curves(coded, len(labels))
                 values.append(table)
                 labels += names
-        return Factor(np.concatenate(values, axis=1), tuple(labels))
+        return Factor(np.concatenate(values, axis=1), tuple(labels), curves=tuple(curves))
 
     def _codings(self, term: Term, spanned: set[Span]) -> list[dict[Node, bool]]:
         """Products that span what a term adds to `spanned`: their factors, and which are full.
@@ -142,6 +156,8 @@ class Rows:
             return self._levels(node, node, "")
         if isinstance(node, Call) and isinstance(node.argument, Column) and called == "C":
             return self._levels(node, node.argument, str(dict(node.options).get("base", "")))
+        if isinstance(node, Call) and called in CURVES:
+            return self._curve(node)
         if isinstance(node, Call) and called in BASES:
             return self._basis(node)
         return Factor(self._numbers(node)[:, None], (str(node),))
@@ -244,11 +260,59 @@ class Rows:
         labels = tuple(f"{node}[{j + 1}]" for j in range(len(columns)))
         return Factor(np.stack(columns, axis=1), labels)
 
+    def _curve(self, node: Call) -> Factor:
+        """The columns of a curve or a surface, from what was learned."""
+        values = np.stack([self._numbers(one) for one in node.arguments], axis=1)
+        if self.learning and str(node) not in self.learned:
+            options = dict(node.options)
+            splines = _whole(node, "k", options["k"]) if "k" in options else None
+            if len(node.arguments) > 1:
+                made = Surface.of(values, splines=splines, what=str(node))
+            else:
+                shape, period = str(options.get("shape", "")), options.get("cyclic")
+                about = {"period": period, "shape": shape, "what": str(node)}
+                made = Spline.of(values[:, 0], splines=splines, **about)
+            self.learned[str(node)] = made.stored()
+        basis = basis_from_stored(self.learned[str(node)])
+        labels = tuple(f"{node}[{j + 1}]" for j in range(basis.size))
+        curve = CurveTerm(
+            name=str(node),
+            variables=tuple(map(str, node.arguments)),
+            columns=np.arange(basis.size),
+            basis=basis,
+            values=values,
+        )
+        return Factor(basis.columns(values), labels, curves=(curve,))
+
     def _refuse_constant(self, node: Call, values: np.ndarray) -> None:
         if np.ptp(values) == 0:
             raise InvalidModel(
                 f"{node} must be of what varies; {node.argument} is {values[0]:g} in all rows"
             )
+
+
+def _curves(coded: Mapping[Node, Factor], first: int) -> list[CurveTerm]:
+    """The curves in a product of factors, one for each column of the others, from column `first`.
+
+    A product of two curves is none, and is not smoothed.
+    """
+    own = [factor for factor in coded.values() if factor.curves]
+    if len(own) != 1:
+        return []
+    (curve,) = own[0].curves
+    others = [factor for factor in coded.values() if factor is not own[0]]
+    sizes = [len(factor.labels) for factor in coded.values()]
+    places = first + np.arange(np.prod(sizes)).reshape(sizes)
+    places = np.moveaxis(places, [*coded.values()].index(own[0]), -1)
+    found = []
+    for which in product(*(range(len(factor.labels)) for factor in others)):
+        names = [factor.labels[j] for factor, j in zip(others, which, strict=True)]
+        sizes = [factor.values[:, j] for factor, j in zip(others, which, strict=True)]
+        there = np.prod([np.ones(len(curve.values)), *sizes], axis=0) != 0
+        values = np.where(there[:, None], curve.values, np.nan)
+        name = ":".join([curve.name, *names])
+        found.append(replace(curve, name=name, columns=places[which], values=values))
+    return found
 
 
 def _absorbed(short: dict[Node, bool], long: dict[Node, bool]) -> list[Node]:
@@ -271,7 +335,7 @@ def used(node: Node) -> set[str]:
         return {node.name}
     if isinstance(node, Arithmetic):
         return used(node.left) | used(node.right)
-    return used(node.argument) if isinstance(node, Call) else set()
+    return set().union(*map(used, node.arguments)) if isinstance(node, Call) else set()
 
 
 def known_levels(node: Node, levels: Sequence[str]) -> Learned:
