@@ -135,7 +135,7 @@ class ConstraintOnly:
             features.costs,
             ["the known reward"],
             features.cost_names,
-            [curve for curve in features.curves if curve.block],
+            curves=[curve for curve in features.curves if curve.block],
         )
         options = Likelihood(
             level=self.level,

@@ -307,7 +307,7 @@ def _one_by_one(draws: Iterable[Task], estimator: Any, idle: Sequence[int]) -> R
                 if not curve.block or curve.block - 1 in kept
             ]
             costs = [own.costs[k] for k in kept]
-            less = Features(own.reward, costs, own.reward_names, names, curves)
+            less = Features(own.reward, costs, own.reward_names, names, curves=curves)
             one = recovered(replace(drawn, features=less), keep)
             found.append(_Numbers.of(one, own, kept))
             converged.append(one.status is not NOT_CONVERGED)

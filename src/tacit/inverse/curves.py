@@ -55,6 +55,7 @@ class Curve:
         name: such as "s(slope)".
         variables: what it is a curve of, one name or two.
         block: 0 for the reward, 1 + k for constraint k.
+        columns: [D] numbers of its features in their block.
         basis: how parameters make the curve.
         weights: [D] parameters under the strength by restricted likelihood, 0 where the constraint
             was left out.
@@ -73,6 +74,7 @@ class Curve:
     name: str
     variables: tuple[str, ...]
     block: int
+    columns: np.ndarray
     basis: Spline | Surface
     weights: np.ndarray
     centre: np.ndarray
@@ -86,8 +88,13 @@ class Curve:
 
     @property
     def of(self) -> str:
-        """What it is a part of: "reward", "cost" or "cost 0"."""
+        """What it is a part of: "reward", or "cost 0"."""
         return f"cost {self.block - 1}" if self.block else "reward"
+
+    @property
+    def title(self) -> str:
+        """Its name, and what it is a part of."""
+        return f"{self.name} of {'' if self.block else 'the '}{self.of}"
 
     def at(
         self,
@@ -153,11 +160,11 @@ class Curve:
     @property
     def sentence(self) -> str:
         """What the tests say, in words."""
-        said = f"{self.name} of the {self.of}: {self.degrees:.1f} effective degrees of freedom"
+        said = f"{self.title}: {self.degrees:.1f} effective degrees of freedom"
         if np.isnan(self.p_value):
             return f"{said}; not tested: {self.absence or 'the search did not converge'}."
-        straight = f", a straight line {chance(self.straight_p_value)}"
-        return f"{said}; nothing {chance(self.p_value)}{straight}."
+        tests = f"nothing ({chance(self.p_value)}), a straight line"
+        return f"{said}; tests that it is {tests} ({chance(self.straight_p_value)})."
 
     def __repr__(self) -> str:
         return f"Curve({self.sentence})"
@@ -182,7 +189,7 @@ class Curve:
         order = np.argsort(places[:, 0], kind="stable")
         arranged, rising = np.empty_like(ends), np.sort(ends)
         arranged[order] = rising if self.basis.shape == INCREASING else rising[::-1]
-        return np.maximum(arranged, 0.0)
+        return arranged
 
     def _simultaneous(self, confidence: float, seed: int) -> float:
         """Standard errors within which the whole curve lies: a quantile of the largest of draws."""

@@ -68,7 +68,7 @@ class Task:
         ]
         names = (*own.reward_names, *added.names)
         whole = Features(
-            np.concatenate(tables, axis=2), own.costs, names, own.cost_names, own.curves
+            np.concatenate(tables, axis=2), own.costs, names, own.cost_names, curves=own.curves
         )
         return replace(self, features=whole)
 

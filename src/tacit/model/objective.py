@@ -160,7 +160,7 @@ class Features:
     costs: tuple[np.ndarray, ...] = field(default_factory=tuple)
     reward_names: tuple[str, ...] = None  # pyright: ignore[reportAssignmentType]
     cost_names: tuple[tuple[str, ...], ...] = None  # pyright: ignore[reportAssignmentType]
-    curves: tuple[CurveTerm, ...] = ()
+    curves: tuple[CurveTerm, ...] = field(default=(), kw_only=True)
 
     if TYPE_CHECKING:
 
@@ -170,6 +170,7 @@ class Features:
             costs: Sequence[GivenTable] | None = (),
             reward_names: Iterable[str] | None = None,
             cost_names: Sequence[Iterable[str] | None] | None = None,
+            *,
             curves: Iterable[CurveTerm] = (),
         ) -> None: ...
 

@@ -18,6 +18,7 @@ from tacit.model.layout import Layout
 from tacit.search.algebra import largest_first
 from tacit.show import Block, Disclosure, Document, Facts, Headline, Items, Section
 from tacit.show.appendix import MOST_TRAJECTORIES, data_section, reproduce_section
+from tacit.show.bands import curve_section
 from tacit.show.checks import answers, check_sections
 from tacit.show.curves import convergence_section
 from tacit.show.differences import shared_section, side_by_side
@@ -74,6 +75,7 @@ def recovery_document(run: Run, *, private: bool = False, raw_units: bool = Fals
         *_comparisons(result, parts, fits, private=private),
         *([] if private else _where(parts)),
         Section("Weights, budgets and prices", parts.blocks(number_blocks), WEIGHTS),
+        *(curve_section(parts.first) if not parts.kind else []),
         *check_sections(run.extras),
         _guarantees(result, parts, private=private),
         *([Section("What was assumed", [Items(assumed)])] if len(assumed) > NAMED else []),

@@ -25,7 +25,9 @@ from tacit.inverse.recovery import Recovery
 from tacit.inverse.standardised import in_one_unit
 from tacit.model.layout import Layout
 from tacit.search.algebra import largest_first
+from tacit.show import anchor
 from tacit.show.arrows import draw_policy, ways_of
+from tacit.show.bands import draw_curve
 from tacit.show.canvas import (
     COLUMN,
     COST_MAP,
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from tacit.stream.watch import Watch
 
 __all__ = [
+    "curve",
     "evidence",
     "flows",
     "map",
@@ -247,6 +250,9 @@ def price_curve(curve: PriceCurve, axes: Axes | None = None) -> Axes:
     return axes
 
 
+curve = draw_curve
+
+
 def overview(
     recoveries: Recovery | Recoveries,
     *,
@@ -348,6 +354,8 @@ def every_figure(run: Run) -> dict[str, Figure]:
         drawn["weights"] = weights(recovery)
     if named.constraints:
         drawn["prices"] = prices(recovery)
+    for one in recovery.curves:
+        drawn[anchor(f"curve {one.title}")] = curve(one)
     drawn["reward"] = map(recovery, layout=layout)
     for k in np.flatnonzero(named.identified).tolist():
         drawn[f"cost-{k}"] = map(recovery, k, layout=layout)

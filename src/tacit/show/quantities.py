@@ -170,8 +170,18 @@ class NamedRecovery:
         names = (result.reward_names, *result.cost_names)
         weights = (result.reward_weights, *result.cost_weights)
         ends = (known.reward_intervals, *known.cost_intervals)
-        groups = map(heaviest_first, map(estimates, names, weights, ends))
-        return dict(zip(parts, groups, strict=True))
+        groups = map(estimates, names, weights, ends)
+        plain = [
+            {name: one for name, one in group.items() if name not in self.in_curves(k)}
+            for k, group in enumerate(groups)
+        ]
+        return dict(zip(parts, map(heaviest_first, plain), strict=True))
+
+    def in_curves(self, block: int) -> set[str]:
+        """The names of the features that are parameters of curves, which are shown instead."""
+        names = (self.recovery.reward_names, *self.recovery.cost_names)[block]
+        own = [curve for curve in self.recovery.curves if curve.block == block]
+        return {names[j] for curve in own for j in curve.columns.tolist()}
 
     def weight_rows(self, *, lone: bool = True) -> dict[str, IntervalEstimate]:
         """Every weight that is known, the heaviest of each part first.
@@ -317,7 +327,9 @@ def units_sentence(recovery: Recovery) -> str:
 
 def number_blocks(named: NamedRecovery) -> list[Block]:
     """Every number of a recovery: what is not identified, then tables, noise and likelihoods."""
-    unknown = [part for part, group in named.weights.items() if not group]
+    known = {curve.block for curve in named.recovery.curves if curve.weights.any()}
+    parts = enumerate(named.weights.items())
+    unknown = [part for k, (part, group) in parts if not group and k not in known]
     facts = noise_facts(named.recovery) | likelihoods(named.recovery)
     return [
         *(
@@ -340,7 +352,30 @@ def weight_tables(named: NamedRecovery) -> list[Table]:
         if group:
             tables.append(weight_table(caption, group, note))
     tables += [_price_table(named)] if named.constraints else []
-    return [*tables, *coefficient_tables(named.recovery)]
+    return [*tables, *curve_tables(named.recovery), *coefficient_tables(named.recovery)]
+
+
+def curve_tables(recovery: Recovery) -> list[Table]:
+    """What the tests say of each curve, where there are any."""
+    curves = recovery.curves
+    if not curves:
+        return []
+    columns = [
+        ("Curve", [curve.name for curve in curves]),
+        ("Of the", [curve.of for curve in curves]),
+        (
+            Head("Height", "in units of the noise"),
+            [float(np.ptp(curve.at().values)) for curve in curves],
+        ),
+        (Head("Degrees", "effective"), np.round([curve.degrees for curve in curves], 1)),
+        ("p if nothing", [_chance(curve.p_value) for curve in curves]),
+        ("p if straight", [_chance(curve.straight_p_value) for curve in curves]),
+    ]
+    note = (
+        "A curve has mean 0 over the rows it was made of; one that must be positive begins at 0. "
+        "Values and bands at any places: `recovery.curves[0].frame()`."
+    )
+    return [Table.of("Curves", columns, note)]
 
 
 def _interval_note(named: NamedRecovery) -> str:
@@ -415,7 +450,13 @@ def coefficient_tables(recovery: Recovery) -> list[Table]:
     z, p_values = (np.where(is_out, np.nan, one) for one in (fitted.z, fitted.p_values))
     errors = fitted.standard_errors.tolist()
     # The heaviest, in the order of the model.
-    rows = np.sort(largest_first(np.abs(fitted.estimates))[:MOST_FEATURES]).tolist()
+    begins = np.cumsum([0, len(recovery.reward_names), *map(len, recovery.cost_names)])
+    in_curve = [begins[curve.block] + curve.columns for curve in recovery.curves]
+    plain = np.setdiff1d(np.arange(len(fitted)), np.concatenate([[], *in_curve]))
+    order = largest_first(np.abs(fitted.estimates[plain]))[:MOST_FEATURES]
+    rows = np.sort(plain[order]).tolist()
+    if not rows:
+        return []
     limits = bar_scale(fitted.estimates, fitted.intervals)
     interval = f"and its {100 * fitted.confidence:g} % interval"
     if np.isnan(fitted.intervals).any(axis=1).all():
@@ -432,9 +473,10 @@ def coefficient_tables(recovery: Recovery) -> list[Table]:
     ]
     kind = fitted.reason or f"{fitted.errors} standard errors"
     notes = [f"Of the features as given, in units of the demonstrator's noise; {kind}."]
-    if not np.allclose(full, fitted.estimates, rtol=0.05, equal_nan=True):
+    if not np.allclose(full[plain], fitted.estimates[plain], rtol=0.05, equal_nan=True):
         each = ", ".join(f"{fitted.names[j]} {full[j]:.4g}" for j in rows[:MOST_IN_TEXT])
-        notes.append(f"Errors, z and p-values are of the fit with every constraint: {each}.")
+        rough = " and curves that are not smoothed" if recovery.curves else ""
+        notes.append(f"Errors, z and p-values are of the fit with every constraint{rough}: {each}.")
     if len(fitted) > MOST_FEATURES:
         notes.append(f"All {len(fitted)} are in `recovery.parameters.frame()`.")
     return [Table.of("Coefficients of the model", columns, " ".join(notes))]

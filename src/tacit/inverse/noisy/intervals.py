@@ -408,8 +408,11 @@ def intervals(
     profiled = int((moving & (upper > lower)).sum()) <= PROFILED
     around = fitted.landscape(moving) if profiled else None
     ends = np.full((size + 2 * count, 2), np.nan)
+    in_curve = np.flatnonzero(space.in_curve)
     if not profiled:
         ends = quadratic_ends(space, fitted, gauge, spread)
+    elif len(in_curve):  # of which nobody reads single weights
+        ends[in_curve] = quadratic_ends(space, fitted, gauge, spread)[in_curve]
     floor = np.where(lower >= 0.0, 0.0, -1.0)
     ceiling = np.where((upper <= 0.0) & (lower < 0.0), 0.0, 1.0)
     for j in np.flatnonzero(~np.isnan(gauge.ratios.sizes[:size])):
@@ -417,7 +420,7 @@ def intervals(
         alone = (float(floor[j]), float(ceiling[j]))
         if mute[j]:
             ends[j] = alone
-        elif around is not None:
+        elif around is not None and not space.in_curve[j]:
             ends[j] = _weight_ends(around, gauge, int(j), alone)
     if np.isnan(gauge.reward_weights).any():  # no reward was needed: which one is anybody's guess
         ends[space.blocks[0]] = np.stack([floor, ceiling], axis=1)[space.blocks[0]]

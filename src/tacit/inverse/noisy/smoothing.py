@@ -247,6 +247,7 @@ class Smoothing:
                     name=own.term.name,
                     variables=own.term.variables,
                     block=own.term.block,
+                    columns=own.term.columns,
                     basis=own.term.basis,
                     weights=point.z[own.rows] * units,
                     centre=band.fitted.z[own.rows] * units,

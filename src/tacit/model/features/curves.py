@@ -1,9 +1,9 @@
 """Curves and surfaces of measurements: cubic B-splines, linear in their parameters, centred.
 
 A curve of x is a weighted sum of B-splines with knots at quantiles of the distinct values of x. Its
-mean over the rows it was made of is 0, as no choice depends on a constant; one of a known shape is
-0 at an end of its range instead. How much it bends is the integral of its squared second
-derivative, with x running from 0 to 1.
+mean over the rows it was made of is 0, as no choice depends on a constant; one that must be
+positive is 0 where its range begins instead. How much it bends is the integral of its squared
+second derivative, with x running from 0 to 1.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ class Spline:
 
     def columns(self, values: np.ndarray) -> np.ndarray:
         """[n, D] at values [n] or [n, 1]; beyond the range those at its end."""
-        return self.splines(np.reshape(values, -1)) @ self.mixing
+        table = self.splines(np.reshape(values, -1)) @ self.mixing
+        return table if self.shape == POSITIVE else table - self.means @ self.mixing
 
     def splines(self, values: np.ndarray) -> np.ndarray:
         """[n, p] the B-splines themselves."""

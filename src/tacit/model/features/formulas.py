@@ -101,7 +101,7 @@ class FormulaFeatures(RowFeatures):
             values = [factor.values for factor in each]
             tables.append(np.stack(values * (count // len(each)), axis=1))
             curves += _curves(each, k)
-        return Features(tables[0], tables[1:], self.reward_names, self.cost_names, curves)
+        return Features(tables[0], tables[1:], self.reward_names, self.cost_names, curves=curves)
 
     def stored(self) -> dict[str, Any]:
         """All that it is, as texts, numbers, lists and dictionaries: for JSON or TOML."""
@@ -191,7 +191,7 @@ def features_of_table(
             one if len(each) > 1 else replace(one, values=one.values.reshape(*shape, -1))
             for one in _curves(each, k)
         ]
-    return Features(tables[0], tables[1:], labels[0], labels[1:], curves)
+    return Features(tables[0], tables[1:], labels[0], labels[1:], curves=curves)
 
 
 def _curves(each: Sequence[Factor], block: int) -> list[CurveTerm]:
