@@ -83,7 +83,7 @@ def test_strengths_are_stationary_in_the_restricted_likelihood(world, seen, tabl
     features = tacit.Features.from_formula("goal + s(z) + s(x)", data=table)
     space = Design.of(world, features)
     full = maximum(StepsChain.of(world, space, seen), tacit.Likelihood())
-    curves = penalised(space, features.curves)
+    curves = penalised(space)
     end = smoothed(full, curves, seen)
 
     def restricted(strengths):

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from tacit.inverse.curves import Curve, CurveValues
-from tacit.show import Gallery, Picture, Section, anchor
+from tacit.show import Gallery, Picture, Section
 from tacit.show.canvas import (
     COLUMN,
     COST_MAP,
@@ -116,9 +116,7 @@ def curve_picture(curve: Curve) -> Picture:
         "and the density of the steps"
     )
     caption = "Dots: steps; hatched where the surface may be 0." if len(curve.variables) > 1 else ""
-    return Picture(
-        svg(figure_of(axes)), alt, caption=caption, cells=cells, name=anchor(f"curve {title}")
-    )
+    return Picture(svg(figure_of(axes)), alt, caption=caption, cells=cells)
 
 
 def curve_section(named: NamedRecovery) -> list[Section]:
