@@ -28,12 +28,16 @@ if TYPE_CHECKING:
     from tacit.checks.held_out import Holdout, Score, holdout, score
     from tacit.checks.prices import PriceCurve, price_curve
     from tacit.checks.reliability import trajectory_fits
+    from tacit.checks.repeats import Calibration, calibration
+    from tacit.checks.transitions import CountedAccuracy, Transfer, counted_accuracy, transfer
     from tacit.checks.untaken import UntakenActions, untaken_actions
     from tacit.inverse.joint.goals import link_size
     from tacit.inverse.posterior import Posterior, posterior
 
 __all__ = [
     "Alternative",
+    "Calibration",
+    "CountedAccuracy",
     "Diagnosis",
     "DiscountProfile",
     "EqualWeightsTest",
@@ -43,7 +47,10 @@ __all__ = [
     "ResolutionCheck",
     "Score",
     "TrajectoryFits",
+    "Transfer",
     "UntakenActions",
+    "calibration",
+    "counted_accuracy",
     "diagnose",
     "discount_profile",
     "equal_weights_test",
@@ -54,6 +61,7 @@ __all__ = [
     "resolution_check",
     "score",
     "trajectory_fits",
+    "transfer",
     "untaken_actions",
 ]
 
