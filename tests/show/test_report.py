@@ -28,7 +28,7 @@ from tacit.show import (
 from tacit.show.canvas import svg
 from tacit.show.html import inline, render, template
 from tacit.show.intervals import draw_beside
-from tacit.show.tables import Bar, Best, Head, IntervalEstimate, Row, RowKind, Table, quartiles
+from tacit.show.tables import Bar, Best, Head, IntervalEstimate, Row, RowKind, Table
 from tacit.worlds import hill_grid
 from tacit_lab.figures import (
     Convergence,
@@ -40,6 +40,7 @@ from tacit_lab.figures import (
     spread_figure,
     study_figure,
 )
+from tacit_lab.studies.tally import quartiles
 
 EVIL = "<script>alert(1)</script> & \"quotes\" 'single' `a<b` **x > y** $1 {braces}"
 

@@ -31,18 +31,12 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 # The public `tacit.policies`: what a policy does, and two policies.
-__all__ = ["policy_values", "soft_policy", "uniform_policy", "visitation", "visitation_recursion"]
+__all__ = ["policy_values", "uniform_policy", "visitation", "visitation_recursion"]
 
 # Bellman residual of an exact policy, relative to the largest reward.
 EXACT = 1e-12
 # Probabilities that are sums of the same numbers in another order differ by a few last bits.
 SAME = 1e-12
-
-
-def soft_policy(utility: np.ndarray, temperature: float) -> np.ndarray:
-    """[S, A] the Boltzmann policy of action values `utility` [S, A]."""
-    weights = np.exp((utility - utility.max(axis=1, keepdims=True)) / temperature)
-    return weights / weights.sum(axis=1, keepdims=True)
 
 
 def policy_values(mdp: MDP, policy: np.ndarray, table: np.ndarray) -> np.ndarray:

@@ -31,7 +31,6 @@ from tacit.show.tables import (
     RowKind,
     Table,
     by_state,
-    quartiles,
     short,
 )
 
@@ -108,7 +107,6 @@ __all__ = [
     "limits_of",
     "new_figure",
     "plain",
-    "quartiles",
     "readable",
     "render",
     "series_colour",

@@ -254,18 +254,6 @@ def bars(
     return [Bar(value, *interval, limits=scale) for value, interval in pairs]
 
 
-def quartiles(samples: ArrayLike) -> IntervalEstimate:
-    """The median of the samples [M] and, as its interval, their middle half; without NaN."""
-    numbers = np.asarray(samples, dtype=float).ravel()
-    numbers = numbers[~np.isnan(numbers)]
-    if not numbers.size:
-        return IntervalEstimate(np.nan)
-    # The nearest sample, not a mean of two, where there are infinities: they have none.
-    method = "linear" if np.isfinite(numbers).all() else "nearest"
-    low, middle, high = np.quantile(numbers, (0.25, 0.5, 0.75), method=method).tolist()
-    return IntervalEstimate(middle, low, high)
-
-
 @dataclass(frozen=True)
 class Head:
     """The head of a column.

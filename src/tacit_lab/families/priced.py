@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
+from scipy.special import softmax
 
 from tacit import (
     MDP,
@@ -20,7 +21,6 @@ from tacit import (
     data,
     judge,
     methods,
-    policies,
 )
 from tacit_lab.families.search import by_action, minimise, seen_expectations, soft_value, spans
 
@@ -308,4 +308,4 @@ def choice_probabilities(mdp: MDP, recovery: Recovery, temperature: float = 1.0)
     utility = judge.lagrangian(mdp, recovery.objective, own.multipliers)
     utility = utility + mdp.discount * mdp.expected_next(own.values)
     utility = np.where(mdp.choices, utility, -np.inf)
-    return np.where(mdp.ends[:, None], 0.0, policies.soft_policy(utility, temperature))
+    return np.where(mdp.ends[:, None], 0.0, softmax(utility / temperature, axis=1))

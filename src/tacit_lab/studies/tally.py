@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit import judge, pages
 from tacit_lab.studies import FIGURE, RANDOM, Draw, EstimatorScore, StudySettings, Sweep, SweepPoint
@@ -49,6 +50,18 @@ class Reproduction:
         """The estimators that were run, in the order of the table."""
         ran = {score.estimator for draw in self.draws for score in draw.scores}
         return [name for name in ESTIMATORS if name in ran]
+
+
+def quartiles(samples: npt.ArrayLike) -> pages.IntervalEstimate:
+    """The median of the samples [M] and, as its interval, their middle half; without NaN."""
+    numbers = np.asarray(samples, dtype=float).ravel()
+    numbers = numbers[~np.isnan(numbers)]
+    if not numbers.size:
+        return pages.IntervalEstimate(np.nan)
+    # The nearest sample, not a mean of two, where there are infinities: they have none.
+    method = "linear" if np.isfinite(numbers).all() else "nearest"
+    low, middle, high = np.quantile(numbers, (0.25, 0.5, 0.75), method=method).tolist()
+    return pages.IntervalEstimate(middle, low, high)
 
 
 def values(draws: Iterable[Draw], estimator: str, metric: str) -> np.ndarray:
@@ -284,7 +297,7 @@ def published_table(run: Reproduction) -> pages.Table:
             pages.Row([score.estimator, draw.block, *(score.metrics[m] for m, _, _ in metrics)])
             for score in draw.scores
         ]
-        guesses = [pages.quartiles(draw.null[m]) for m, _, _ in metrics]
+        guesses = [quartiles(draw.null[m]) for m, _, _ in metrics]
         rows.append(pages.Row([RANDOM, draw.block, *guesses], pages.RowKind.NULL))
     columns = [pages.Head("recovered by"), pages.Head("budget")]
     columns += [pages.Head(head, note) for _, head, note in metrics]
@@ -304,7 +317,7 @@ def score_table(run: Reproduction, draws: Sequence[Draw]) -> pages.Table:
     def cell(name: str, metric: str) -> pages.IntervalEstimate | None:
         if name == RANDOM and metric in OWN:
             return None
-        return pages.quartiles(values(draws, name, metric))
+        return quartiles(values(draws, name, metric))
 
     rows = _rows(run, lambda name: [cell(name, metric) for metric, *_ in METRICS])
     columns = [pages.Head("recovered by")]
@@ -354,7 +367,7 @@ def seed_tables(draws: Sequence[Draw]) -> pages.Disclosure:
             numbers = [_number(score, metric) for metric, *_ in METRICS]
             name = f"seed {draw.seed}: {score.estimator}"
             rows.append(pages.Row([name, binds, *numbers, draw.noise]))
-        null = [pages.quartiles(draw.null[m]) if m in draw.null else None for m, *_ in METRICS]
+        null = [quartiles(draw.null[m]) if m in draw.null else None for m, *_ in METRICS]
         rows.append(
             pages.Row([f"seed {draw.seed}: {RANDOM}", binds, *null, draw.noise], pages.RowKind.NULL)
         )
@@ -371,7 +384,7 @@ def binding_table(run: Reproduction, groups: dict[str, list[Draw]]) -> pages.Tab
     metrics = ("reward_error", "cost_error", "feasible_balanced", "visitation_distance")
     columns_asked = [(metric, group) for metric in metrics for group in groups.values()]
     rows = _rows(
-        run, lambda name: [pages.quartiles(values(group, name, m)) for m, group in columns_asked]
+        run, lambda name: [quartiles(values(group, name, m)) for m, group in columns_asked]
     )
     heads = {m: head for m, head, *_ in METRICS}
     columns = [pages.Head("recovered by")]
