@@ -81,7 +81,7 @@ class Quantity(NamedTuple):
     @property
     def label(self) -> str:
         """What it is, such as "reward: row", "cost 0: hill" or "price 0"."""
-        between = " " if self.is_price or self.is_budget else ": "
+        between = ": " if self.is_weight else " "
         return f"{self.quantity}{between}{self.name}"
 
     @property
@@ -93,6 +93,11 @@ class Quantity(NamedTuple):
     def is_price(self) -> bool:
         """Whether it is a price."""
         return self.quantity == "price"
+
+    @property
+    def is_weight(self) -> bool:
+        """Whether it is the weight of a feature."""
+        return not (self.is_price or self.is_budget)
 
 
 def numbers_of(recovery: Recovery) -> Iterator[Quantity]:

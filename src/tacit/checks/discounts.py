@@ -231,10 +231,7 @@ def _row_at(task: Task, estimator: Estimator | None) -> ProfileRow:
 
 def _most_moved(recoveries: list[Recovery]) -> tuple[float, str, float, float]:
     """(range, name, smallest, largest) of the weight that differs most between the recoveries."""
-    rows = [
-        [row for row in numbers_of(one) if not (row.is_budget or row.is_price)]
-        for one in recoveries
-    ]
+    rows = [[row for row in numbers_of(one) if row.is_weight] for one in recoveries]
     values = np.array([[row.value for row in one] for one in rows])
     known = np.isfinite(values)
     low, high = np.where(known, values, np.inf), np.where(known, values, -np.inf)

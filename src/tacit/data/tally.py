@@ -289,8 +289,6 @@ class Scatter:
         return cls(owned.shape[1], owned @ owned.T)
 
     def __add__(self, other: Scatter) -> Scatter:
-        if not isinstance(other, Scatter):
-            return NotImplemented
         return Scatter(self.episodes + other.episodes, self.products + other.products)
 
 
@@ -341,8 +339,6 @@ class SumSpread:
         return cls(seen.episodes, np.concatenate(means), np.concatenate(squares))
 
     def __add__(self, other: SumSpread) -> SumSpread:
-        if not isinstance(other, SumSpread):
-            return NotImplemented
         number = self.number + other.number
         if self.number == 0 or other.number == 0:
             return other if self.number == 0 else self
@@ -395,8 +391,6 @@ class Moves:
         return cls(episodes=many, impossible=len(odd), misplaced=len(late), **firsts)
 
     def __add__(self, other: Moves) -> Moves:
-        if not isinstance(other, Moves):
-            return NotImplemented
         move = other.move and (other.move[0] + self.episodes, *other.move[1:])
         start = other.start and (other.start[0] + self.episodes, other.start[1])
         return Moves(

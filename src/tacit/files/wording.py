@@ -19,6 +19,11 @@ def listed(items: Sequence[str], most: int | None = None) -> str:
     return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1]
 
 
+def capital(sentence: str) -> str:
+    """The sentence with a capital letter, also where a name begins it."""
+    return sentence[:1].upper() + sentence[1:]
+
+
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     """The known name that a name may be a misspelling of; "" where none is."""
     folded = {one.casefold(): one for one in known}

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tacit import __version__
+from tacit.files.wording import capital
 from tacit.folders.runs import Run
 from tacit.inverse.findings import Kind, of_kinds
 from tacit.inverse.joint.recovery import JointRecovery
@@ -33,7 +34,7 @@ from tacit.show.quantities import (
     state_table,
     units_sentence,
 )
-from tacit.show.report import FINDINGS, NAMED, capital, character, headlines
+from tacit.show.report import FINDINGS, NAMED, character, headlines
 from tacit.show.several import (
     AnyRecovery,
     Parts,

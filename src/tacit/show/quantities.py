@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tacit import checks
 from tacit.inverse.joint.recovery import JointRecovery
@@ -57,19 +56,15 @@ RESTS_ON = {  # numbers of the certificates of a recovery and of its solution: n
 Group = Mapping[str, IntervalEstimate]  # name -> number
 
 
+def estimated(row: checks.Quantity) -> IntervalEstimate:
+    """A number of a recovery with its interval."""
+    return IntervalEstimate(row.value, row.low, row.high)
+
+
 def numbers_of(recovery: Recovery) -> dict[str, IntervalEstimate]:
     """Label -> number, such as "reward: row", "cost 0: hill", "price 0", "budget 0", "noise"."""
-    numbers = {
-        row.label: IntervalEstimate(row.value, row.low, row.high)
-        for row in checks.numbers_of(recovery)
-    }
+    numbers = {row.label: estimated(row) for row in checks.numbers_of(recovery)}
     return numbers | {"noise": IntervalEstimate(recovery.temperature)}
-
-
-def estimates(names: Sequence[str], values: ArrayLike, ends: ArrayLike) -> Group:
-    """Name -> number, of values [N] and their intervals [N, 2]."""
-    rows = np.column_stack([values, ends]).tolist()
-    return {name: IntervalEstimate(*row) for name, row in zip(names, rows, strict=True)}
 
 
 def heaviest_first(group: Group) -> dict[str, IntervalEstimate]:
@@ -164,24 +159,22 @@ class NamedRecovery:
     @cached_property
     def weights(self) -> dict[str, dict[str, IntervalEstimate]]:
         """Part -> feature -> weight, of the reward, then of each cost, the heaviest first."""
-        result, known = self.recovery, self.recovery.identification
-        costs = range(self.constraints)
-        parts = ["reward", *(["cost"] if self.constraints == 1 else [f"cost {k}" for k in costs])]
-        names = (result.reward_names, *result.cost_names)
-        weights = (result.reward_weights, *result.cost_weights)
-        ends = (known.reward_intervals, *known.cost_intervals)
-        groups = map(estimates, names, weights, ends)
-        plain = [
-            {name: one for name, one in group.items() if name not in self.in_curves(k)}
-            for k, group in enumerate(groups)
-        ]
-        return dict(zip(parts, map(heaviest_first, plain), strict=True))
+        parts: dict[str, dict[str, IntervalEstimate]] = {"reward": {}}
+        for row in checks.numbers_of(self.recovery):
+            if row.is_weight:
+                part = row.quantity.removesuffix(" 0") if self.constraints == 1 else row.quantity
+                group = parts.setdefault(part, {})
+                if (row.quantity, row.name) not in self.in_curves:
+                    group[row.name] = estimated(row)
+        return {part: heaviest_first(group) for part, group in parts.items()}
 
-    def in_curves(self, block: int) -> set[str]:
-        """The names of the features that are parameters of curves, which are shown instead."""
-        names = (self.recovery.reward_names, *self.recovery.cost_names)[block]
-        own = [curve for curve in self.recovery.curves if curve.block == block]
-        return {names[j] for curve in own for j in curve.columns.tolist()}
+    @cached_property
+    def in_curves(self) -> set[tuple[str, str]]:
+        """Part and name of the features that are parameters of curves, which are shown instead."""
+        result = self.recovery
+        parts = "reward", *(f"cost {k}" for k in range(self.constraints))
+        names = result.reward_names, *result.cost_names
+        return {(parts[c.block], names[c.block][j]) for c in result.curves for j in c.columns}
 
     def weight_rows(self, *, lone: bool = True) -> dict[str, IntervalEstimate]:
         """Every weight that is known, the heaviest of each part first.
@@ -199,10 +192,11 @@ class NamedRecovery:
     @property
     def price_rows(self) -> dict[str, IntervalEstimate]:
         """The price of every budget, 0 for one that is not held back."""
-        names = [self.constraint(k) for k in range(self.constraints)]
-        ends = self.recovery.identification.multiplier_intervals
-        prices = estimates(names, self.recovery.multipliers, ends)
-        return {name: price for name, price in prices.items() if np.isfinite(price.value)}
+        return {
+            self.constraint(int(row.name)): estimated(row)
+            for row in checks.numbers_of(self.recovery)
+            if row.is_price and np.isfinite(row.value)
+        }
 
     @property
     def identified(self) -> list[bool]:

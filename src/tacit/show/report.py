@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tacit.files.wording import capital
 from tacit.inverse.findings import OPEN, WARNINGS, Finding, Kind, chance, listed, of_kinds
 from tacit.inverse.forbidden.sentences import record_findings
 from tacit.inverse.joint.traveller import TripsRecovery
@@ -321,11 +322,6 @@ def _open(named: NamedRecovery) -> Headline:
     if not sentences:
         return Headline("The fit found nothing that these demonstrations leave open.", label)
     return first_sentences(sentences, label, Tone.CAUTION)
-
-
-def capital(sentence: str) -> str:
-    """The sentence with a capital letter, also where a name begins it."""
-    return sentence[:1].upper() + sentence[1:]
 
 
 def _listed(verb: str, names: Sequence[str], weights: np.ndarray) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tacit.files.wording import capital
 from tacit.inverse.findings import Finding, Kind, listed
 from tacit.inverse.forbidden.candidates import Candidate
 from tacit.inverse.sets import HardConstraint
@@ -30,14 +31,14 @@ def record_findings(
     found = []
     for one in forbidden:
         surely = "whatever else is forbidden" if one.strict else "given all that may be forbidden"
-        sentence = f"{_capital(one.name)} is forbidden: {_believed(one.allowed)}, {surely}."
+        sentence = f"{capital(one.name)} is forbidden: {_believed(one.allowed)}, {surely}."
         found.append(Finding(sentence, Kind.FORBIDDEN, **about(one), number=one.allowed))
     paired: set[str] = set()
     for one in [one for one in undecided if one.rival]:
         if one.name not in paired:
             paired |= {one.name, one.rival}
             sentence = (
-                f"{_capital(one.name)} or {one.rival} is forbidden, and which of them cannot be "
+                f"{capital(one.name)} or {one.rival} is forbidden, and which of them cannot be "
             )
             sentence += f"told: the posterior chance that neither is is {_few(one.neither)}."
             found.append(Finding(sentence, Kind.NOT_IDENTIFIED, **about(one), number=one.neither))
@@ -97,10 +98,6 @@ def apart_finding() -> Finding:
         "is named. Fewer candidates, or more demonstrations, would help."
     )
     return Finding(sentence, Kind.NOT_CONVERGED)
-
-
-def _capital(name: str) -> str:
-    return name[:1].upper() + name[1:]
 
 
 def _few(chance: float) -> str:
