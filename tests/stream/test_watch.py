@@ -101,7 +101,7 @@ def test_a_doubled_price_gives_an_alarm_that_stays(world, reference, doubled):
     assert watch.changed == "the price of constraint 0"
     assert abs(watch.since - 2000) <= 600
     assert 2000 < watch.alarm <= watch.steps == 5000
-    assert {one.kind.name for one in watch.findings} == {"MISFIT", "NOTE"}
+    assert {one.kind.name for one in watch.findings} == {"CHANGED", "NOTE"}
     for k in range(50):
         watch.update(steps(world, THETA, 60 + k, many=10))
     assert watch.level == "alarm"

@@ -33,6 +33,7 @@ class Kind(Enum):
 
     DECLARED = auto()  # something that was declared, and that the data contradict
     MISFIT = auto()  # the model does not fit what was seen
+    CHANGED = auto()  # the demonstrator is no longer what it was
     NOT_CONVERGED = auto()
     BASIS = auto()  # the functions or nodes that values were sought on are too few
     CHOICE = auto()  # which estimator was picked, and why
@@ -109,6 +110,7 @@ NAMED = 6
 # What speaks against the answer, and what the demonstrations leave open.
 WARNINGS = (
     Kind.MISFIT,
+    Kind.CHANGED,
     Kind.NOT_CONVERGED,
     Kind.UNATTAINABLE,
     Kind.LOCAL_OPTIMUM,

@@ -36,6 +36,8 @@ BELIEFS = (3.0, 30.0)
 PULLS = np.concatenate([[0.0], np.geomspace(1e-4, 1e6, 31)])
 # Searches for the pull under which the likeliest demonstrator is on the edge of the set.
 SEARCHES = 6
+# Most numbers that the chances under all alternatives may take.
+ENTRIES = 2**27
 # Chance below which an action counts as never taken.
 NEVER = 1e-300
 OUTSIDE = "the fit"
@@ -85,6 +87,8 @@ class Reference:
         chain, precision = problem.chains[0], origin.estimator.tolerance
         space = chain.space
         place = np.clip(recovery.parameters.tested * space.scales, problem.lower, problem.upper)
+        changes = list(alternatives(space, place, problem))
+        _check_size(chain, sum(len(places) for _, places in changes))
         part = chain.at(place, chain.blank(place), precision)
         shape = information(chain.scores(part), part.policy, chain.visits)
         moving = problem.movable
@@ -92,7 +96,7 @@ class Reference:
         gradient = np.where(moving, np.asarray(part.gradient), 0.0)
         fisher = row_errors(np.diag(1.0 / space.scales), inverse, blind)
         names, owners, tables = [], [], []
-        for name, places in alternatives(space, place, problem):
+        for name, places in changes:
             found = [log_policy_at(chain, x, part, precision) for x in places]
             found = [table for table in found if table is not None]
             if found:
@@ -267,6 +271,17 @@ def log_policy_at(
 
 def _log(policy: np.ndarray) -> np.ndarray:
     return np.log(np.maximum(policy, NEVER))
+
+
+def _check_size(chain: StepsChain, alternatives: int) -> None:
+    """Raises `InvalidModel` where the chances of all alternatives are too many to be kept."""
+    entries = alternatives * chain.counts.size
+    if chain.by_products or entries > ENTRIES:
+        raise InvalidModel(
+            f"a watch keeps the chances of every action under {alternatives} alternatives, at most "
+            f"{ENTRIES} numbers; {chain.space.size} features in {len(chain.counts)} states are too "
+            "many"
+        )
 
 
 def _shares(names: list[str], space: Design) -> np.ndarray:

@@ -183,7 +183,7 @@ class Watch:
                     f"{self.level.capitalize()}: {self.changed} changed after about {self.since} "
                     f"of {self.steps} steps (evidence {self.evidence:.3g}, an alarm is "
                     f"{self.run_length:g}).",
-                    Kind.MISFIT,
+                    Kind.CHANGED,
                     number=self.since,
                 )
             )
