@@ -718,11 +718,47 @@ def test_a_search_cut_short_says_so(seen):
         {"seed": -1},
         {"seed": 1.5},
         {"lapses": "x"},
+        {"free_reward": "yes"},
+        {"free_reward": 1},
+        {"prior": 3},
+        {"bounds": [1, 2]},
+        {"fixed": 10},
+        {"start": "heat"},
     ],
 )
 def test_hyperparameters_out_of_range(options, seen):
     with refusal(tacit.InvalidModel, match=f"{next(iter(options))} must be"):
         fit(seen, **options)
+    world = grid()
+    task, types = tacit.Task(world.mdp, world.features, seen), tacit.Mixture(types=2)
+    for asked in (
+        lambda: tacit.recover([task], estimator=Likelihood(**options)),
+        lambda: dataclasses.replace(types, **_of_mixture(options)).fit(
+            world.mdp, world.features, seen
+        ),
+    ):
+        with refusal(tacit.InvalidModel):
+            asked()
+
+
+def _of_mixture(options):
+    """The same of a mixture, which calls evaluations rounds and has no lapses."""
+    names = {"max_steps": "max_rounds", "lapses": "types"}
+    return {names.get(name, name): value for name, value in options.items()}
+
+
+def test_a_value_beyond_all_bounds_is_not_fixed(seen):
+    with refusal(tacit.InvalidModel, match="must be .* at most in size; got 1e\\+300"):
+        fit(seen, fixed={0: 1e300})
+
+
+def test_three_walks_that_are_alike_and_certain_have_no_maximum_with_lapses():
+    world = tacit.worlds.hill_grid(seed=3, size=3)
+    surest = tacit.solve(world.mdp, world.truth).policy.argmax(axis=1)
+    policy = np.eye(world.mdp.actions)[surest]
+    walk = tacit.simulate(world.mdp, policy, trajectories=1, steps=3, seed=0)
+    found = Likelihood(lapses=True).fit(world.mdp, world.features, walk + walk + walk)
+    assert found.status is RecoveryStatus.EXPERT_DETERMINISTIC
 
 
 def test_input_of_another_world(seen):

@@ -892,6 +892,17 @@ def test_tasks_are_resampled_together():
     np.testing.assert_allclose(errors[0], errors[1], rtol=1e-3)
 
 
+def test_what_one_task_that_does_not_fit_says_of_its_constraints_is_the_likelihoods():
+    """Two kinds of experts in one task: its trajectories scatter more than the model knows."""
+    each = [task_of(1, price, draw=3, trajectories=30, steps=30) for price in (0.0, 1.5)]
+    first, other = (task.demonstrations for task in each)
+    task = dataclasses.replace(each[0], demonstrations=first + other)
+    alone = recover(task.mdp, task.features, task.demonstrations, estimator=Likelihood())
+    joint = recover([task])
+    assert alone.goodness.verdict == "misfit"
+    np.testing.assert_allclose(joint.identification.p_values, alone.identification.p_values)
+
+
 def test_one_task_of_known_temperature_is_the_likelihood(pair):
     known = Likelihood(temperature=TEMPERATURE)
     alone = recover(pair[0].mdp, pair[0].features, pair[0].demonstrations, estimator=known)

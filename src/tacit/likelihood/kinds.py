@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 MOST = 0.999
 # Logarithm of the noise of a kind or group relative to the first one's, at most.
 WIDEST = 7.0
+# Logarithm of how much likelier than under all kinds a unit may be under one that nobody is of: of
+# units that were never seen more would not be a finite number, nor tell anything.
+UNSEEN = 300.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -312,7 +315,7 @@ class KindsChain:
         each = [self.units.losses(point) for point in solved]
         each = -np.stack([*each, self.units.idle] if self.idle else each)
         total = np.asarray(logsumexp(each, axis=0, b=x[-self.many :, None]))
-        return solved, -total, np.exp(each - total)
+        return solved, -total, np.exp(np.minimum(each - total, UNSEEN))
 
     def error(self, part: KindsPart, x: np.ndarray, precision: float) -> float:
         """By what rounding and rough solves may mistake the loss."""

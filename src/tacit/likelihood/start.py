@@ -18,6 +18,7 @@ from tacit.files.wording import did_you_mean
 from tacit.likelihood.problem import Equalities, Fit, LikelihoodProblem
 from tacit.likelihood.products import PARAMETERS
 from tacit.likelihood.protocol import LARGEST
+from tacit.model.arguments import truth
 from tacit.model.features.design import Design
 from tacit.model.objective import coefficient_names
 
@@ -75,7 +76,9 @@ class Bounds:
     @classmethod
     def of(cls, space: Design, options: Options) -> Bounds:
         """The bounds that the options ask for, and the usual ones of all other coefficients."""
-        lower, size = space.lower(free_reward=options.free_reward), len(space.scales)
+        check_coefficients(options)
+        free = truth(options.free_reward, "free_reward")
+        lower, size = space.lower(free_reward=free), len(space.scales)
         upper, none = np.minimum(space.upper, LARGEST), np.zeros(size, bool)
         known = cls(lower=lower, upper=upper, given=none, asked=none.copy())
         bounds, fixed, start = (
@@ -93,6 +96,9 @@ class Bounds:
         for j, (name, value) in fixed.items():
             known.given[j], least = True, lower[j]
             lower[j] = known.upper[j] = number_of(f"fixed: {name}", value) * space.scales[j]
+            if abs(lower[j]) > LARGEST:
+                most = LARGEST / space.scales[j]
+                raise InvalidModel(f"fixed: {name} must be {most:.3g} at most in size; got {value}")
             if known.asked[j] or (space.signs[j] < 0 and lower[j] < least):
                 must = "have no bounds too" if known.asked[j] else "not be below 0, as it is a cost"
                 raise InvalidModel(f"fixed: {name} must {must}; got {value!r:.60}")
@@ -108,11 +114,23 @@ class Bounds:
         return replace(known, start=place)
 
 
-def by_number(space: Design, asked: object, what: str) -> dict[int, tuple[str, object]]:
-    """Number of a coefficient -> its name, and what is said of it by name or number."""
+def check_coefficients(options: Options) -> None:
+    """Raises `InvalidModel` unless what is said of coefficients is a mapping of them."""
+    for word in OF_COEFFICIENTS:
+        labelled(getattr(options, word, None), word)
+
+
+def labelled(asked: object, what: str) -> Mapping[Label, object]:
+    """What is said of coefficients, if it is a mapping of them; raises `InvalidModel` if not."""
     asked = asked or {}
     if not isinstance(asked, Mapping):
         raise InvalidModel(f"{what} must be by coefficient, {{name: ...}}; got {asked!r:.60}")
+    return asked
+
+
+def by_number(space: Design, asked: object, what: str) -> dict[int, tuple[str, object]]:
+    """Number of a coefficient -> its name, and what is said of it by name or number."""
+    asked = labelled(asked, what)
     groups = [space.names[block] for block in space.blocks]
     names = coefficient_names(groups[0], groups[1:]) if asked else ()
     found: dict[int, tuple[str, object]] = {}

@@ -31,6 +31,13 @@ def integer(
     return int(value)
 
 
+def truth(value: object, name: str) -> bool:
+    """The value, if it is True or False; `InvalidModel` if not."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidModel(f"{name} must be True or False; got {value!r:.60}")
+    return bool(value)
+
+
 def number(value: float, name: str, wanted: str, holds: Callable[[float], bool]) -> float:
     """The value, if it is a number for which `holds` does; `InvalidModel` says what is wanted."""
     is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)

@@ -258,9 +258,8 @@ def report(options: SharedLikelihood, tasks: Sequence[Task], found: TaskFits) ->
         options.likelihood,
         found.joint,
     )
-    fits = _goodness(found.alone, seen, level=likelihood.level, seed=likelihood.seed)
-    robust = not all(one.adequate for one in fits)
-    told = evidence_of(seen, joint, likelihood.max_steps, robust=robust)
+    fits = found.goodness
+    told = evidence_of(seen, joint, likelihood.max_steps, robust=found.robust)
     standards = standards_of([(task.mdp, task.features) for task in tasks])
     numbers = _numbers(found, told, seen)
     if not all(one.uniform for one in standards):
@@ -295,7 +294,9 @@ def report(options: SharedLikelihood, tasks: Sequence[Task], found: TaskFits) ->
     )
 
 
-def _goodness(alone: Fit, seen: Sequence[Observed], *, level: float, seed: int) -> list[Goodness]:
+def goodness_of_tasks(
+    alone: Fit, seen: Sequence[Observed], *, level: float, seed: int
+) -> list[Goodness]:
     """Whether the model fits each task, its p-value adjusted for all tasks by Holm's method.
 
     Asked of every task's own fit: whether they share what they are told to is another test.
@@ -461,7 +462,8 @@ def _findings(found: TaskFits, told: Evidence, first: Task) -> list[Finding]:
 def _activity_findings(found: TaskFits) -> list[Finding]:
     """Which constraints restrain the expert, and which tasks say nothing about them."""
     prices = np.array([one.max(initial=0.0) for one in found.restrained.astype(float)])
-    findings = verdict_findings(found.verdict, prices, converged=found.alone.converged)
+    about = {"converged": found.alone.converged, "robust": found.robust}
+    findings = verdict_findings(found.verdict, prices, **about)
     for k in np.flatnonzero(prices > 0):
         for e in np.flatnonzero(~found.restrained[k]):
             own = float(found.sizes[k, e])

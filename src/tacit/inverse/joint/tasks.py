@@ -18,10 +18,17 @@ from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
 from tacit.inference.activity import ScoreLaw, Verdict
 from tacit.inference.boundary import Directions, ratio_p_value
-from tacit.inverse.joint.recovery import AGREEMENT_LEVEL, JointRecovery, report
+from tacit.inverse.diagnostics import Goodness
+from tacit.inverse.joint.recovery import (
+    AGREEMENT_LEVEL,
+    JointRecovery,
+    goodness_of_tasks,
+    report,
+)
 from tacit.inverse.noisy.activity import Restraint, without_idle_constraints
 from tacit.inverse.noisy.counted import dynamics_noise
 from tacit.inverse.noisy.evidence import score_law
+from tacit.inverse.noisy.inference import score_scatter
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.setting import StepsSetting
 from tacit.inverse.noisy.strength import Strength, strength_of
@@ -184,6 +191,7 @@ class TaskFits:
         verdict: of the tests of "this constraint restrains no task", one a constraint.
         sizes: [K, E] p-values of "it does not restrain this task"; NaN where not tested.
         agreement: [1 + K] p-values of "the tasks share this direction"; NaN where not tested.
+        goodness: one per task, whether the model fits it.
         strengths: one per task, the strength of its prior; None for none.
     """
 
@@ -194,7 +202,13 @@ class TaskFits:
     verdict: Verdict
     sizes: np.ndarray
     agreement: np.ndarray
+    goodness: tuple[Goodness, ...]
     strengths: tuple[Strength | None, ...]
+
+    @property
+    def robust(self) -> bool:
+        """Whether the model does not fit a task, so that errors and tests are sandwich ones."""
+        return not all(one.adequate for one in self.goodness)
 
     @property
     def chains(self) -> tuple[StepsChain, ...]:
@@ -308,16 +322,19 @@ def _together(
     space, every = chains[0].space, range(len(chains))
     kinds, clarity = ties_of(options, space), _clarity(alone)
     leaders = clarity.argmax(axis=1).tolist()
+    fits = goodness_of_tasks(alone, seen, level=likelihood.level, seed=likelihood.seed)
+    robust = not all(one.adequate for one in fits)
     rules = {
         "level": likelihood.level,
         "steps": sum(float(chain.counts.sum()) for chain in chains),
         "max_steps": likelihood.max_steps,
         "seed": likelihood.seed,
-        "scattered": any(chain.mdp.evidence is not None for chain in chains),
+        "scattered": robust or any(chain.mdp.evidence is not None for chain in chains),
     }
 
     def law_of(less: Fit) -> ScoreLaw | None:
-        return score_law(less, seen, size=int(less.free.sum()), seed=likelihood.seed)
+        about = {"size": int(less.free.sum()), "robust": robust, "seed": likelihood.seed}
+        return score_law(less, seen, **about)
 
     anywhere = [Restraint(k, tuple(every)) for k in range(space.constraints)]
     _, idle, verdict = without_idle_constraints(alone, anywhere, law_of, **rules)
@@ -352,7 +369,7 @@ def _together(
         sharing = len(chains) if b == 0 else int(restrained[b - 1].sum())
         if tie is not Tie.OWN and sharing > 1 and not joint.problem.penalised:
             apart = [Tie.OWN if other == b else own for other, own in enumerate(kinds)]
-            agreement[b] = _p_agreement(joint, tied(apart), seen, likelihood)
+            agreement[b] = _p_agreement(joint, tied(apart), seen, likelihood, robust)
     return TaskFits(
         alone=alone,
         joint=joint,
@@ -361,6 +378,7 @@ def _together(
         verdict=verdict,
         sizes=sizes,
         agreement=agreement,
+        goodness=tuple(fits),
         strengths=(None,) * len(chains),
     )
 
@@ -393,21 +411,39 @@ def _best(alone: Fit, problem: LikelihoodProblem, order: Sequence[int], max_step
 
 
 def _p_agreement(
-    narrow: Fit, wide: LikelihoodProblem, seen: Sequence[Observed], options: Likelihood
+    narrow: Fit,
+    wide: LikelihoodProblem,
+    seen: Sequence[Observed],
+    options: Likelihood,
+    robust: bool,
 ) -> float:
-    """The p-value of the ties that `wide` does without."""
+    """The p-value of the ties that `wide` does without; `robust` where the model does not fit."""
     z = wide.start(wide.ties.start([narrow.x(e) for e in range(len(narrow.parts))]))
     rules = {"tolerance": narrow.tolerance, "max_steps": options.max_steps}
     loose = wide.minimum(z, narrow.parts, **rules)
     ratio, fishers = 2.0 * (narrow.loss - loose.loss), own_information(narrow)
     before, after = directions(wide, z), directions(narrow.problem, narrow.z)
     bread, scatter = after.information(fishers), None
+    if robust:
+        scatter = _own_scatter(narrow, seen, int(before.free.sum()))
     about = {"bread": bread, "free": after.free, "seed": options.seed}
     made = dynamics_noise(narrow, narrow.evidence(seen), **about)
     if made is not None:
-        scatter = made.noise.attenuation**2 * (block_diag(*fishers) + made.own)
+        own = block_diag(*fishers) if scatter is None else scatter
+        scatter = made.noise.attenuation**2 * (own + made.own)
     about = {"levels": AGREEMENT_LEVEL, "seed": options.seed, "scatter": scatter}
     return ratio_p_value(ratio, fishers, before, after, **about)
+
+
+def _own_scatter(fitted: Fit, seen: Sequence[Observed], size: int) -> np.ndarray:
+    """[N, N] scatter of the scores of all chains, each in its own parameters."""
+    problem = fitted.problem
+    edges = np.cumsum([len(rows) for rows in problem.ties.rows])
+    inner = np.split(np.eye(edges[-1]), edges[:-1])
+    each = zip(problem.chains, fitted.parts, inner, seen, strict=True)
+    return score_scatter(
+        [chain.evidence(part, own, told) for chain, part, own, told in each], size
+    )[1]
 
 
 def own_information(fitted: Fit) -> list[np.ndarray]:

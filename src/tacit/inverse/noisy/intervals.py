@@ -41,6 +41,8 @@ PROFILED = 200
 ENOUGH = 100
 # Most evaluations of a fit under an equality.
 MOST_STEPS = 100
+# Relative size of what an equality that can hold may be missed by.
+MISSED = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,10 +293,14 @@ class ProfiledLoss:
         lower[settled] = upper[settled] = z[settled]
         if np.isnan(row).any() or not row[lower < upper].any():
             return 1.0
-        matrix, values = row[None], np.array([-constant])
+        size = float(np.linalg.norm(row))
+        matrix, values = row[None] / size, np.array([-constant]) / size
         if (known := problem.equalities) is not None:
             matrix = np.concatenate([known.matrix, matrix])
             values = np.concatenate([known.values, values])
+            moves = matrix * (lower < upper)
+            if np.linalg.matrix_rank(moves) < len(moves):  # it is known: no other value is possible
+                return np.inf
         known = Equalities(matrix=matrix, values=values)
         held = replace(problem, lower=lower, upper=upper, equalities=known, model=None)
         found = held.minimum(
@@ -303,6 +309,8 @@ class ProfiledLoss:
             tolerance=self.fitted.tolerance,
             max_steps=MOST_STEPS,
         )
+        if np.abs(found.missing(found.z)).max() > MISSED * (1.0 + np.abs(values).max()):
+            return np.inf  # no place within the bounds
         if np.isfinite(found.loss) and not found.converged:
             return 1.0
         return max(found.loss - self.fitted.loss, 0.0) / self.model.rise(form, constant)

@@ -30,7 +30,13 @@ from tacit.inverse.noisy.sparse import check_sparse, select
 from tacit.inverse.noisy.strength import strength_of
 from tacit.inverse.recovery import Recovery, delivered, warned
 from tacit.likelihood.rescue import VISIBLE, rescued
-from tacit.likelihood.start import Label, Range, maximum, within_temperature
+from tacit.likelihood.start import (
+    Label,
+    Range,
+    check_coefficients,
+    maximum,
+    within_temperature,
+)
 from tacit.model.arguments import integer, number
 from tacit.model.features import Ridge, Smooth, Sparse
 from tacit.model.mdp import MDP
@@ -81,8 +87,11 @@ class Likelihood:
         if not isinstance(self.lapses, bool):
             wanted = "True, False or a share in (0, 1)"
             number(self.lapses, "lapses", wanted, lambda share: 0.0 < share < 1.0)
+        check_coefficients(self)
         if self.temperature is not None:
             check_temperature(self)
+        if not isinstance(self.prior, Ridge | Smooth | Sparse | None):
+            raise InvalidModel(f"prior must be Ridge, Smooth or Sparse; got {self.prior!r:.60}")
         pull = isinstance(self.prior, Ridge) and self.prior.strength is not None
         if self.lapses is not False and self.prior is not None and not pull:
             raise InvalidModel(

@@ -26,7 +26,6 @@ from tacit.inverse.noisy.activity import without_idle_prices
 from tacit.inverse.noisy.estimate import estimate_of
 from tacit.inverse.noisy.evidence import Evidence, evidence_of, score_law
 from tacit.inverse.noisy.inference import described
-from tacit.inverse.noisy.known import check_temperature
 from tacit.inverse.noisy.likelihood import Likelihood, maximise
 from tacit.inverse.noisy.setting import Setting, StepsSetting
 from tacit.inverse.noisy.types import (
@@ -197,13 +196,7 @@ class Mixture:
                 continue
             if isinstance(given, bool) or not isinstance(given, int) or given < least:
                 raise InvalidModel(f"{name} must be an integer, {least} or more; got {given!r:.60}")
-        if not 0 < self.level <= 1 or not self.tolerance > 0:
-            raise InvalidModel(
-                "level must be in (0, 1] and tolerance positive; "
-                f"got {self.level}, {self.tolerance}"
-            )
-        if self.temperature is not None:
-            check_temperature(self)
+        self.of_one.check()
         if isinstance(self.prior, Sparse):
             raise InvalidModel(
                 "a mixture must be without a sparse prior: it compares sets of features for the "

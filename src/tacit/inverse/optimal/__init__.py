@@ -32,6 +32,7 @@ import numpy as np
 
 from tacit.forward.occupancy_lp import Matrix
 from tacit.forward.policies import PolicyColumn, Unbounded, best_column, policy_values
+from tacit.model.arguments import truth
 from tacit.model.ends import uniform_policy
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -116,6 +117,7 @@ class CanonicalColumns:
 
 def columns_of(mdp: MDP, features: Features, *, free_reward: bool = False) -> CanonicalColumns:
     """The `CanonicalColumns` of these features on this model."""
+    truth(free_reward, "free_reward")
     uniform = uniform_policy(mdp)
     tables, units, block, feature, inert = [], [], [], [], []
     for b, full in enumerate(features.by_action(mdp.actions)):
