@@ -49,6 +49,27 @@ def test_chances_are_those_of_the_recovered_policy(found):
     assert (wide[..., 1] > some.intervals[..., 1]).all()
 
 
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        tacit.Convex(),
+        tacit.Explanation(),
+        tacit.Alternating(),
+        tacit.RewardOnly(),
+        tacit.Cloning(),
+        Likelihood(prior=tacit.features.Ridge(1.0)),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_every_estimator_predicts_what_it_recovered(estimator, seen):
+    found = tacit.recover(grid().mdp, grid().features, seen, estimator=estimator, throw=False)
+    prediction = found.predict()
+    assert_allclose(prediction.probabilities, found.behaviour, atol=1e-6)
+    there = prediction.available & (prediction.available.sum(axis=1) > 1)[:, None]
+    known = np.isfinite(prediction.intervals[there]).all()
+    assert known != bool(prediction.absence)
+
+
 def test_without_bounds_log_odds_have_the_delta_method():
     # A reward of two free weights, far from any bound: derivatives by differences of an oracle.
     world, features = grid().mdp, grid().features.reward_alone

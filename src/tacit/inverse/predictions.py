@@ -27,6 +27,7 @@ from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
 if TYPE_CHECKING:
+    from tacit.inverse.origin import Origin
     from tacit.inverse.recovery import Recovery
     from tacit.inverse.sets import Lapses
 
@@ -166,7 +167,7 @@ class Prediction:
         found = np.zeros((*self.available.shape, 2))
         found[self.available] = ends
         alone = self.available & (self.available.sum(axis=1) == 1)[:, None]
-        found[alone] = 1.0  # an action without an alternative
+        found[alone & (not self.absence)] = 1.0  # an action without an alternative
         return read_only(found)
 
     @property
@@ -268,14 +269,16 @@ def predict(
         number = DRAWS if draws is None else draws
         about = {"confidence": confidence, "lapses": recovery.lapses, "draws": number}
         return predicted(choices, own, **about)
-    policy = recovery.behaviour
-    absence = "the world is not known: give world= and features=" if choices is None else ""
+    policy, absence = recovery.behaviour, "the world is not known: give world= and features="
+    if choices is not None:
+        absence = own.reason or "there are no coefficients"
     if not recovery.temperature > 0:
         absence = "the demonstrator errs by no known noise"
     states = places_of("at", at, len(policy), np.flatnonzero((policy > 0).any(axis=1)))
     chances = policy[states]
-    odds = Quantity(_log_odds(chances[chances > 0]), confidence=confidence, absence=absence)
-    return Prediction({"state": states}, chances > 0, read_only(chances), odds)
+    there = chances > 0 if choices is None else choices.available
+    odds = Quantity(_log_odds(chances[there]), confidence=confidence, absence=absence)
+    return Prediction({"state": states}, there, read_only(np.where(there, chances, 0.0)), odds)
 
 
 def state_choices(
@@ -291,17 +294,21 @@ def state_choices(
         raise InvalidModel("goals are for trips; this recovery is of one task")
     origin = recovery.origin
     if world is None and origin is not None:
-        world = origin.mdp
-        if recovery.available is not None:
-            world = MDP(
-                world.transitions, world.initial, world.discount, available=recovery.available
-            )
+        world = world_of(recovery, origin)
     features = origin.features if features is None and origin is not None else features
     if world is None or features is None:
         return None
     check_features(recovery, world, features)
     there = np.flatnonzero(world.available.any(axis=1))
     return StateChoices(world, features, places_of("at", at, world.states, there))
+
+
+def world_of(recovery: Recovery, origin: Origin) -> MDP:
+    """The world that a recovery was made in, without what is forbidden there."""
+    world, there = origin.mdp, recovery.available
+    if there is None:
+        return world
+    return MDP(world.transitions, world.initial, world.discount, available=there)
 
 
 def check_features(recovery: Recovery, world: MDP, features: Features) -> None:

@@ -24,7 +24,7 @@ from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.flows import without
 from tacit.inverse.joint.goals import PLANNED, Goals
 from tacit.inverse.joint.trips import Journeys, between
-from tacit.inverse.predictions import check_features
+from tacit.inverse.predictions import check_features, world_of
 from tacit.inverse.quantities import Quantity, quantity_of
 from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
@@ -50,6 +50,11 @@ class Outcome(NamedTuple):
     def flat(self) -> np.ndarray:
         """[m] all numbers."""
         return np.concatenate([one.ravel() for one in self])
+
+
+def nowhere(shape: tuple[int, int], size: int, count: int) -> Outcome:
+    """The outcome, NaN throughout, where there is none: of S, A, D features and K constraints."""
+    return Outcome(*(np.full(one, np.nan) for one in (shape, size, count, ())))
 
 
 class Scenario(Protocol):
@@ -112,12 +117,14 @@ class StateScenario:
 
     def outcome(self, coefficients: np.ndarray) -> Outcome:
         """With coefficients [P]; NaN where there is no finite value, or budgets cannot be met."""
-        reward, costs = blocks_of(self.features, priced(self.features, coefficients, self.prices))
+        shape, size = self.world.available.shape, len(coefficients)
+        _, costs = blocks_of(self.features, coefficients)
+        if not all(costs[k].any() for k in {*self.prices, *self.budgets}):
+            return nowhere(shape, size, len(costs))  # a cost without weights has no price
         found = self.solution(coefficients)
         if found.status is not Status.CONVERGED:
-            shape, size = self.world.available.shape, len(coefficients)
-            none = (np.full(n, np.nan) for n in (shape, size, len(costs), ()))
-            return Outcome(*none)
+            return nowhere(shape, size, len(costs))
+        reward, costs = blocks_of(self.features, priced(self.features, coefficients, self.prices))
         prices = np.array([block.sum() for block in costs])
         for k, paid in zip(sorted(self.budgets), found.multipliers, strict=True):
             prices[k] = paid
@@ -178,11 +185,11 @@ class TripsScenario:
         found = self._goals.evaluate(at * space.scales, np.arange(len(self.journeys.goals)))
         reward, costs = blocks_of(self.features, at)
         prices = np.array([block.sum() for block in costs])
+        shape = self.journeys.mdp.available.shape
         if not np.isfinite(found.loss):
-            shapes = self.journeys.mdp.available.shape, len(at), len(costs), ()
-            return Outcome(*(np.full(shape, np.nan) for shape in shapes))
+            return nowhere(shape, len(at), len(costs))
         return Outcome(
-            flows=np.zeros(self.journeys.mdp.available.shape) + found.flows,
+            flows=np.zeros(shape) + found.flows,
             sums=found.spent * space.signs * space.scales / many,
             prices=_quotients(prices, np.abs(reward).sum()),
             surplus=np.asarray(found.loss / many),
@@ -394,7 +401,7 @@ def state_scenarios(recovery: Recovery, change: Change) -> tuple[Scenario, Scena
             "a counterfactual needs the world that the recovery was made in, and one that was "
             "loaded does not hold it: give with_origin(...) what it was made from"
         )
-    base, own = origin.mdp, origin.features
+    base, own = world_of(recovery, origin), origin.features
     world, features = change.world or base, change.features or own
     check_features(recovery, world, features)
     if world.available.shape != base.available.shape:
