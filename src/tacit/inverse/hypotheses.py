@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # Words of a hypothesis: names, plain or in backticks, numbers, and signs.
 WORDS = re.compile(r"\s*(?:`([^`]+)`|([^\W\d]\w*)|(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)|([-+*]))")
+# What is between marks that stand outside backticks.
+OUTSIDE = "{}(?=(?:[^`]*`[^`]*`)*[^`]*$)"
 # Relative singular value below which one equation repeats the others.
 REPEATED = 1e-10
 # Relative difference of log-likelihoods that only rounding and tolerances make.
@@ -73,6 +75,9 @@ def linear_test(parameters: Parameters, hypothesis: str) -> HypothesisTest:
     differences = rows @ parameters.tested - goals
     about = {"hypothesis": hypothesis.strip(), "differences": differences}
     covariance, absence = parameters.form_covariance(rows)
+    held = parameters.held & rows.any(axis=0)
+    if not (absence or held.any() or np.diagonal(covariance).all()):
+        absence = "what it is about was fixed beforehand"
     if absence:
         errors = np.full(len(rows), np.nan)
         return HypothesisTest(
@@ -85,12 +90,12 @@ def linear_test(parameters: Parameters, hypothesis: str) -> HypothesisTest:
             absence=absence,
         )
     about["standard_errors"] = np.sqrt(np.diagonal(covariance))
-    held = parameters.held & rows.any(axis=0)
     if held.any():
         statistic, p_value = restricted_ratio_p_value(parameters.law, rows, goals, levels=LEVEL)
         method = "wald at a bound"
     else:
-        statistic = float(differences @ np.linalg.solve(covariance, differences))
+        inverse = np.linalg.pinv(covariance, hermitian=True)
+        statistic = float(differences @ inverse @ differences)
         p_value, method = chi_square_tail(len(rows), statistic), "wald"
     return HypothesisTest(
         **about, statistic=statistic, degrees=len(rows), p_value=p_value, method=method
@@ -100,8 +105,9 @@ def linear_test(parameters: Parameters, hypothesis: str) -> HypothesisTest:
 def equations_of(hypothesis: str, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
     """([q, P], [q]) rows and right sides of equations in words, none of which repeats others."""
     rows, goals = [], []
-    for equation in hypothesis.split(","):
-        sides = [_side(side, names, hypothesis) for side in equation.split("=")]
+    for equation in re.split(OUTSIDE.format(","), hypothesis):
+        parts = re.split(OUTSIDE.format("="), equation)
+        sides = [_side(side, names, hypothesis) for side in parts]
         if len(sides) < 2:
             raise InvalidModel(
                 f'a hypothesis must be equations like "road - water = 0"; got {hypothesis!r:.80}'
@@ -196,7 +202,6 @@ def likelihood_ratio(full: Recovery, restricted: Recovery) -> HypothesisTest:
     law = wide.law
     plain = wide.errors == "fisher" and wide.dynamics is None
     scatter = None if plain else law.information @ law.covariance @ law.information
-    degrees = wide.degrees - narrow.degrees
     p_value = ratio_p_value(
         ratio * small_sample(full.observed_steps, wide.degrees),
         [law.information],
@@ -209,7 +214,7 @@ def likelihood_ratio(full: Recovery, restricted: Recovery) -> HypothesisTest:
     return HypothesisTest(
         hypothesis=", ".join(f"{wide.names[j]} = {at[j]:g}" for j in gone),
         statistic=ratio,
-        degrees=degrees,
+        degrees=int(moving(~fitted).sum()),
         p_value=p_value,
         method="likelihood ratio",
         differences=np.zeros(0),
@@ -236,10 +241,11 @@ def _check_nested(
         raise InvalidModel(
             f"the restricted fit must have coefficients of the full one; got {some(others, 3)}"
         )
-    if narrow.degrees >= wide.degrees:
+    fitted = {name for name, one in zip(narrow.names, narrow.fixed, strict=True) if not one}
+    if not any(name not in fitted for name in np.array(wide.names)[~wide.fixed]):
         raise InvalidModel(
             "the restricted fit must have fewer free coefficients than the full one; got "
-            f"{narrow.degrees} and {wide.degrees}"
+            f"{len(fitted)} and {int((~wide.fixed).sum())}"
         )
     excess = pairs[1][0] - pairs[0][0]
     if excess > ROUNDING * (1.0 + abs(pairs[0][0])):
