@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from tacit.inverse.forbidden.estimator import Forbidden
     from tacit.inverse.joint.recovery import JointRecovery
     from tacit.inverse.joint.trips import Trips
+    from tacit.inverse.logged import basis as bases
+    from tacit.inverse.logged.recovery import LoggedRecovery
+    from tacit.inverse.logged.world import Logged
     from tacit.inverse.noisy.convex import Convex
     from tacit.inverse.noisy.likelihood import Likelihood
     from tacit.inverse.noisy.mixture import Mixture

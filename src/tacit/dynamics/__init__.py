@@ -26,6 +26,11 @@ class Solved(NamedTuple):
 class Source(Protocol):
     """What dynamics are known from, where they are not known for certain: counts, or a log."""
 
+    @property
+    def made(self) -> str:
+        """What dynamics from it are, in a word or two: counted, or only logged."""
+        ...
+
     def same(self, other: Any, /) -> bool:
         """Whether both are the same steps, so that their errors are the same."""
         ...
@@ -51,6 +56,10 @@ class Learnt(Protocol):
         """What they were learnt from."""
         ...
 
+    def pilot(self, seen: np.ndarray, jacobian: np.ndarray, /) -> tuple[np.ndarray, Solved]:
+        """Parameters [D] that explain what was seen [n, A] nearly best, and a place near there."""
+        ...
+
     def score_influence(
         self, solved: Solved, scores: np.ndarray, visits: np.ndarray, /
     ) -> np.ndarray:
@@ -65,15 +74,17 @@ class Learnt(Protocol):
 
 
 class Dynamics(Protocol):
-    """Where actions lead.
+    """Where actions lead."""
 
-    Attributes:
-        layers: L.
-        discount: weight of the next step against this one.
-    """
+    @property
+    def layers(self) -> int:
+        """L."""
+        ...
 
-    layers: int
-    discount: float
+    @property
+    def discount(self) -> float:
+        """Weight of the next step against this one."""
+        ...
 
     @property
     def learnt(self) -> Learnt | None:

@@ -59,6 +59,8 @@ class CountedRows:
     pooled: np.ndarray
     counts: np.ndarray
 
+    made = "counted"
+
     @classmethod
     def of(cls, mdp: MDP) -> CountedRows | None:
         """The rows of a world; None where its dynamics are known."""

@@ -27,9 +27,13 @@ PAID, UNSEEN = -1, -2
 # Sites whose products with a basis are formed at once.
 CHUNK = 50_000
 # Relative size of a step of the coefficients at which their search ends, and most of its steps.
-SETTLED, MOST = 1e-11, 100
-# A step that is not that much smaller than the last one has the system formed anew.
+SETTLED, MOST = 1e-11, 60
+# A step that leaves more than this share of the way has the system formed anew.
 SLOW = 0.5
+# Smallest share of a step that is tried.
+SHORTEST = 1e-3
+# Steps of the rough regression of choices, and of the logit that begins with it.
+ROUGH, LOGIT = 40, 30
 
 
 class Factors(NamedTuple):
@@ -134,27 +138,34 @@ class Projected(Sites):
 
     def solve(self, table: np.ndarray, near: Solved | None) -> Solved | None:
         """The solution for utilities [n, A]; None where the regression has no finite one."""
-        kappa, factor, last = np.zeros(self.basis.size), None, np.inf
-        if near is not None:
-            kappa, factor = near.unknowns, near.factor
+        found = None if near is None else self._solution(table, near)
+        return self._solution(table, None) if found is None else found
+
+    def _solution(self, table: np.ndarray, near: Solved | None) -> Solved | None:
+        """The same sought from one place alone."""
+        kappa = np.zeros(self.basis.size) if near is None else near.unknowns
+        factor = None if near is None else near.factor
+        fresh = factor is None
         for _ in range(MOST):
-            worth, values, policy = self._choices(table, kappa)
-            if not np.isfinite(values).all():
-                return None
-            missed = self._seen_after(values) - self.basis.worth(kappa)
-            gap = self.basis.pulled(np.where(self._seen, missed, 0.0)) - self.penalty @ kappa
-            factor = self._system(policy) if factor is None else factor
+            factor = self._system(self._choices(table, kappa)[2]) if factor is None else factor
             if factor is None:
                 return None
-            step = factor.solve(gap)
-            kappa = kappa + step
-            size = float(np.linalg.norm(step) / (1.0 + np.linalg.norm(kappa)))
-            if not np.isfinite(size):
-                return None
-            if size <= SETTLED:
+            step = factor.solve(self._gap(table, kappa))
+            length, share = float(np.linalg.norm(step)), 1.0
+            if length <= SETTLED * (1.0 + np.linalg.norm(kappa)):
                 break
-            factor = None if size > SLOW * last else factor
-            last = size
+            # The step that would follow, by the same factors, must be shorter: else half as far.
+            while True:
+                ahead = factor.solve(self._gap(table, kappa + share * step))
+                left = float(np.linalg.norm(ahead)) / length
+                if left <= 1.0 - 0.25 * share or not fresh or share < SHORTEST:
+                    break
+                share *= 0.5
+            if share < SHORTEST or not np.isfinite(left + length):
+                return None
+            kappa = kappa + share * step if fresh or left <= SLOW else kappa
+            factor = factor if left <= SLOW else None
+            fresh = factor is None
         else:
             return None
         worth, values, policy = self._choices(table, kappa)
@@ -163,6 +174,53 @@ class Projected(Sites):
             return None
         log_policy = np.where(self.choices, worth - values[:, None], 0.0)
         return Solved(values[None], log_policy[None], policy[None], factor, kappa)
+
+    def _gap(self, table: np.ndarray, kappa: np.ndarray) -> np.ndarray:
+        """[P] by what the equations of the regression are missed."""
+        values = self._choices(table, kappa)[1]
+        missed = self._seen_after(values) - self.basis.worth(kappa)
+        return self.basis.pulled(np.where(self._seen, missed, 0.0)) - self.penalty @ kappa
+
+    def pilot(self, seen: np.ndarray, jacobian: np.ndarray) -> tuple[np.ndarray, Solved]:
+        """Parameters [D] by two steps, and the coefficients that go with them.
+
+        Choices are first regressed on the basis. Under the policy that gives, what an action is
+        worth is linear in the parameters, and a logit finds these.
+        """
+        policy = self._regressed_choices(seen)
+        average = np.einsum("na,nad->nd", policy, jacobian)
+        surprise = -(policy * np.log(np.maximum(policy, np.finfo(float).tiny))).sum(axis=1)
+        surprise[self.ends] = 0.0
+        paid = np.concatenate([average, surprise[:, None]], axis=1)
+        right = self.basis.pulled(np.where(self._seen[..., None], self._seen_after(paid), 0.0))
+        factor = self._system(policy)
+        if factor is None:
+            nowhere = np.zeros(self.basis.size)
+            return np.zeros(jacobian.shape[2]), Solved(paid, paid, policy, None, nowhere)
+        slopes = factor.solve(right)
+        worth = self.discount * self.basis.worth(slopes)
+        rows = seen.any(axis=1)
+        x = logit(jacobian[rows] + worth[rows, :, :-1], worth[rows, :, -1], seen[rows])
+        return x, Solved(paid, paid, policy, None, slopes @ np.append(x, 1.0))
+
+    def _regressed_choices(self, seen: np.ndarray) -> np.ndarray:
+        """[n, A] choices seen [n, A] as a logit of the basis, roughly: a bound on its curvature."""
+        size, basis, visits = self.basis.size, self.basis, seen.sum(axis=1)
+        bound, rows = np.eye(size), visits > 0
+        for table, columns in zip(basis.tables, basis.columns, strict=True):
+            some = table[rows]
+            bound[columns, columns] += 0.5 * some.T @ some
+        factor, place = Factors.of(bound), np.zeros(size)
+        assert factor is not None
+        worth = np.zeros(seen.shape)
+        for _ in range(ROUGH):
+            policy = softmax(worth)
+            slope = basis.pulled(seen - visits[:, None] * policy) - place
+            place = place + factor.solve(slope)
+            worth = basis.worth(place)
+        policy = softmax(worth)
+        policy[self.ends] = np.eye(1, self.actions)[0]
+        return policy
 
     def adjoint(self, solved: Solved, seen: np.ndarray) -> np.ndarray:
         """[1, n] visits that were seen [1, n, A], and by what the next sites answer to them."""
@@ -286,6 +344,8 @@ class LoggedSource:
 
     draws: np.ndarray
 
+    made = "only logged"
+
     def same(self, other: object) -> bool:
         """Whether both are one log."""
         return isinstance(other, LoggedSource) and self.draws is other.draws
@@ -303,3 +363,31 @@ class LoggedSource:
         rows = np.concatenate(parts, axis=1)
         sums = np.stack([np.bincount(self.draws, weights=column) for column in rows.T], axis=1)
         return sums.T @ sums
+
+
+def softmax(worth: np.ndarray) -> np.ndarray:
+    """[n, A] chances of actions that are worth so much."""
+    return np.exp(worth - np.asarray(logsumexp(worth, axis=1, keepdims=True)))
+
+
+def logit(tables: np.ndarray, offsets: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """[D] the likeliest parameters of choices seen [n, A] by tables [n, A, D] and offsets [n, A].
+
+    Roughly: a small ridge keeps them finite, and steps are cut at twice their place.
+    """
+    size, visits = tables.shape[2], seen.sum(axis=1)
+    x = np.zeros(size)
+    scale = float(visits.sum()) * 1e-4
+    for _ in range(LOGIT):
+        worth = tables @ x + offsets
+        policy = softmax(worth)
+        scores = tables - np.einsum("na,nad->nd", policy, tables)[:, None]
+        slope = np.tensordot(seen, scores, 2) - scale * x
+        flat = scores.reshape(-1, size)
+        bend = flat.T @ (flat * (visits[:, None] * policy).reshape(-1, 1)) + scale * np.eye(size)
+        step = np.linalg.solve(bend, slope)
+        step /= max(1.0, float((np.abs(step) / (1.0 + 2.0 * np.abs(x))).max()))
+        x = x + step
+        if np.abs(step).max() <= 1e-6 * (1.0 + np.abs(x).max()):
+            break
+    return x

@@ -54,12 +54,13 @@ class Estimate:
     """What an estimator found; what it leaves out is as for a method of points, without error bars.
 
     Attributes:
-        objective: what was found, as tables.
+        objective: what was found, as tables; None where there are no states.
         solution: of it, by the estimator's own model; None where there is more than one policy.
         reward_weights: [D] in the gauge; None where the answer is a table, not weights.
         cost_weights: one [D_k] per constraint of the objective; None where there are none.
         cost_names: of the features of these constraints; None for those offered.
         multipliers: [K]; None for those of the solution.
+        budgets: [K]; None for those of the objective.
         temperature: the demonstrator's noise; None for that of the solution.
         converged: whether the method's own tolerance is met.
         deterministic: whether no finite point is the best, because no noise is seen.
@@ -85,12 +86,13 @@ class Estimate:
         null_log_likelihood: the same of actions at random; None for that of all available ones.
     """
 
-    objective: Objective
+    objective: Objective | None
     solution: Solution | None
     reward_weights: np.ndarray | None
     cost_weights: Sequence[np.ndarray] | None = None
     cost_names: tuple[tuple[str, ...], ...] | None = None
     multipliers: np.ndarray | None = None
+    budgets: np.ndarray | None = None
     temperature: float | None = None
     converged: bool = True
     deterministic: bool = False
@@ -142,6 +144,8 @@ def recovery(
         result: the type of the answer, where it holds more than a `Recovery`.
     """
     found = _with_solution(found)
+    if found.objective is not None and found.budgets is None:
+        found = replace(found, budgets=found.objective.budgets)
     assert found.multipliers is not None
     assert found.temperature is not None
     cost_names = features.cost_names if found.cost_names is None else found.cost_names
@@ -154,7 +158,7 @@ def recovery(
         reward_weights=weights,
         cost_weights=costs,
         multipliers=found.multipliers,
-        budgets=found.objective.budgets,
+        budgets=found.budgets,
         temperature=found.temperature,
         objective=found.objective,
         solution=found.solution,

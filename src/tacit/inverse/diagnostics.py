@@ -344,6 +344,7 @@ class CountedDynamics:
         bias: the largest that makes, in standard errors.
         unseen: share of steps from the states of the demonstrations that lead to states never seen
             to follow there, by Good and Turing. No interval knows of them.
+        made: what they were: counted, or only logged.
 
     Growth, attenuation and bias are NaN where the law of all numbers is not written out: questions
     then count the dynamics, but not their attenuation.
@@ -353,6 +354,12 @@ class CountedDynamics:
     attenuation: float = np.nan
     bias: float = np.nan
     unseen: float
+    made: str = "counted"
+
+    @property
+    def price(self) -> float:
+        """By what share of itself the variance grows: what a simulator would save."""
+        return self.growth**2 - 1.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -18,6 +18,7 @@ from tacit.data.tally import counts_of
 from tacit.errors import InvalidDemonstrations
 from tacit.files.wording import listed
 from tacit.inverse.expectations import Blocks, Expectations, moves_of
+from tacit.model.available import Sites
 from tacit.model.features.curves import same_curves
 from tacit.model.features.imputing import Imputing
 from tacit.model.mdp import MDP
@@ -255,7 +256,7 @@ def single_minded(counts: np.ndarray, options: np.ndarray | None = None) -> floa
     return float(visits[known & same].sum() / visits[known].sum())
 
 
-def feature_findings(features: Features, mdp: MDP | None = None) -> list[Finding]:
+def feature_findings(features: Features, mdp: Sites | None = None) -> list[Finding]:
     """Feature columns that cannot be told apart, or mean nothing, before any data are seen.
 
     In a model where episodes end, what is the same everywhere counts the steps until then, and a

@@ -24,20 +24,26 @@ from tacit.model.objective import Features
 from tacit.search.algebra import first_largest
 
 if TYPE_CHECKING:
+    from tacit.data.measurements import Measurements
     from tacit.folders.problem import Problem
     from tacit.inverse.bootstrap import Resampling
     from tacit.inverse.joint.recovery import JointRecovery
     from tacit.inverse.joint.tasks import SharedLikelihood
     from tacit.inverse.joint.traveller import TripsRecovery
     from tacit.inverse.joint.trips import Trips
+    from tacit.inverse.logged.recovery import LoggedRecovery
+    from tacit.inverse.logged.world import Logged, LoggedTask
     from tacit.inverse.noisy.convex import Convex
     from tacit.inverse.noisy.likelihood import Likelihood
     from tacit.inverse.noisy.mixture import Mixture, MixtureRecovery
     from tacit.inverse.noisy.sharded import ShardedRecovery
     from tacit.inverse.task import Task
+    from tacit.model.features import RowFeatures
     from tacit.model.sharded import Rows, ShardedMDP
 
-Result = TypeVar("Result", "TripsRecovery", "Recovery", "JointRecovery", "MixtureRecovery")
+Result = TypeVar(
+    "Result", "LoggedRecovery", "TripsRecovery", "Recovery", "JointRecovery", "MixtureRecovery"
+)
 # Above this share of steps in states where the expert always does the same, noise is not seen.
 DETERMINISTIC = 0.9
 
@@ -133,6 +139,18 @@ def recover(
 
 @overload
 def recover(
+    world: Logged,
+    features: RowFeatures,
+    demonstrations: Measurements,
+    *,
+    estimator: Likelihood | None = None,
+    callbacks: Sequence[Callback] = (),
+    throw: bool = True,
+) -> LoggedRecovery: ...
+
+
+@overload
+def recover(
     world: ShardedMDP,
     features: Rows[Features],
     demonstrations: Rows[np.ndarray],
@@ -208,12 +226,13 @@ def recover(
     """The `Recovery` of what the demonstrator wants and refuses; of a list of `Task`s, the joint.
 
     Args:
-        world: the known `MDP`; or what holds its features and demonstrations itself, and comes
-            alone: a problem or the path of its folder, a `Task`, `Trips`, each to a goal of its
-            own, or a list of tasks that share cost weights. Or a `tacit.scale.ShardedMDP`, of
-            which no process holds the whole: features and demonstrations are then functions
-            (start, stop) of a range of states: its `Features`, and [stop - start, A] how often each
-            action was taken there (`Convex`: its mean discounted visits).
+        world: the known `MDP`; `Logged`, where only a log of rows is known; or what holds its
+            features and demonstrations itself, and comes alone: a problem or the path of its
+            folder, a `Task`, `Trips`, each to a goal of its own, or a list of tasks that share cost
+            weights. Or a `tacit.scale.ShardedMDP`, of which no process holds the whole: features
+            and demonstrations are then functions (start, stop) of a range of states: its
+            `Features`, and [stop - start, A] how often each action was taken there (`Convex`: its
+            mean discounted visits).
         features: what reward and costs may be made of; one cost map per constraint.
         demonstrations: what was seen: in memory, as `PartitionedDemonstrations` in files, or as a
             `Tally` of their sums.
@@ -263,6 +282,10 @@ class Request:
 
             check_replicates(self.bootstrap)  # now: the recovery itself may take an hour
         with watching(self.callbacks) if self.callbacks else nullcontext():
+            if isinstance(world, _loaded("tacit.inverse.logged.world", "Logged")):
+                from tacit.inverse.logged.world import logged_task
+
+                return self._of_logged(logged_task(world, features, demonstrations))
             if isinstance(world, MDP):
                 return self._of_steps(world, features, demonstrations)
             if features is not None or demonstrations is not None:
@@ -286,6 +309,8 @@ class Request:
             return request._of_trips(world.trips)
         if isinstance(world, Trips):
             return self._of_trips(world)
+        if isinstance(world, _loaded("tacit.inverse.logged.world", "LoggedTask")):
+            return self._of_logged(world)
         if isinstance(world, Task):
             return self._of_steps(world.mdp, world.features, world.demonstrations)
         if isinstance(world, Iterable):
@@ -319,6 +344,19 @@ class Request:
             recovery = replace(recovery, origin=origin)
         recovery = self._ended(_with_name(recovery, trips.demonstrations))
         return self._resampled(trips, recovery, options)
+
+    def _of_logged(self, task: LoggedTask) -> LoggedRecovery:
+        from tacit.inverse.logged.setting import recover_logged
+
+        if self.share_reward:
+            raise InvalidModel("share_reward is about several tasks; got one")
+        if self.bootstrap:
+            raise InvalidModel(
+                "a logged world is recovered without bootstrap: its standard errors have the noise "
+                "of the dynamics in them; leave bootstrap out"
+            )
+        recovery = recover_logged(task, estimator=self.estimator, throw=False)
+        return self._ended(_with_name(recovery, task.demonstrations))
 
     def _of_tasks(self, tasks: tuple[Task, ...]) -> JointRecovery:
         from tacit.inverse.joint.tasks import shared_likelihood

@@ -16,7 +16,7 @@ import numpy as np
 from tacit.inverse.diagnostics import Identification
 from tacit.inverse.findings import Finding, Kind
 from tacit.model.arguments import read_only
-from tacit.model.mdp import MDP
+from tacit.model.available import Sites
 from tacit.model.objective import Features, is_sparse
 
 if TYPE_CHECKING:
@@ -77,12 +77,12 @@ class Standard:
         return replace(self, **stacked, applied=False)
 
 
-def standard_of(mdp: MDP, features: Features) -> Standard:
+def standard_of(mdp: Sites, features: Features) -> Standard:
     """The `Standard` of features over the choices of a world: all available pairs, and its ends."""
     return standards_of([(mdp, features)])[0]
 
 
-def standards_of(worlds: Sequence[tuple[MDP, Features]]) -> list[Standard]:
+def standards_of(worlds: Sequence[tuple[Sites, Features]]) -> list[Standard]:
     """The `Standard` of each world, over the choices of all together where maps are as large.
 
     What worlds share then has one unit in all of them.
@@ -94,7 +94,7 @@ def standards_of(worlds: Sequence[tuple[MDP, Features]]) -> list[Standard]:
     return [Standard(deviations=tuple(parts)) for parts in zip(*found, strict=True)]
 
 
-def _weighted(world: tuple[MDP, Features]) -> list[tuple[FeatureTable, np.ndarray]]:
+def _weighted(world: tuple[Sites, Features]) -> list[tuple[FeatureTable, np.ndarray]]:
     """(matrix [n, D], [n] how often each row counts), for every map of the features."""
     mdp, features = world
     pairs = mdp.choices.astype(np.float64)

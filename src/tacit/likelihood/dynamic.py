@@ -64,6 +64,7 @@ class DynamicsChain(OneKind):
         ridge: pull of the parameters towards 0, on scaled features.
         tilt: [D] slope of the loss that is added to it: what the penalty of learnt dynamics leaves
             of their errors in the scores; None for none.
+        near: where a search begins; None for where two steps of regression lead, or 0.
     """
 
     dynamics: Dynamics
@@ -73,6 +74,7 @@ class DynamicsChain(OneKind):
     _: KW_ONLY
     ridge: float = 0.0
     tilt: np.ndarray | None = None
+    near: DynamicPart | None = None
 
     stage = "fit"
     exact = True
@@ -110,7 +112,17 @@ class DynamicsChain(OneKind):
         """The likelihood of some steps, or of a share of each, given as counts [L * n, A]."""
         from scipy.sparse import csr_array
 
-        return replace(self, seen=csr_array(counts.reshape(1, -1)), tilt=None)
+        return replace(self, seen=csr_array(counts.reshape(1, -1)), tilt=None, near=None)
+
+    def corrected(self, part: DynamicPart) -> DynamicsChain:
+        """The likelihood that one orthogonal step from its maximum, a part, leads to.
+
+        What a penalty of learnt dynamics left of their errors in the scores is taken off, as a
+        slope of the loss: bounds and tests then have it, too.
+        """
+        size = self.space.size
+        (influence,) = self.evidence(part, np.eye(size), Units.alone(1)).slopes(sums=False)
+        return replace(self, tilt=-influence.sum(axis=0), near=part)
 
     @property
     def scale(self) -> np.ndarray:
@@ -146,8 +158,14 @@ class DynamicsChain(OneKind):
     def approach(
         self, problem: LikelihoodProblem, x: np.ndarray | None, max_steps: int
     ) -> FirstPlace:
-        """At x [D], or 0."""
-        return FirstPlace(problem, np.zeros(self.space.size) if x is None else x, None)
+        """At x [D], or 0; of learnt dynamics where two steps of regression lead."""
+        if self.near is not None:
+            return FirstPlace(problem, self.near.x if x is None else x, (self.near,))
+        if self.dynamics.learnt is None:
+            return FirstPlace(problem, np.zeros(self.space.size) if x is None else x, None)
+        begun, solved = self.dynamics.learnt.pilot(self.counts[0], self.jacobian)
+        place = np.clip(begun, problem.lower, problem.upper) if x is None else x
+        return FirstPlace(problem, place, (self.blank(place)._replace(solved=solved),))
 
     def view(self, x: np.ndarray, moving: np.ndarray | None) -> DynamicsChain:
         """Itself: nothing has to be placed anywhere."""
@@ -196,6 +214,11 @@ class DynamicsChain(OneKind):
         tilted = 0.0 if self.tilt is None else float(self.tilt @ x)
         return tilted - float(self.counts.ravel() @ solved.log_policy.ravel())
 
+    def log_likelihood(self, part: DynamicPart) -> float:
+        """Of what was seen, without a ridge and without a tilt."""
+        assert part.solved is not None
+        return float(self.counts.ravel() @ part.solved.log_policy.ravel())
+
     def convex_of(self, part: DynamicPart) -> np.ndarray:
         """[D, D] the information of the steps, where the curvature bends down."""
         return part.fisher + self.ridge * np.eye(len(part.fisher))
@@ -222,9 +245,12 @@ class DynamicsChain(OneKind):
         problem: LikelihoodProblem,
         precision: float,
     ) -> Beginning | None:
-        """At x [D], if values are finite there."""
-        part = self.at(x, self.blank(x) if near is None else near, precision)
-        return Beginning(x, part, True) if np.isfinite(part.loss) else None
+        """At x [D], or 0, if values are finite there."""
+        for place in (x, np.clip(np.zeros(len(x)), problem.lower, problem.upper)):
+            part = self.at(place, self.blank(place) if near is None else near, precision)
+            if np.isfinite(part.loss):
+                return Beginning(place, part, True)
+        return None
 
     def evidence(
         self, part: DynamicPart, inner: np.ndarray, seen: Units | Demonstrations

@@ -97,6 +97,7 @@ class DynamicsNoise:
             attenuation=self.attenuation,
             bias=float((biased / np.sqrt(whole[known])).max(initial=0.0)),
             unseen=source.unseen(visits),
+            made=source.made,
         )
 
 
@@ -292,7 +293,8 @@ def dynamics_findings(known: CountedDynamics) -> list[Finding]:
     if known.growth < NOTICED:
         larger = "hardly changes standard errors"
     said = (
-        "The dynamics were counted. Their sampling error is part of standard errors, intervals and "
+        f"The dynamics were {known.made}. Their sampling error is part of standard errors, "
+        "intervals and "
         f"tests; it {larger}."
     )
     if np.isnan(known.growth):

@@ -1,0 +1,1 @@
+"""Recovery where nothing is known of the world but what was logged: rows of measurements."""

@@ -1,0 +1,173 @@
+"""Rows of a log, as the one report of a noisy expert asks for them, and what is made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, cast
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from tacit.data.measurements import Measurements
+from tacit.dynamics.projected import Projected
+from tacit.errors import InvalidModel
+from tacit.inverse.assembly import Estimate, recovery
+from tacit.inverse.diagnostics import Goodness, untested
+from tacit.inverse.findings import Finding, Kind, feature_findings
+from tacit.inverse.logged.basis import Gaussian
+from tacit.inverse.logged.recovery import LoggedRecovery
+from tacit.inverse.logged.world import LoggedRegression, LoggedTask
+from tacit.inverse.noisy.estimate import point_of
+from tacit.inverse.noisy.evidence import Evidence
+from tacit.inverse.noisy.likelihood import Likelihood, maximise
+from tacit.inverse.recovery import delivered, warned
+from tacit.likelihood.dynamic import DynamicsChain
+from tacit.likelihood.kinds import Units
+from tacit.likelihood.start import maximum
+from tacit.model.features import Ridge, Smooth
+from tacit.model.objective import Features
+
+
+def recover_logged(
+    task: LoggedTask, *, estimator: Likelihood | None = None, throw: bool = True
+) -> LoggedRecovery:
+    """The `LoggedRecovery` under which the actions in a logged world are most likely.
+
+    Args:
+        task: the world, its features and its rows.
+        estimator: a `Likelihood` for its options; None for those by default.
+        throw: raise `NotConverged` instead of returning a recovery that says so.
+    """
+    if estimator is not None and not isinstance(estimator, Likelihood):
+        raise InvalidModel(f"a logged world is recovered by Likelihood; got {estimator!r:.60}")
+    options = Likelihood() if estimator is None else estimator
+    options.check()
+    if isinstance(options.prior, Ridge | Smooth):
+        raise InvalidModel(
+            "a logged world is recovered without prior: its scores are corrected for a ridge of "
+            f"their own; got prior={options.prior!r:.60}"
+        )
+    if task.settled is None:
+        task = task.with_basis(task.fitted_basis(task.mdp.basis or Gaussian(100), 0.3))
+    setting = LoggedSetting(task)
+    if estimator is None:
+        said = "Likelihood was picked: it is the estimator that a logged world has."
+        setting = replace(setting, known=(Finding(said, Kind.CHOICE),))
+    found = warned(maximise(options, cast("Any", setting)))
+    return delivered(cast("LoggedRecovery", found), throw)
+
+
+@dataclass(frozen=True, eq=False)
+class LoggedSetting:
+    """Rows of a log on a basis that is settled: a `Setting`.
+
+    Attributes:
+        task: the world, features and rows.
+        known: what is to be said beforehand.
+        membership: [E] of each episode to be of one of several types; None for one type.
+    """
+
+    task: LoggedTask
+    known: tuple[Finding, ...] = ()
+    membership: np.ndarray | None = None
+
+    counted = True
+
+    @property
+    def mdp(self) -> Projected:
+        """The rows as sites."""
+        return cast("Projected", self._plain.dynamics)
+
+    @property
+    def features(self) -> Features:
+        """Of all rows."""
+        return self.task.tables
+
+    @property
+    def seen(self) -> Measurements:
+        """The rows."""
+        return self.task.demonstrations
+
+    @cached_property
+    def _plain(self) -> DynamicsChain:
+        return self.task.chain_on(self._basis)
+
+    @property
+    def _basis(self) -> Any:
+        assert self.task.settled is not None
+        return self.task.settled
+
+    def chain(self, options: Likelihood) -> DynamicsChain:
+        """The likelihood of all steps, after the orthogonal step that takes off what a ridge does.
+
+        With lapses or types steps are not all of one kind: then without.
+        """
+        if options.lapses is not False:
+            return self._plain
+        fit = maximum(self._plain, options)
+        return self._plain.corrected(fit.parts[0]) if fit.converged else self._plain
+
+    def step_units(self, chain: DynamicsChain) -> Units:
+        """Single steps."""
+        return Units.steps(cast("Any", chain))
+
+    def episode_units(self, options: Likelihood) -> Units:
+        """Whole episodes."""
+        whole, table = cast("Any", self._plain), csr_array(self._plain.seen)
+        return Units(table=cast("Any", table), repeats=np.ones(table.shape[0]), whole=whole)
+
+    def goodness(self, options: Likelihood, evidence: Evidence) -> Goodness:
+        """Whether the model fits, at a fit that converged."""
+        return untested("")
+
+    def point(self, evidence: Evidence, e: int = 0) -> Estimate:
+        """The numbers of chain e of a fit; there are no states to have tables of."""
+        own, gauge = evidence.chains[e], evidence.gauge(e)
+        likely = own.chain.log_likelihood(own.part)
+        return replace(
+            point_of(self.features, evidence.fitted, gauge),
+            objective=None,
+            budgets=gauge.budgets,
+            counts=own.chain.counts,
+            log_likelihood=likely,
+            null_log_likelihood=-own.chain.steps * float(np.log(self.task.actions)),
+        )
+
+    def findings(self, evidence: Evidence, e: int = 0) -> list[Finding]:
+        """What of features, rows and optimum is to be known."""
+        said = (
+            "The likelihood of logged rows is not certain to be convex: the optimum is a local one, "
+            "sought from where two steps of regression lead."
+        )
+        return [
+            *self.known,
+            *feature_findings(self.features, self.mdp),
+            Finding(said, Kind.LOCAL_OPTIMUM),
+        ]
+
+    def with_lapses(self, found: Estimate, chain: DynamicsChain) -> Estimate:
+        """The estimate, which says that errors take the dynamics for known."""
+        said = (
+            "With lapses standard errors and intervals take the dynamics for known, and what a "
+            "ridge does to the estimates is left: they are too sure."
+        )
+        return replace(found, findings=(*found.findings, Finding(said, Kind.ERRORS, number=0.0)))
+
+    def of_type(self, told: Evidence, k: int) -> LoggedSetting:
+        """Episodes by their chances to be of this type."""
+        return replace(self, membership=told.fitted.parts[0].membership[k])
+
+    def recovery(self, called: str, found: Estimate, told: Evidence, e: int = 0) -> LoggedRecovery:
+        """The answer, `called` by the estimator's call."""
+        solved, task = told.chains[e].part.solved, self.task
+        answer: Any = partial(
+            LoggedRecovery,
+            world=task.mdp,
+            features=task.row_features,
+            actions=task.demonstrations.action_names,
+            regression=LoggedRegression(
+                basis=self._basis, inputs=task.inputs, coefficients=solved.unknowns
+            ),
+        )
+        return recovery(called, cast("Any", self.mdp), self.features, None, found, result=answer)

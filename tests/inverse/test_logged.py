@@ -1,0 +1,109 @@
+"""Recovery where only a log of rows is known."""
+
+import numpy as np
+import pytest
+
+import continuous
+import tacit
+from rates import coverage_verdict, rates_of
+from tacit import Features, Logged, Measurements, bases
+from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.inverse.findings import Kind
+
+FREE = tacit.Likelihood(free_reward=True, level=1.0)
+
+
+def test_intervals_hold_the_truth_on_a_continuous_plane():
+    held, errors = [], []
+    for seed in range(20):
+        drawn = continuous.navigation(2000, seed)
+        world = Logged(0.9, basis=bases.Gaussian(50))
+        found = tacit.recover(world, drawn.features, drawn.rows, estimator=FREE)
+        low, high = found.parameters.intervals.T
+        held.append((low <= drawn.truth) & (drawn.truth <= high))
+        errors.append(np.abs(found.parameters.estimates - drawn.truth).sum() / 7.0)
+    assert coverage_verdict(rates_of("coefficients", np.array(held))).reached
+    # The Cramer-Rao bound of known dynamics is .15 here, and bins are off by .15 to .28.
+    assert np.mean(errors) < 0.25
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return continuous.navigation(1000, 0)
+
+
+@pytest.fixture(scope="module")
+def found(drawn):
+    world = Logged(0.9, basis=bases.Gaussian(40))
+    return tacit.recover(world, drawn.features, drawn.rows, estimator=FREE)
+
+
+def test_an_answer_is_functions_of_rows(drawn, found):
+    rows = drawn.rows.observations[:5]
+    assert found.objective is None
+    assert found.solution is None
+    reward = found.reward(rows, 3)
+    columns = np.stack([continuous.goal(rows, 3), continuous.east(rows, 3)], axis=1)
+    np.testing.assert_allclose(reward, columns @ found.reward_weights, rtol=1e-12)
+    weights = np.nan_to_num(found.cost_weights[0])
+    charged = continuous.hill(rows, 0) * weights
+    np.testing.assert_allclose(found.costs(rows, "0")[0], charged, rtol=1e-12)
+
+
+def test_the_policy_at_the_rows_is_what_the_likelihood_is_of(drawn, found):
+    chances = found.policy(drawn.rows)
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0, rtol=1e-12)
+    taken = chances[drawn.rows.states, drawn.rows.actions]
+    assert np.log(taken).sum() == pytest.approx(found.log_likelihood, rel=1e-9)
+
+
+def test_errors_say_what_not_knowing_the_dynamics_costs(found):
+    known = found.identification.dynamics
+    assert known.made == "only logged"
+    assert known.price > 0.3
+    about = [one for one in found.identification.findings if one.kind is Kind.ERRORS]
+    assert any(one.about.number == known.growth for one in about)
+
+
+def test_the_answer_does_not_depend_on_shifts_and_units_of_features(drawn, found):
+    moved = Features.from_functions(
+        reward={
+            "goal": lambda rows, a: 7.0 + 2.0 * continuous.goal(rows, a),
+            "east": continuous.east,
+        },
+        costs=[{"hill": continuous.hill}],
+    )
+    world = Logged(0.9, basis=bases.Gaussian(40))
+    other = tacit.recover(world, moved, drawn.rows, estimator=FREE).parameters
+    factors = np.array([0.5, 1.0, 1.0])
+    np.testing.assert_allclose(other.estimates, factors * found.parameters.estimates, rtol=1e-6)
+    np.testing.assert_allclose(
+        other.standard_errors, factors * found.parameters.standard_errors, rtol=1e-6
+    )
+
+
+def test_individuals_are_what_errors_take_as_independent(drawn):
+    pairs = [drawn.rows.trajectory(e) for e in range(drawn.rows.episodes)]
+    rows = [(drawn.rows.observations[states], actions) for states, actions in pairs]
+    named = Measurements.from_trajectories(
+        rows, individuals=[f"walker {e // 2}" for e in range(len(rows))]
+    )
+    world = Logged(0.9, basis=bases.Gaussian(40))
+    found = tacit.recover(world, drawn.features, named, estimator=FREE)
+    assert found.parameters.errors == "clustered"
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda d: (Logged(0.9), d.features, d.rows.numbered()), "rows of measurements"),
+        (lambda d: (Logged(0.9), Features(np.zeros((3, 1)), []), d.rows), "features of rows"),
+        (lambda d: (Logged(0.9, exogenous=["z"]), d.features, d.rows), "'z'"),
+        (lambda d: (Logged(1.0), d.features, d.rows), "discount 1 needs episodes that all end"),
+        (lambda d: (Logged(0.9, basis=lambda rows: rows[:3]), d.features, d.rows), "a basis must"),
+    ],
+)
+def test_bad_input_is_one_line(drawn, make, said):
+    with pytest.raises((InvalidModel, InvalidDemonstrations), match=said) as error:
+        tacit.recover(*make(drawn))
+    assert "\n" not in str(error.value)
