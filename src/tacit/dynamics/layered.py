@@ -39,7 +39,7 @@ class Layered:
         later = ends
         for t in reversed(range(self.layers)):
             worth = utility + self.discount * mdp.expected_next(later)
-            best = np.where(mdp.ends, ends, logsumexp(worth, axis=1))
+            best = np.where(mdp.ends, ends, np.asarray(logsumexp(worth, axis=1)))
             log_policy[t] = np.where(mdp.choices, worth - best[:, None], 0.0)
             later = values[t] = best
         policy = np.where(mdp.choices, np.exp(log_policy), 0.0)

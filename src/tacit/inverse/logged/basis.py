@@ -15,6 +15,8 @@ import numpy as np
 
 from tacit.errors import InvalidModel
 
+__all__ = ["Additive", "Gaussian", "Matern", "OneHot", "Polynomials"]
+
 # Relative variance of the directions of a family that are left out.
 FAINT = 1e-7
 # Rows by which functions are made orthonormal, and those whose kernels are formed at once.

@@ -7,7 +7,6 @@ from functools import cached_property, partial
 from typing import Any, cast
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from tacit.data.measurements import Measurements
 from tacit.dynamics.projected import Projected
@@ -114,8 +113,8 @@ class LoggedSetting:
 
     def episode_units(self, options: Likelihood) -> Units:
         """Whole episodes."""
-        whole, table = cast("Any", self._plain), csr_array(self._plain.seen)
-        return Units(table=cast("Any", table), repeats=np.ones(table.shape[0]), whole=whole)
+        whole, table = cast("Any", self._plain), cast("Any", self._plain.seen)
+        return Units(table=table, repeats=np.ones(self._plain.episodes), whole=whole)
 
     def goodness(self, options: Likelihood, evidence: Evidence) -> Goodness:
         """Whether the model fits, at a fit that converged."""
@@ -137,8 +136,8 @@ class LoggedSetting:
     def findings(self, evidence: Evidence, e: int = 0) -> list[Finding]:
         """What of features, rows and optimum is to be known."""
         said = (
-            "The likelihood of logged rows is not certain to be convex: the optimum is a local one, "
-            "sought from where two steps of regression lead."
+            "The likelihood of logged rows is not certain to be convex: the optimum is a local "
+            "one, sought from where two steps of regression lead."
         )
         return [
             *self.known,
