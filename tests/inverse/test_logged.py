@@ -107,3 +107,33 @@ def test_bad_input_is_one_line(drawn, make, said):
     with pytest.raises((InvalidModel, InvalidDemonstrations), match=said) as error:
         tacit.recover(*make(drawn))
     assert "\n" not in str(error.value)
+
+
+def test_a_recovery_is_summarised_saved_and_loaded(drawn, found, tmp_path):
+    assert "hill" in found.summary()
+    found.save(tmp_path / "run")
+    again = tacit.Recovery.load(tmp_path / "run")
+    assert isinstance(again, tacit.LoggedRecovery)
+    np.testing.assert_array_equal(again.parameters.intervals, found.parameters.intervals)
+    rows = drawn.rows.observations[:4]
+    worth = found.regression.worth(rows)
+    np.testing.assert_array_equal(again.regression.worth(rows), worth)
+    with pytest.raises(InvalidModel, match="functions are not kept in files"):
+        again.policy(rows)
+
+
+def test_formulas_are_kept_in_files(drawn, tmp_path):
+    features = Features.from_formula(reward="x + y", costs=["x:y"])
+    world = Logged(0.9, basis=bases.Gaussian(40))
+    found = tacit.recover(world, features, drawn.rows, estimator=FREE)
+    found.save(tmp_path / "run")
+    again = tacit.Recovery.load(tmp_path / "run")
+    rows = drawn.rows.observations[:4]
+    np.testing.assert_allclose(again.policy(rows), found.policy(rows), rtol=1e-12)
+
+
+def test_lapses_are_a_kind_of_steps_here_too(drawn):
+    options = tacit.Likelihood(free_reward=True, level=1.0, lapses=True)
+    world = Logged(0.9, basis=bases.Gaussian(40))
+    found = tacit.recover(world, drawn.features, drawn.rows, estimator=options, throw=False)
+    assert 0.0 <= found.lapses.share < 0.2

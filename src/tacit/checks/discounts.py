@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from tacit.checks import numbers_of
 from tacit.checks.reliability import ExpectedChoices, log_policy, optimal_actions
+from tacit.data.measurements import Measurements
 from tacit.data.observed import Observed
 from tacit.data.tally import counts_of
 from tacit.errors import InvalidModel
 from tacit.inference.tails import TWO_SIDED
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.trips import Trips
+from tacit.inverse.logged.recovery import LoggedRecovery
+from tacit.inverse.logged.world import Logged, LoggedTask
 from tacit.inverse.noisy import check_plain
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.recover import Estimator, choose, recover
@@ -25,7 +28,6 @@ from tacit.inverse.task import Task, task_of
 from tacit.likelihood.start import OF_COEFFICIENTS, maximum
 from tacit.model.arguments import numbers
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features
 from tacit.search.algebra import first_largest
 
 # A weight that moves by less within the set hardly depends on the discount.
@@ -153,8 +155,8 @@ class DiscountProfile:
 
 
 def discount_profile(
-    mdp: MDP | Trips,
-    features: Features | None,
+    mdp: MDP | Trips | Logged,
+    features: Any,
     demonstrations: Observed | None,
     discounts: npt.ArrayLike,
     *,
@@ -178,7 +180,7 @@ def discount_profile(
             f"discounts must be numbers in [0, 1{ending}, at least one; got {discounts!r:.60}"
         )
     task = task_of(mdp, features, demonstrations, "the profile of discounts", in_memory=False)
-    if estimator is None and not isinstance(task, Trips):
+    if estimator is None and not isinstance(task, Trips | LoggedTask):
         estimator, _ = choose(task.mdp, task.features, task.demonstrations)
     if isinstance(estimator, Likelihood):
         check_plain(estimator, "the profile of discounts", OF_COEFFICIENTS)
@@ -218,6 +220,11 @@ def _row_at(task: Task, estimator: Estimator | None) -> ProfileRow:
     if isinstance(task, Trips):
         asked = ExpectedChoices.of(found, task.demonstrations)
         counts, best = asked.counts, asked.best
+    elif isinstance(found, LoggedRecovery):
+        chances = found.policy(cast("Measurements", task.demonstrations))
+        best = chances >= chances.max(axis=1, keepdims=True)
+        counts = np.zeros(best.shape)
+        counts[task.demonstrations.states, task.demonstrations.actions] = 1.0
     else:
         counts, best = counts_of(task.mdp, task.demonstrations), optimal_actions(found, task.mdp)
     likely, chosen = np.nan, estimator or Likelihood(free_reward=True)

@@ -41,9 +41,10 @@ HELD = {
     "JointRecovery": ("several tasks", "tacit.JointRecovery.load"),
     "MixtureRecovery": ("a mixture of types", "tacit.Mixture.load"),
     "TripsRecovery": ("trips to goals of their own", "tacit.Recovery.load"),
+    "LoggedRecovery": ("the recovery of a logged world", "tacit.Recovery.load"),
 }
 # Kinds that count as others.
-ALSO = {"TripsRecovery": "Recovery"}
+ALSO = {"TripsRecovery": "Recovery", "LoggedRecovery": "Recovery"}
 Files = dict[str, Callable[[Path], None]]
 
 

@@ -151,7 +151,7 @@ def standardised(found: Recovery) -> Recovery:
     costs = 1.0 / np.array(norms)
     prices = rewards / costs
     objective, solution = found.objective, found.solution
-    along = (slice(None), *(None,) * (objective.costs.ndim - 1))
+    along = (slice(None), *(None,) * (objective.costs.ndim - 1)) if objective else ()
     return replace(
         found,
         reward_weights=found.reward_weights * reward_unit * rewards,
@@ -159,7 +159,8 @@ def standardised(found: Recovery) -> Recovery:
         multipliers=found.multipliers * prices,
         budgets=found.budgets * costs,
         temperature=found.temperature * rewards,
-        objective=replace(
+        objective=objective
+        and replace(
             objective,
             reward=objective.reward * rewards,
             costs=objective.costs * costs[along],

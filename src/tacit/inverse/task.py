@@ -95,8 +95,8 @@ class Task:
 
 
 def task_of(
-    mdp: MDP | Task,
-    features: Features | None,
+    mdp: Any,
+    features: Any,
     demonstrations: Observed | None,
     what: str,
     *,
@@ -114,8 +114,12 @@ def task_of(
         task = mdp.used
     elif features is None or demonstrations is None:
         raise InvalidModel(f"{what} needs a model, features and demonstrations; got fewer")
-    else:
+    elif isinstance(mdp, MDP):
         task = Task(mdp, features, cast("Demonstrations", demonstrations))
+    else:
+        from tacit.inverse.logged.world import logged_task
+
+        task = logged_task(mdp, features, demonstrations)
     if in_memory:
         task.check_in_memory()
     return task

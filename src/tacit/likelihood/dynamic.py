@@ -114,6 +114,10 @@ class DynamicsChain(OneKind):
 
         return replace(self, seen=csr_array(counts.reshape(1, -1)), tilt=None, near=None)
 
+    def scores(self, part: DynamicPart) -> np.ndarray:
+        """[D, L * n, A] the score of one step."""
+        return np.moveaxis(part.scores.reshape(-1, *part.scores.shape[2:]), -1, 0)
+
     def corrected(self, part: DynamicPart) -> DynamicsChain:
         """The likelihood that one orthogonal step from its maximum, a part, leads to.
 
@@ -300,8 +304,7 @@ class DynamicEvidence(OneKind):
     @property
     def scores(self) -> np.ndarray:
         """[D, L * n, A] of one step."""
-        flat = self.part.scores.reshape(-1, *self.part.scores.shape[2:])
-        return np.moveaxis(flat, -1, 0)
+        return self.chain.scores(self.part)
 
     @property
     def fisher(self) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from tacit.forward.solution import Solution
 from tacit.inverse.logged.world import FittedBasis, Logged, LoggedRegression
 from tacit.inverse.recovery import Recovery
 from tacit.model.features import RowFeatures
+from tacit.model.features.rows import FunctionFeatures
 from tacit.model.objective import Objective
 
 
@@ -31,11 +32,23 @@ class LoggedRecovery(Recovery):
     """
 
     world: Logged
-    features: RowFeatures | None = None
+    features: RowFeatures | None = field(default=None, metadata={"packed": "kept_features"})
     actions: tuple[str, ...]
     regression: LoggedRegression
     objective: Objective | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
     solution: Solution | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    @property
+    def kept_features(self) -> RowFeatures | None:
+        """The features, where they are formulas that a file can hold; functions are not."""
+        return None if isinstance(self.features, FunctionFeatures) else self.features
+
+    @property
+    def behaviour(self) -> np.ndarray:
+        """Refused: there are no states to have a table of."""
+        raise InvalidModel(
+            "a logged world has no states to have a table of: ask for recovery.policy(rows)"
+        )
 
     @property
     def basis(self) -> FittedBasis:

@@ -22,7 +22,7 @@ from tacit.inverse.noisy.evidence import Evidence
 from tacit.inverse.noisy.likelihood import Likelihood, maximise
 from tacit.inverse.recovery import delivered, warned
 from tacit.likelihood.dynamic import DynamicsChain
-from tacit.likelihood.kinds import Units
+from tacit.likelihood.kinds import StepUnits
 from tacit.likelihood.start import maximum
 from tacit.model.features import Ridge, Smooth
 from tacit.model.objective import Features
@@ -107,14 +107,14 @@ class LoggedSetting:
         fit = maximum(self._plain, options)
         return self._plain.corrected(fit.parts[0]) if fit.converged else self._plain
 
-    def step_units(self, chain: DynamicsChain) -> Units:
+    def step_units(self, chain: DynamicsChain) -> StepUnits:
         """Single steps."""
-        return Units.steps(cast("Any", chain))
+        return StepUnits.steps(cast("Any", chain))
 
-    def episode_units(self, options: Likelihood) -> Units:
+    def episode_units(self, options: Likelihood) -> StepUnits:
         """Whole episodes."""
         whole, table = cast("Any", self._plain), cast("Any", self._plain.seen)
-        return Units(table=table, repeats=np.ones(self._plain.episodes), whole=whole)
+        return StepUnits(table=table, repeats=np.ones(self._plain.episodes), whole=whole)
 
     def goodness(self, options: Likelihood, evidence: Evidence) -> Goodness:
         """Whether the model fits, at a fit that converged."""

@@ -63,6 +63,11 @@ class Logged:
             object.__setattr__(self, "basis", Given(cast("Any", basis)))
 
     @property
+    def ends(self) -> np.ndarray:
+        """[1] bool, whether a discount of 1 may be asked for: episodes say whether they end."""
+        return np.ones(1, bool)
+
+    @property
     def declared(self) -> bool:
         """Whether it was said what actions do not move."""
         return bool(self.exogenous) or self.after is not None
