@@ -123,7 +123,7 @@ def test_a_recovery_is_summarised_saved_and_loaded(drawn, found, tmp_path):
 
 
 def test_formulas_are_kept_in_files(drawn, tmp_path):
-    features = Features.from_formula(reward="x + y", costs=["x:y"])
+    features = Features.from_formula(reward="x + y + x:y")
     world = Logged(0.9, basis=bases.Gaussian(40))
     found = tacit.recover(world, features, drawn.rows, estimator=FREE)
     found.save(tmp_path / "run")
