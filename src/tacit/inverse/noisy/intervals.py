@@ -313,7 +313,8 @@ class ProfiledLoss:
             return np.inf  # no place within the bounds
         if np.isfinite(found.loss) and not found.converged:
             return 1.0
-        return max(found.loss - self.fitted.loss, 0.0) / self.model.rise(form, constant)
+        modelled = self.model.rise(form, constant)
+        return max(found.loss - self.fitted.loss, 0.0) / modelled if modelled > 0.0 else 1.0
 
     def _near(self, form: np.ndarray, constant: float) -> np.ndarray:
         """[n] the parameters of the fit under the equality, by the model."""
