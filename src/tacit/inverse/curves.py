@@ -61,7 +61,7 @@ class Curve:
             was left out.
         centre: [D] those of the fit that the band is of, without regard to the shape.
         covariance: [D, D] of these.
-        degrees: effective degrees of freedom: 1 for a straight line, 0 for nothing.
+        degrees: effective degrees of freedom: 1 for a straight line, D for one that is not smooth.
         strengths: [1] of the penalty of a curve, [2] of a surface.
         p_value: of "the curve is 0 everywhere".
         straight_p_value: of "the curve is a straight line"; of a surface, a sum of a straight line

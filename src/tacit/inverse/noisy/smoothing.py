@@ -30,8 +30,9 @@ from tacit.search.algebra import square_roots
 
 # Strength of the penalty of a band, as a share of that of the curve; and steps below which it is 0.
 BAND, FEW = 0.1, 4000
-# A strength has settled when its logarithm moves less; it is sought within these.
-SETTLED, LEAST, MOST = 0.05, 1e-6, 1e9
+# A strength has settled when its logarithm moves less; it is sought within these, the largest as a
+# multiple of the information: far larger ones leave no digits of what is not penalised.
+SETTLED, LEAST, MOST = 0.05, 1e-6, 1e5
 NOT_SMOOTHED = Finding(
     "Curves are not smoothed beside lapses or a prior on weights: their parameters are those of a "
     "regression spline, and there are no bands.",
