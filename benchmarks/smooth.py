@@ -25,6 +25,7 @@ import numpy as np
 import tacit
 from provenance import about
 from rates import coverage_verdict, rates_of, size_verdict
+from tacit.inverse.curves import Curve
 
 DISCOUNT, SLIP = 0.9, 0.1
 SIZES, LENGTH = (1_000, 4_000, 20_000), 50
@@ -91,7 +92,7 @@ def drawn(side: int, steps: int, seed: int) -> tuple[tacit.MDP, dict, tacit.Demo
     )
 
 
-def truth_of(curve: tacit.Curve, made: Callable, values: np.ndarray, at: np.ndarray) -> np.ndarray:
+def truth_of(curve: Curve, made: Callable, values: np.ndarray, at: np.ndarray) -> np.ndarray:
     """[n] the true curve as it is reported: less its mean, and that of a cost turned."""
     return (-1.0 if curve.block else 1.0) * (made(at) - made(values).mean())
 

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from tacit.inverse import methods as methods
     from tacit.inverse.baselines import ConstraintOnly, RewardOnly
     from tacit.inverse.cloning import Cloning
-    from tacit.inverse.curves import Curve
     from tacit.inverse.findings import Finding, Kind
     from tacit.inverse.forbidden.estimator import Forbidden
     from tacit.inverse.joint.recovery import JointRecovery
