@@ -52,6 +52,7 @@ from tacit.show.quantities import MOST_ROWS, Group, NamedRecovery
 if TYPE_CHECKING:
     from tacit.checks.prices import PriceCurve
     from tacit.folders.runs import Run
+    from tacit.inverse.curves import Curve
     from tacit.stream.watch import Watch
 
 __all__ = [
@@ -250,7 +251,15 @@ def price_curve(curve: PriceCurve, axes: Axes | None = None) -> Axes:
     return axes
 
 
-curve = draw_curve
+def curve(recovered: Curve, axes: Axes | None = None, *, simultaneous: bool = False) -> Axes:
+    """The axes, with a curve, its band and where the steps are; of a surface a map.
+
+    Args:
+        recovered: one of `recovery.curves`.
+        axes: what to draw on; a new figure unless given.
+        simultaneous: whether the band holds the whole curve, not each value for itself.
+    """
+    return draw_curve(recovered, axes, simultaneous=simultaneous)
 
 
 def overview(
