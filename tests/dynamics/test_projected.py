@@ -105,7 +105,7 @@ def test_a_one_hot_basis_is_the_likelihood_on_counted_transitions(discount, end,
     np.testing.assert_allclose(own.budgets, theirs.budgets, rtol=1e-8)
     if not theirs.goodness.adequate:
         return
-    errors = np.sqrt(np.diagonal(evidence.found.covariance)) / chain.space.scales
+    errors = np.sqrt(np.diagonal(evidence.errors.covariance)) / chain.space.scales
     np.testing.assert_allclose(errors, theirs.parameters.standard_errors, rtol=1e-7)
 
 
@@ -155,7 +155,7 @@ def test_errors_of_logged_dynamics_are_those_of_counted_ones_with_much_data():
     )
     options = tacit.Likelihood(free_reward=True, level=1.0)
     theirs = tacit.recover(world, features, seen, estimator=options)
-    errors = np.sqrt(np.diagonal(ours.found.covariance)) / chain.space.scales
+    errors = np.sqrt(np.diagonal(ours.errors.covariance)) / chain.space.scales
     plain = np.sqrt(np.diagonal(np.linalg.inv(fit.parts[0].fisher))) / chain.space.scales
     assert (errors > 1.05 * plain).all()  # it matters
     # 2000 steps a pair: what the counted ones add for few steps is a few per cent.

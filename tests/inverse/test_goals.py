@@ -109,7 +109,7 @@ def test_one_goal_is_a_plain_likelihood_with_an_end(slip, discount, costs):
     np.testing.assert_allclose(trips.parameters.estimates, plain.parameters.estimates, rtol=1e-6)
     steps = StepsChain.of(mdp, Design.of(mdp, features), seen)
     evidence = evidence_of([seen], maximum(steps, tacit.Likelihood()), 300)
-    told, clusters = trips.parameters, evidence.found.clusters
+    told, clusters = trips.parameters, evidence.errors.clusters
     np.testing.assert_allclose(told.information, evidence.fisher, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(told.outer, evidence.outer, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(told.scatter, clusters.products, rtol=1e-5, atol=1e-6)

@@ -126,8 +126,8 @@ def test_errors_and_prices_come_from_the_one_inference(chain):
     fit = fitted(chain)
     evidence = evidence_of([Units.alone(80)], fit, 100, counted=False)
     fisher = evidence.chains[0].fisher
-    assert evidence.found.clustered
-    assert (np.diagonal(evidence.found.covariance) >= np.diagonal(np.linalg.inv(fisher))).all()
+    assert evidence.errors.clustered
+    assert (np.diagonal(evidence.errors.covariance) >= np.diagonal(np.linalg.inv(fisher))).all()
     gauge = evidence.gauge()
     assert gauge.budgets[0] == pytest.approx(
         -(evidence.chains[0].spent * chain.space.scales)[2], rel=1e-12

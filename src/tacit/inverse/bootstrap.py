@@ -230,7 +230,7 @@ def jointly_resampled(
         converged.append(fitted.converged)
     parts = zip(recovery.recoveries, gauges, units, strict=True)
     each = [widened(one, Replicates.stacked(own, converged), who) for one, own, who in parts]
-    return recovery.speaking(each, found.speakers)
+    return recovery.speaking(each, (joint.problem.ties.leaders[0], *found.speakers))
 
 
 def _batched(task: Task, estimator: Any) -> bool:

@@ -12,7 +12,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import Scatter
 from tacit.data.units import EPISODES, Units, units_of
 from tacit.dynamics import Dynamics, Solved, Source
-from tacit.likelihood.protocol import Beginning, FirstPlace, OneKind, events_of
+from tacit.likelihood.protocol import Beginning, FirstPlace, HostView, OneKind, events_of
 from tacit.likelihood.steps import positive_or
 from tacit.model.features.design import Design, sums_as_given
 
@@ -53,7 +53,7 @@ class DynamicPart(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class DynamicsChain(OneKind):
+class DynamicsChain(HostView, OneKind):
     """Steps in a world of any dynamics.
 
     Attributes:
@@ -174,14 +174,6 @@ class DynamicsChain(OneKind):
     def view(self, x: np.ndarray, moving: np.ndarray | None) -> DynamicsChain:
         """Itself: nothing has to be placed anywhere."""
         return self
-
-    def begun(self, near: DynamicPart) -> DynamicPart:
-        """A part nearby."""
-        return near
-
-    def ended(self, part: DynamicPart) -> DynamicPart:
-        """The part."""
-        return part
 
     def at(
         self, x: np.ndarray, near: DynamicPart, precision: float, *, lean: bool = False

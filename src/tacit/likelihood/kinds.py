@@ -25,7 +25,7 @@ from tacit.data.observed import Observed
 from tacit.data.tally import Scatter
 from tacit.data.units import Units
 from tacit.likelihood.problem import Equalities, Fit, LikelihoodProblem
-from tacit.likelihood.protocol import LARGEST, Beginning, ChainEvidence
+from tacit.likelihood.protocol import LARGEST, Beginning, ChainEvidence, HostView
 from tacit.likelihood.start import Bounds
 from tacit.likelihood.steps import StepsChain, positive_or
 from tacit.likelihood.ties import Ties
@@ -160,7 +160,7 @@ class KindsPart(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class KindsChain:
+class KindsChain(HostView):
     """Units of unknown kinds as one smooth loss of every kind's parameters and the shares.
 
     Attributes:
@@ -233,14 +233,6 @@ class KindsChain:
     def view(self, x: np.ndarray, moving: np.ndarray | None) -> KindsChain:
         """Itself: nothing has to be placed anywhere."""
         return self
-
-    def begun(self, near: KindsPart) -> KindsPart:
-        """A part nearby."""
-        return near
-
-    def ended(self, part: KindsPart) -> KindsPart:
-        """The part."""
-        return part
 
     def blank(self, x: np.ndarray) -> KindsPart:
         """A part at x [D] of which nothing is known."""

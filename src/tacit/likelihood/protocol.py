@@ -54,6 +54,18 @@ class View(Protocol):
         ...
 
 
+class HostView:
+    """A chain during a search whose parts stay where they are."""
+
+    def begun(self, near: Any, /) -> Any:
+        """A part nearby."""
+        return near
+
+    def ended(self, part: Any, /) -> Any:
+        """The part."""
+        return part
+
+
 class ChainEvidence(Protocol):
     """What was seen of one chain says at a fit. Matrices [n, n] are of the joint parameters."""
 

@@ -27,7 +27,7 @@ from tacit.engine.backends import Host, backend_of, fetched, placed, tables_fit
 from tacit.forward.soft_dual import finite_start
 from tacit.forward.solution import visitation
 from tacit.likelihood.products import Loss, can_write_out, table_values
-from tacit.likelihood.protocol import Beginning, FirstPlace, OneKind, events_of
+from tacit.likelihood.protocol import Beginning, FirstPlace, HostView, OneKind, events_of
 from tacit.model.features.design import Design, sums_as_given
 from tacit.model.mdp import MDP, outside_policy
 from tacit.search.algebra import square_roots, weighted_products
@@ -541,24 +541,16 @@ class StepsView:
 
 
 @dataclass(frozen=True, eq=False)
-class ProductsView:
+class ProductsView(HostView):
     """A chain of very many features during one search."""
 
     chain: StepsChain
-
-    def begun(self, near: DualPoint) -> DualPoint:
-        """A point nearby."""
-        return near
 
     def at(
         self, x: np.ndarray, near: DualPoint, precision: float, *, lean: bool = False
     ) -> DualPoint:
         """The loss at x [D] and its derivatives."""
         return self.chain.loss.at(x, near.values, precision)
-
-    def ended(self, point: DualPoint) -> DualPoint:
-        """The point."""
-        return point
 
 
 def over_an_episode(mdp: MDP, amount: Amount) -> Amount:

@@ -20,7 +20,7 @@ from tacit.inverse.joint.flows import Sums, nothing
 from tacit.inverse.joint.goals import Goals
 from tacit.inverse.joint.trips import Journeys
 from tacit.likelihood.problem import LikelihoodProblem
-from tacit.likelihood.protocol import LARGEST, Beginning, FirstPlace, OneKind, events_of
+from tacit.likelihood.protocol import LARGEST, Beginning, FirstPlace, HostView, OneKind, events_of
 from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
 
@@ -205,7 +205,7 @@ class TripsChain(OneKind):
         return FirstPlace(problem, rough.z, None)
 
 
-class TripsView:
+class TripsView(HostView):
     """A chain of trips during one search.
 
     The last evaluation, for which all second derivatives are asked, keeps the scores of the steps.
@@ -215,18 +215,10 @@ class TripsView:
         self._chain = chain
         self._detailed = chain.steps * chain.space.size <= DETAILED
 
-    def begun(self, near: Sums) -> Sums:
-        """Sums nearby."""
-        return near
-
     def at(self, x: np.ndarray, near: Sums, precision: float, *, lean: bool = False) -> Sums:
         """The loss at x [D] and its derivatives."""
         last = near.lean and not lean
         return self._chain.sums(x, detailed=last and self._detailed, lean=lean)
-
-    def ended(self, sums: Sums) -> Sums:
-        """The sums, in NumPy arrays."""
-        return sums
 
 
 @dataclass(frozen=True, eq=False)

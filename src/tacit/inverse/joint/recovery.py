@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -182,61 +182,32 @@ class JointRecovery(Several):
     @cached_property
     def standardised(self) -> JointRecovery:
         """The same about features divided by their standard deviations in all tasks together."""
-        each = tuple(one.standardised for one in self.recoveries)
-        known, told = self.identification, {}
-        if not isinstance(self.reward_weights, tuple):
-            speaker = self._speaker(known.reward_intervals, lambda one: one.reward_intervals)
-            own = each[speaker].identification
-            told = {
-                "reward_intervals": own.reward_intervals,
-                "reward_standard_errors": own.reward_standard_errors,
-            }
-            reward = each[speaker].reward_weights
-        else:
-            reward = tuple(one.reward_weights for one in each)
+        each, known = [one.standardised for one in self.recoveries], self.identification
+        ends = [known.reward_intervals, *known.cost_intervals]
+        parts = [one.identification for one in self.recoveries]
+        own = [(one.reward_intervals, *one.cost_intervals) for one in parts]
         speakers = [
-            self._speaker(ends, lambda one, k=k: one.cost_intervals[k])
-            for k, ends in enumerate(known.cost_intervals)
+            int(np.argmax([np.array_equal(one[b], shared, equal_nan=True) for one in own]))
+            for b, shared in enumerate(ends)
         ]
-        costs = [each[e].identification for e in speakers]
-        told["cost_intervals"] = [one.cost_intervals[k] for k, one in enumerate(costs)]
-        told["cost_standard_errors"] = [one.cost_standard_errors[k] for k, one in enumerate(costs)]
+        rewards = tuple(one.reward_weights for one in each)
+        shared = not isinstance(self.reward_weights, tuple)
         return replace(
-            self,
-            recoveries=each,
-            reward_weights=reward,
-            cost_weights=tuple(each[e].cost_weights[k] for k, e in enumerate(speakers)),
-            identification=replace(known, **told),
+            self.speaking(each, speakers),
+            reward_weights=rewards[speakers[0]] if shared else rewards,
+            cost_weights=tuple(each[e].cost_weights[k] for k, e in enumerate(speakers[1:])),
         )
 
     def speaking(self, recoveries: Sequence[Recovery], speakers: Sequence[int]) -> JointRecovery:
-        """The same with other intervals of its tasks, what is shared as one of them has it.
+        """The same with other recoveries of its tasks, what is shared as one of them knows it.
 
         Args:
             recoveries: one per task.
-            speakers: one task per constraint.
+            speakers: one task for the reward, then one per constraint.
         """
-        own = [recoveries[e].identification for e in speakers]
-        told: dict[str, Any] = {
-            "cost_intervals": [one.cost_intervals[k] for k, one in enumerate(own)],
-            "cost_standard_errors": [one.cost_standard_errors[k] for k, one in enumerate(own)],
-        }
-        if isinstance(self.reward_weights, np.ndarray):
-            alike = self._speaker(
-                self.identification.reward_intervals, lambda n: n.reward_intervals
-            )
-            first = recoveries[alike].identification
-            told["reward_intervals"] = first.reward_intervals
-            told["reward_standard_errors"] = first.reward_standard_errors
-        known = replace(self.identification, **told)
+        shared = shared_numbers(recoveries, speakers, reward=np.ndim(self.reward_weights) == 1)
+        known = replace(self.identification, **shared)
         return replace(self, recoveries=tuple(recoveries), identification=known)
-
-    def _speaker(self, ends: np.ndarray, own: Callable[[Identification], np.ndarray]) -> int:
-        """The task whose intervals are those of what is shared."""
-        alike = [
-            np.array_equal(own(one.identification), ends, equal_nan=True) for one in self.recoveries
-        ]
-        return int(np.argmax(alike))
 
     def plot(self, *, raw_units: bool = False) -> Figure:
         """One figure of the weights and prices of all tasks, beside each other."""
@@ -251,31 +222,47 @@ class JointRecovery(Several):
         return f"JointRecovery({self.status.name}, {told})"
 
 
+def shared_numbers(
+    recoveries: Sequence[Recovery], speakers: Sequence[int], *, reward: bool
+) -> dict[str, Any]:
+    """Intervals and errors of what tasks share, as fields of `Identification`.
+
+    Args:
+        recoveries: of the tasks.
+        speakers: one task for the reward, then one per constraint: those whose numbers they are.
+        reward: whether the reward is shared.
+    """
+    first, *own = (recoveries[e].identification for e in speakers)
+    shared: dict[str, Any] = {
+        "cost_intervals": [one.cost_intervals[k] for k, one in enumerate(own)],
+        "cost_standard_errors": [one.cost_standard_errors[k] for k, one in enumerate(own)],
+    }
+    if reward:
+        shared["reward_intervals"] = first.reward_intervals
+        shared["reward_standard_errors"] = first.reward_standard_errors
+    return shared
+
+
 def report(options: SharedLikelihood, tasks: Sequence[Task], found: TaskFits) -> JointRecovery:
     """The `JointRecovery` of these fits."""
-    seen, likelihood, joint = (
-        [task.demonstrations for task in tasks],
-        options.likelihood,
-        found.joint,
-    )
-    fits = found.goodness
-    told = evidence_of(seen, joint, likelihood.max_steps, robust=found.robust)
+    seen, joint, fits = [task.demonstrations for task in tasks], found.joint, found.goodness
+    evidence = evidence_of(seen, joint, options.likelihood.max_steps, robust=found.robust)
     standards = standards_of([(task.mdp, task.features) for task in tasks])
-    numbers = _numbers(found, told, seen)
+    numbers = _numbers(found, evidence, seen)
     if not all(one.uniform for one in standards):
-        scaled = _numbers(found, told, seen, [one.stacked for one in standards])
+        scaled = _numbers(found, evidence, seen, [one.stacked for one in standards])
         pairs = zip(scaled, found.chains, strict=True)
         known = [one.identification(chain.space, verdict=None) for one, chain in pairs]
         standards = [own.knowing(one) for own, one in zip(standards, known, strict=True)]
     recoveries = [
-        _recovery(options, task, found, numbers[e], told, fits[e], standards[e], e)
+        _recovery(options, task, found, numbers[e], evidence, fits[e], standards[e], e)
         for e, task in enumerate(tasks)
     ]
     worst, own = _worst(fits), tuple(one.reward_weights for one in recoveries)
     misfit = [
         Finding(f"Task {worst}: {said}", said.kind, **asdict(said.about))
         for said in fits[worst].findings()
-    ] + _findings(found, told, tasks[0])
+    ] + _findings(found, evidence, tasks[0])
     status = status_of(converged=joint.converged, proven=joint.problem.proven)
     return JointRecovery(
         recoveries=tuple(recoveries),
@@ -309,23 +296,23 @@ def goodness_of_tasks(
     ]
     tested = [one for one in tests if not one.absence]
     adjusted = iter(holm([one.p_value for one in tested]).tolist())
-    told = [one if one.absence else replace(one, p_value=next(adjusted)) for one in tests]
-    return [replace(one, adequate=bool(one.absence) or one.p_value > one.level) for one in told]
+    evidence = [one if one.absence else replace(one, p_value=next(adjusted)) for one in tests]
+    return [replace(one, adequate=bool(one.absence) or one.p_value > one.level) for one in evidence]
 
 
 def _numbers(
     found: TaskFits,
-    told: Evidence,
+    evidence: Evidence,
     seen: Sequence[Observed],
     units: Sequence[np.ndarray] | None = None,
 ) -> list[Numbers]:
     """The `Numbers` of every task, its features divided by its `units` [D]."""
     each = list(enumerate([None] * len(seen) if units is None else units))
-    numbers = [numbers_of(told, e, unit=unit) for e, unit in each]
+    numbers = [numbers_of(evidence, e, unit=unit) for e, unit in each]
     if not any((one.gauge.multipliers == 0).any() for one in numbers):
         return numbers
     # How large a price may be that was not shown to be paid: ask the fit that has it.
-    wide = evidence_of(seen, found.alone, 0, robust=told.robust)
+    wide = evidence_of(seen, found.alone, 0, robust=evidence.robust)
     others = [numbers_of(wide, e, unit=unit) for e, unit in each]
     return [_completed(one, other) for one, other in zip(numbers, others, strict=True)]
 
@@ -335,15 +322,16 @@ def _recovery(
     task: Task,
     found: TaskFits,
     numbers: Numbers,
-    told: Evidence,
+    evidence: Evidence,
     goodness: Goodness,
     standard: Standard,
     e: int,
 ) -> Recovery:
     """The task's own `Recovery`, its weights those of all tasks together."""
-    gauge, joint, space = numbers.gauge, found.joint, told.chains[e].chain.space
+    gauge, joint, space = numbers.gauge, found.joint, evidence.chains[e].chain.space
     setting = StepsSetting(task.mdp, task.features, task.demonstrations)
-    point, dynamics = setting.point(told, e), told.dynamics[e] if told.dynamics else None
+    point = setting.point(evidence, e)
+    dynamics = evidence.dynamics[e] if evidence.dynamics else None
     # An untested size has the p-value of its constraint.
     sizes = found.sizes[:, e]
     p_values = np.where(np.isnan(sizes), found.verdict.p_values, sizes)
@@ -351,7 +339,7 @@ def _recovery(
     findings = [*_idle_findings(found, gauge.multipliers, p_values), *level_findings(verdict)]
     bounds, strength = Bounds.of(space, options.of_task(task)), found.strengths[e]
     findings += bound_findings(bounds, space, joint.x(e))
-    findings += [] if strength is None else prior_findings(strength, told, e)
+    findings += [] if strength is None else prior_findings(strength, evidence, e)
     findings += [] if dynamics is None else dynamics_findings(dynamics)
     estimate = replace(
         point,
@@ -360,13 +348,13 @@ def _recovery(
         proven=joint.problem.proven,
         known=numbers.identification(space, verdict=verdict, dynamics=dynamics),
         standard=standard,
-        parameters=coefficients_of(task.features, told, told.fitted, e, given=bounds.given),
+        parameters=coefficients_of(task.features, evidence, evidence.fitted, e, given=bounds.given),
         findings=findings,
         goodness=goodness,
         spending=Spending.of_data(task.features, point.seen),
-        **never_incurred(space, told.own_limits(e)),
+        **never_incurred(space, evidence.own_limits(e)),
     )
-    return setting.recovery(f"{options!r}, task {e} of {len(found.chains)}", estimate, told, e)
+    return setting.recovery(f"{options!r}, task {e} of {len(found.chains)}", estimate, evidence, e)
 
 
 def _idle_findings(found: TaskFits, multipliers: np.ndarray, p_values: np.ndarray) -> list[Finding]:
@@ -402,24 +390,18 @@ def _shared(
     findings: list[Finding],
 ) -> Identification:
     """What is known of the weights that the tasks share, as a task knows it that pays for it."""
-    speakers = (found.joint.problem.ties.leaders[0], *found.speakers)
-    known = [recoveries[e].identification for e in speakers]
-    ends = [one.cost_intervals[k] for k, one in enumerate(known[1:])]
-    errors = [one.cost_standard_errors[k] for k, one in enumerate(known[1:])]
-    told = {
-        "cost_intervals": ends,
-        "cost_standard_errors": errors,
-        "p_values": found.verdict.p_values,
-        "unadjusted": found.verdict.unadjusted,
-        "sets": found.verdict.sets,
-        "selection": found.verdict.selection,
-        "at_level": () if found.verdict.at_level is None else found.verdict.at_level,
-    }
-    if options.share_reward:
-        told["reward_intervals"] = known[0].reward_intervals
-        told["reward_standard_errors"] = known[0].reward_standard_errors
-    active = found.restrained.any(axis=1)
-    return replace(unidentified(np.empty(0), errors, active=active, findings=findings), **told)
+    speakers, verdict = (found.joint.problem.ties.leaders[0], *found.speakers), found.verdict
+    shared = shared_numbers(recoveries, speakers, reward=options.share_reward)
+    active, costs = found.restrained.any(axis=1), shared["cost_standard_errors"]
+    return replace(
+        unidentified(np.empty(0), costs, active=active, findings=findings),
+        **shared,
+        p_values=verdict.p_values,
+        unadjusted=verdict.unadjusted,
+        sets=verdict.sets,
+        selection=verdict.selection,
+        at_level=() if verdict.at_level is None else verdict.at_level,
+    )
 
 
 def _worst(fits: Sequence[Goodness]) -> int:
@@ -427,18 +409,18 @@ def _worst(fits: Sequence[Goodness]) -> int:
     return int(np.argmin([np.nan_to_num(one.p_value, nan=2.0) for one in fits]))
 
 
-def _findings(found: TaskFits, told: Evidence, first: Task) -> list[Finding]:
+def _findings(found: TaskFits, evidence: Evidence, first: Task) -> list[Finding]:
     """What all tasks together say."""
     names = found.joint.problem.ties.names
     findings = [*_activity_findings(found), *agreement_findings(found.agreement)]
-    for j in np.flatnonzero(np.isfinite(told.limits)):
+    for j in np.flatnonzero(np.isfinite(evidence.limits)):
         said = (
             f"{names[j]} is forbidden: its cost was never incurred although the reward pulls "
             "there, so the demonstrations set a lower limit on its weight and no upper one."
         )
         findings.append(Finding(said, Kind.FORBIDDEN, feature=names[j]))
     findings += given_temperature_findings(found.joint)
-    findings += blind_findings(names, told.found.blind)
+    findings += blind_findings(names, evidence.errors.blind)
     findings += feature_findings(first.features, first.mdp)
     if found.joint.problem.bilinear:
         said = (
@@ -454,7 +436,7 @@ def _findings(found: TaskFits, told: Evidence, first: Task) -> list[Finding]:
             "which the scale of the answer depends, and no intervals are given."
         )
         return [*findings, Finding(said, Kind.DETERMINISTIC)]
-    unit, count = told.found.unit, len(found.chains)
+    unit, count = evidence.errors.unit, len(found.chains)
     said = f"Standard errors take the {unit} of all {count} tasks as independent units."
     return [*findings, Finding(said, Kind.ERRORS)]
 

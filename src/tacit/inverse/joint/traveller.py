@@ -475,12 +475,17 @@ class TripsSetting:
         said = "Expected flows, and trips that are solved for, are those of a trip without lapses."
         return replace(found, findings=(*found.findings, Finding(said, Kind.ASSUMED)))
 
-    def of_type(self, told: Evidence, k: int) -> TripsSetting:
+    def of_type(self, evidence: Evidence, k: int) -> TripsSetting:
         """Trips by their chances to be of this type."""
-        chances, units = told.fitted.parts[0].membership[k], told.fitted.problem.chains[0].units
+        chances, units = (
+            evidence.fitted.parts[0].membership[k],
+            evidence.fitted.problem.chains[0].units,
+        )
         return replace(self, chances=chances[units.number])
 
-    def recovery(self, called: str, found: Estimate, told: Evidence, e: int = 0) -> TripsRecovery:
+    def recovery(
+        self, called: str, found: Estimate, evidence: Evidence, e: int = 0
+    ) -> TripsRecovery:
         """The answer, `called` by the estimator's call."""
         trips, j = self.task, self.journeys
         travelled = partial(
@@ -490,7 +495,7 @@ class TripsSetting:
             discount=j.discount,
             origins=j.origins,
             destinations=np.repeat(j.goals, np.diff(j.begins)),
-            flows=Choices.of(told.chains[e].chain, told.fitted.x(e)).flows,
+            flows=Choices.of(evidence.chains[e].chain, evidence.fitted.x(e)).flows,
             unended=trips.unended,
         )
         return recovery(called, trips.mdp, trips.features, None, found, result=travelled)

@@ -104,85 +104,90 @@ def estimate_of(
     options: Likelihood,
     setting: Setting,
     *,
-    wide: Evidence,
-    told: Evidence,
+    full: Evidence,
+    reduced: Evidence,
     verdict: Verdict,
     goodness: Goodness,
     unknown: Fit | None = None,
     strength: Strength | None = None,
     e: int = 0,
 ) -> Estimate:
-    """The `Estimate` of chain e of a fit, whose evidence is `told`; `wide` is of all constraints.
+    """The `Estimate` of chain e of a fit with the evidence `reduced`; `full` has all constraints.
 
-    All errors and intervals are those of `wide`: what was left out was chosen by the same data. A
+    All errors and intervals are those of `full`: what was left out was chosen by the same data. A
     fit that does not know the temperature is `unknown`, where it was given; `strength` is that of a
     prior.
     """
-    fitted, gauge, own, features = told.fitted, told.gauge(e), told.chains[e], setting.features
+    fitted, gauge, own, features = (
+        reduced.fitted,
+        reduced.gauge(e),
+        reduced.chains[e],
+        setting.features,
+    )
     chain, x, rows = own.chain, fitted.x(e), fitted.problem.ties.rows[e]
     space, weigh = chain.space, chain.squares is not None
     chosen = Chosen.of(verdict.p_values, gauge.multipliers, options.level)
-    numbers = numbers_of(wide, e, features=features, chosen=chosen).reported(gauge)
+    numbers = numbers_of(full, e, features=features, chosen=chosen).reported(gauge)
     standard, scaled = standard_of(setting.mdp, features), numbers
     if not standard.uniform:
         unit = standard.stacked
-        scaled = numbers_of(wide, e, features=features, chosen=chosen, unit=unit)
-        scaled = scaled.reported(told.gauge(e, unit=unit))
+        scaled = numbers_of(full, e, features=features, chosen=chosen, unit=unit)
+        scaled = scaled.reported(reduced.gauge(e, unit=unit))
         standard = standard.knowing(scaled.identification(space, verdict=verdict))
-    point, bounds = setting.point(told, e), Bounds.of(space, options)
-    weights, clustered = scaled.ends[: space.size], wide.found.clustered
+    point, bounds = setting.point(reduced, e), Bounds.of(space, options)
+    weights, clustered = scaled.ends[: space.size], full.errors.clustered
     weights = np.where(space.in_curve[:, None], np.nan, weights)  # these have bands
     findings = [
-        *constraint_findings(told, verdict, chosen, e, misfit=not weigh),
-        *([] if strength is None else prior_findings(strength, wide, e)),
-        *bound_findings(bounds, space, x, told.free[rows]),
-        *parameter_findings(told, e),
-        *setting.findings(told, e),
-        *method_findings(wide),
+        *constraint_findings(reduced, verdict, chosen, e, misfit=not weigh),
+        *([] if strength is None else prior_findings(strength, full, e)),
+        *bound_findings(bounds, space, x, reduced.free[rows]),
+        *parameter_findings(reduced, e),
+        *setting.findings(reduced, e),
+        *method_findings(full),
         *(
-            temperature_findings(wide, OwnFit.of(wide, e), unknown, e)
+            temperature_findings(full, OwnFit.of(full, e), unknown, e)
             if unknown
             else given_temperature_findings(fitted, e)
         ),
-        *(zero_findings(wide, e) if (wide.fitted.x(e) == 0.0).sum() >= MANY else []),
+        *(zero_findings(full, e) if (full.fitted.x(e) == 0.0).sum() >= MANY else []),
         *more_data_findings(list(space.names), weights, setting.seen, clustered),
     ]
     if point.seen is not None and not weigh:
         reached = pull_back(features, own.reached)
         findings += guarantee_findings(point.seen, reached, standard.deviations)
-    proven, lost = fitted.problem.proven, bool(verdict.absence) and wide.boundless
+    proven, lost = fitted.problem.proven, bool(verdict.absence) and full.boundless
     gap = fitted.objective_gap if proven else np.nan
     return replace(
         point,
-        deterministic=told.boundless,
+        deterministic=reduced.boundless,
         proven=proven,
         history=point.history if strength is None else strength.history(fitted),
         certificate={**point.certificate, "objective_gap": gap},
         known=numbers.identification(
             space,
-            verdict=verdict if wide.asked.converged and not lost else None,
-            dynamics=wide.dynamics[e] if wide.dynamics else None,
-            answer=answer_of(wide, gauge, x, numbers, e),
+            verdict=verdict if full.unregularised.converged and not lost else None,
+            dynamics=full.dynamics[e] if full.dynamics else None,
+            answer=answer_of(full, gauge, x, numbers, e),
         ),
-        parameters=coefficients_of(features, wide, fitted, e, given=bounds.given),
+        parameters=coefficients_of(features, full, fitted, e, given=bounds.given),
         findings=findings,
         goodness=goodness,
-        **never_incurred(space, told.own_limits(e), chain.at_starts),
-        spending=wide.spending(features, point.seen, e) if point.solution else None,
+        **never_incurred(space, reduced.own_limits(e), chain.at_starts),
+        spending=full.spending(features, point.seen, e) if point.solution else None,
         standard=standard,
     )
 
 
 def answer_of(
-    wide: Evidence, gauge: Gauge, x: np.ndarray, numbers: Numbers, e: int
+    full: Evidence, gauge: Gauge, x: np.ndarray, numbers: Numbers, e: int
 ) -> DeltaMethod | None:
     """What answers linear questions about chain e of a fit at x [D]; None where nothing does."""
-    if wide.fitted.converged and not wide.boundless and not wide.written:
-        return AskedByProducts.of(wide.fitted, gauge)
-    if wide.absence:
+    if full.fitted.converged and not full.boundless and not full.written:
+        return AskedByProducts.of(full.fitted, gauge)
+    if full.absence:
         return None
-    own = wide.chains[e]
-    law, blind = own.inner @ wide.found.covariance @ own.inner.T, wide.found.blind @ own.inner.T
+    own = full.chains[e]
+    law, blind = own.inner @ full.errors.covariance @ own.inner.T, full.errors.blind @ own.inner.T
     return delta_method(own.chain.space, x, gauge, law, blind, numbers.ends)
 
 
@@ -201,7 +206,7 @@ def constraint_findings(
     gauge = evidence.gauge(e)
     # A search that found no maximum has tested nothing, even where a ridge then gave a point.
     lost = bool(verdict.absence) and evidence.boundless
-    tested = evidence.fitted.converged and evidence.asked.converged and not lost
+    tested = evidence.fitted.converged and evidence.unregularised.converged and not lost
     misfit &= evidence.robust
     findings = verdict_findings(verdict, gauge.multipliers, converged=tested, robust=misfit)
     if tested and chosen is not None:
@@ -240,7 +245,7 @@ def coefficients_of(
 
     Those that are `given` [D] bool were fixed beforehand: they have no error.
     """
-    space, fitted, found = evidence.chains[e].chain.space, evidence.fitted, evidence.found
+    space, fitted, found = evidence.chains[e].chain.space, evidence.fitted, evidence.errors
     problem, ties, known = fitted.problem, fitted.problem.ties, fitted.known(e)
     names = coefficient_names(features.reward_names, features.cost_names)
     given = np.zeros(space.size, bool) if given is None else given

@@ -25,7 +25,7 @@ from tacit.inverse.noisy.counted import (
     dynamics_findings,
     dynamics_noise,
 )
-from tacit.inverse.noisy.inference import Errors, errors, score_scatter, undecided
+from tacit.inverse.noisy.inference import Errors, errors, scatter_of, undecided
 from tacit.inverse.noisy.known import border_findings
 from tacit.inverse.parameters import inverse_information
 from tacit.likelihood.problem import Fit
@@ -52,10 +52,10 @@ class Evidence:
     """What was seen says about the joint parameters of one fit.
 
     Attributes:
-        asked: the fit.
+        unregularised: the fit.
         fitted: the same, made finite by a ridge where it is not.
         chains: one per chain; of several kinds of demonstrators one per kind.
-        found: errors of the parameters.
+        errors: of the parameters.
         fisher: [n, n] information of all steps.
         outer: [n, n] sum over all steps of score times score.
         free: [n] bool, the parameters that no bound holds for certain.
@@ -68,10 +68,10 @@ class Evidence:
         dynamics: how much that is, one a chain; None for known ones.
     """
 
-    asked: Fit
+    unregularised: Fit
     fitted: Fit
     chains: tuple[ChainEvidence, ...]
-    found: Errors
+    errors: Errors
     fisher: np.ndarray
     outer: np.ndarray
     free: np.ndarray
@@ -133,7 +133,7 @@ class Evidence:
         if noise is None:
             return None
         inner, space = self.chains[e].inner, self.chains[e].chain.space
-        law = inner @ self.found.covariance @ inner.T
+        law = inner @ self.errors.covariance @ inner.T
         return budget_stretch(space, gauge, inner @ self.inverse, law, noise)
 
     def spending(
@@ -148,7 +148,7 @@ class Evidence:
             return Spending.of_data(features, seen)
         own, noise = self.chains[e], self.own_noise(e)
         space, inner, size = own.chain.space, own.inner, own.chain.space.size
-        law = inner @ self.found.covariance @ inner.T
+        law = inner @ self.errors.covariance @ inner.T
         spread = np.pad(law, (0, size))
         if noise is not None:
             spread = noise.with_sums(law, inner @ self.inverse)
@@ -208,19 +208,19 @@ def evidence_of(
     fisher = pooled([one.curvature if robust else one.fisher for one in chains], chains)
     sure = fitted.informed(fisher)
     free = undecided(fitted, sure, fitted.free & ~shut) & ~shut
-    found = errors(sure, free, chains, robust=robust, floor=fisher, prior=fitted.prior)
+    known = errors(sure, free, chains, robust=robust, floor=fisher, prior=fitted.prior)
     noise, dynamics = None, tuple[CountedDynamics | None, ...]()
     if counted and fitted.converged and not boundless:
         made = dynamics_noise(fitted, chains, bread=sure, free=free, sums=True, seed=seed)
         if made is not None:
-            noise, plain = made.noise, found
-            found = noise.on(plain, fisher, inverse_information(sure, free)[0], fitted.prior)
-            dynamics = made.summaries(fitted, plain, found)
+            noise, plain = made.noise, known
+            known = noise.on(plain, fisher, inverse_information(sure, free)[0], fitted.prior)
+            dynamics = made.summaries(fitted, plain, known)
     return Evidence(
-        asked=kept,
+        unregularised=kept,
         fitted=fitted,
         chains=tuple(one for own in chains for one in own.kinds),
-        found=found,
+        errors=known,
         fisher=fisher,
         outer=np.sum([one.outer for one in chains], axis=0),
         free=free,
@@ -239,10 +239,10 @@ def _unwritten(
     size, none = len(fitted.z), np.zeros((0, 0))
     pairs = [(one.source, one) for one in chains]
     return Evidence(
-        asked=kept,
+        unregularised=kept,
         fitted=fitted,
         chains=chains,
-        found=Errors(none, np.zeros((0, size)), False),
+        errors=Errors(none, np.zeros((0, size)), False),
         fisher=none,
         outer=none,
         free=fitted.free,
@@ -280,7 +280,8 @@ def score_law(
     bread = scatter = pooled([one.fisher for one in chains], chains)
     if robust:
         bread = pooled([one.curvature for one in chains], chains)
-        scatter = score_scatter(chains, size)[1]
+        _, scatter, _ = scatter_of(chains, size, robust=True)
+        assert scatter is not None
     bread, made = fitted.informed(bread), None
     if counted:
         made = dynamics_noise(fitted, chains, bread=bread, free=fitted.free, seed=seed)
@@ -340,7 +341,7 @@ def parameter_findings(evidence: Evidence, e: int = 0) -> list[Finding]:
     sure = evidence.fitted.informed(evidence.fisher)
     mute = (silent(sure, chain.steps) & ~evidence.fitted.free)[rows]
     mute &= ~space.empty  # constants are among the findings on features
-    blind = evidence.found.blind[:, rows]
+    blind = evidence.errors.blind[:, rows]
     blind = np.concatenate([np.eye(space.size)[mute], blind[blind.any(axis=1)]])
     if len(blind) <= SHOWN:
         return findings + blind_findings(names, blind)
@@ -365,9 +366,9 @@ def method_findings(evidence: Evidence) -> list[Finding]:
     if not evidence.fitted.converged:
         said = "The search stopped before its tolerance was met: no error bars are given."
         return [*border_findings(evidence.fitted), Finding(said, Kind.NOT_CONVERGED)]
-    taken = evidence.found.taken
+    taken = evidence.errors.taken
     said = f"Standard errors treat {taken}."
-    kind = "clustered" if evidence.found.clustered else "sandwich"
+    kind = "clustered" if evidence.errors.clustered else "sandwich"
     if evidence.robust:
         why = "about the best approximation within the model, since it does not fit"
         why = why if not weighted else "since weights are no counts"

@@ -111,17 +111,9 @@ def errors(
     floor = bread if floor is None else floor
     inverse, blind = inverse_information(bread, free)
     size = int(free.sum())
-    if robust:
-        clusters, scatter, unit = score_scatter(chains, size)
-        scatter = at_least(floor, scatter)  # where nothing was seen, nothing scatters
-    else:
-        least = CLUSTERS * max(size, 1)
-        clusters, unit = clusters_of(chains, least, size)
-        if clusters is None or (clusters.episodes < least and unit != INDIVIDUALS):
-            scatter, unit = None, STEPS
-        else:
-            many = clusters.episodes
-            scatter = at_least(floor, clusters.products * (many / (many - 1.0)))
+    clusters, scatter, unit = scatter_of(chains, size, robust=robust)
+    if scatter is not None:  # where nothing was seen, nothing scatters
+        scatter = at_least(floor, scatter)
     named = set[object]().union(*(one.individuals for one in chains))
     law = inverse if scatter is None else sandwich(inverse, scatter, prior)
     about = {"clusters": clusters, "unit": unit, "few": 0 if unit == INDIVIDUALS else len(named)}
@@ -161,18 +153,22 @@ def clusters_of(
     return sum(parts[1:], start=parts[0]), called.pop()
 
 
-def score_scatter(
-    chains: Sequence[ChainEvidence], size: int
-) -> tuple[Scatter | None, np.ndarray, str]:
-    """Sums of the units' squared scores, None where steps must do; [n, n] their scatter; the unit.
+def scatter_of(
+    chains: Sequence[ChainEvidence], size: int, *, robust: bool
+) -> tuple[Scatter | None, np.ndarray | None, str]:
+    """Sums of the units' squared scores; [n, n] the scatter of scores that they make; the unit.
 
-    Individuals or trajectories are the units where there are enough for so many parameters.
+    Individuals or trajectories are the units where there are enough for so many parameters. Else
+    steps are: their scatter is the information, or, where the model does not fit, is summed up.
     """
-    clusters, unit = clusters_of(chains, 2 * size + 2, size)
-    if clusters is None or clusters.episodes < 2 * size + 2:
+    least = 2 * size + 2 if robust else CLUSTERS * max(size, 1)
+    clusters, unit = clusters_of(chains, least, size)
+    many = 0 if clusters is None else clusters.episodes
+    if clusters is not None and (many >= least or (unit == INDIVIDUALS and not robust)):
+        return clusters, clusters.products * (many / (many - 1.0)), unit
+    if robust:
         return None, np.sum([one.outer for one in chains], axis=0), STEPS
-    many = clusters.episodes
-    return clusters, clusters.products * (many / (many - 1.0)), unit
+    return clusters, None, STEPS
 
 
 def undecided(fitted: Fit, fisher: np.ndarray, free: np.ndarray) -> np.ndarray:

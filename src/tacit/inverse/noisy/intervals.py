@@ -162,7 +162,7 @@ class OwnFit:
         other joint parameters adapt.
         """
         fitted, own = evidence.fitted, evidence.chains[e]
-        problem, ties, found = fitted.problem, fitted.problem.ties, evidence.found
+        problem, ties, found = fitted.problem, fitted.problem.ties, evidence.errors
         about = {
             "limits": evidence.own_limits(e),
             "steps": own.chain.steps,

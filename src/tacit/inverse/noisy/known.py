@@ -109,7 +109,7 @@ def zero_findings(evidence: Evidence, e: int = 0) -> list[Finding]:
     known = fitted.known(e) is not None  # the unit is known then
     if zeros < MANY or evidence.absence or known:
         return []
-    findings, law = list[Finding](), own.inner @ evidence.found.covariance @ own.inner.T
+    findings, law = list[Finding](), own.inner @ evidence.errors.covariance @ own.inner.T
     for k in np.flatnonzero(gauge.multipliers > 0).tolist():
         row = np.zeros(space.size)
         row[space.blocks[1 + k]] = 1.0 / space.scales[space.blocks[1 + k]]
@@ -141,7 +141,7 @@ def temperature_findings(
     around = plain.landscape(np.isnan(own.limits))
     # Where steps are not the units, so much of the likelihood ratio is chance.
     rise = fitted.loss - unknown.loss
-    if evidence.found.scatter is not None:
+    if evidence.errors.scatter is not None:
         rise = around.rise(form, -norm)
     p, free = around.chance(form, -norm, rise), float(form @ unknown.x(e))
     if p < LEVEL:

@@ -140,30 +140,30 @@ def maximise(
     space, unknown = chain.space, None
     begin = None if near is None else near.parameters.tested * space.scales
     plain = maximum(chain, options, begin=begin)
-    full, counted = plain, setting.counted and not lapsing
+    full_fit, counted = plain, setting.counted and not lapsing
     if lapsing:
-        full = with_lapses(setting.step_units(chain), options, plain)
+        full_fit = with_lapses(setting.step_units(chain), options, plain)
     if options.temperature is not None:
-        unknown = full
-        full = within_temperature(full, options.temperature, options.max_steps)
+        unknown = full_fit
+        full_fit = within_temperature(full_fit, options.temperature, options.max_steps)
     if first is not None:  # begins where an unknown one would lead
         which = np.arange(space.size) == 0
-        known = full.problem.fixing(which, first * space.scales[0])
-        full = full.refit(known, max_steps=options.max_steps).completed
-    curves = Smoothing.of(full, setting.seen)
-    if curves is not None and curves.without_law(full, options.max_steps):
-        full = curves.band(full)
+        known = full_fit.problem.fixing(which, first * space.scales[0])
+        full_fit = full_fit.refit(known, max_steps=options.max_steps).completed
+    curves = Smoothing.of(full_fit, setting.seen)
+    if curves is not None and curves.without_law(full_fit, options.max_steps):
+        full_fit = curves.band(full_fit)
     about = {"counted": counted, "seed": options.seed}
-    asked = partial(evidence_of, seen, full, options.max_steps, **about)
-    wide, goodness = asked(), untested("the search did not converge")
-    if wide.fitted.converged:
-        goodness = setting.goodness(options, wide)
+    asked = partial(evidence_of, seen, full_fit, options.max_steps, **about)
+    full, goodness = asked(), untested("the search did not converge")
+    if full.fitted.converged:
+        goodness = setting.goodness(options, full)
     robust = not goodness.adequate or are_weighted(setting.seen)
     if robust:
-        wide = asked(robust=True)
-    about |= {"size": int(full.free.sum()), "robust": robust}
-    kept, _, verdict = without_idle_constraints(
-        full,
+        full = asked(robust=True)
+    about |= {"size": int(full_fit.free.sum()), "robust": robust}
+    reduced_fit, _, verdict = without_idle_constraints(
+        full_fit,
         [Restraint(k, (0,)) for k in range(space.constraints)],
         lambda less: score_law(less, seen, **about),
         level=options.level,
@@ -172,26 +172,27 @@ def maximise(
         seed=options.seed,
         scattered=robust or counted,
     )
-    lost = wide.boundless and kept is not full
-    if lost and not rescued(kept, VISIBLE, options.max_steps)[1]:
+    lost = full.boundless and reduced_fit is not full_fit
+    if lost and not rescued(reduced_fit, VISIBLE, options.max_steps)[1]:
         # Only with all constraints there is no maximum: leaving some out would hide that.
         absence = "the likelihood has no maximum with it"
-        kept, verdict = full, Verdict.none(space.constraints, absence)
+        reduced_fit, verdict = full_fit, Verdict.none(space.constraints, absence)
     findings = list[Finding]()
-    if isinstance(options.prior, Sparse) and full.converged:
-        chosen = select(kept, options.prior, options.max_steps)
-        kept, findings = chosen.fitted, [chosen.finding(options.prior)]
+    if isinstance(options.prior, Sparse) and full_fit.converged:
+        chosen = select(reduced_fit, options.prior, options.max_steps)
+        reduced_fit, findings = chosen.fitted, [chosen.finding(options.prior)]
     if curves is not None:
-        kept = curves.point(kept)
-    told = wide
-    if kept is not full:
+        reduced_fit = curves.point(reduced_fit)
+    reduced = full
+    if reduced_fit is not full_fit:
         # The errors of what is left are those of the fit with all.
-        told = evidence_of(seen, kept, options.max_steps, robust=wide.robust, counted=False)
+        rules = {"robust": full.robust, "counted": False}
+        reduced = evidence_of(seen, reduced_fit, options.max_steps, **rules)
     found = estimate_of(
         options,
         setting,
-        wide=wide,
-        told=told,
+        full=full,
+        reduced=reduced,
         verdict=verdict,
         goodness=goodness,
         unknown=unknown,
@@ -200,10 +201,10 @@ def maximise(
     if curves is not None:
         rules = {"robust": robust, "counted": counted, "seed": options.seed}
         law = partial(evidence_of, seen, max_steps=options.max_steps, **rules)
-        found = replace(found, curves=curves.recovered(wide, kept, law))
+        found = replace(found, curves=curves.recovered(full, reduced_fit, law))
     elif space.curves:
         findings.append(NOT_SMOOTHED)
     found = replace(found, findings=(*found.findings, *findings))
     if lapsing:
-        found = saying_lapses(setting.with_lapses(found, chain), kept, plain)
-    return setting.recovery(described(options), found, told)
+        found = saying_lapses(setting.with_lapses(found, chain), reduced_fit, plain)
+    return setting.recovery(described(options), found, reduced)

@@ -301,16 +301,16 @@ class Searched(NamedTuple):
 
 def _report(options: Mixture, units: Any, found: Searched, setting: Setting) -> MixtureRecovery:
     """The `MixtureRecovery` of these types."""
-    whole, inner, kept, many = units.whole, options.of_one, found.best, kinds_of(found.best)
+    whole, inner, reduced_fit, many = units.whole, options.of_one, found.best, kinds_of(found.best)
     shares, membership, errors = np.ones(1), np.ones((len(units), 1)), np.zeros(1)
     findings = list[Finding]()
     if many == 1:
         types = [maximise(inner, setting)]
     else:
         seen, rules = [setting.seen], {"max_steps": inner.max_steps, "counted": False}
-        wide = evidence_of(seen, found.best, **rules)
+        full = evidence_of(seen, found.best, **rules)
         about = {"size": int(found.best.free.sum()), "counted": False}
-        kept, verdicts = without_idle_prices(
+        reduced_fit, verdicts = without_idle_prices(
             found.best,
             lambda less: score_law(less, seen, **about),
             level=options.level,
@@ -318,11 +318,11 @@ def _report(options: Mixture, units: Any, found: Searched, setting: Setting) -> 
             max_steps=inner.max_steps,
             seed=options.seed,
         )
-        told = wide if kept is found.best else evidence_of(seen, kept, **rules)
-        shares, membership = kept.parts[0].shares, kept.parts[0].membership.T
-        errors = _share_errors(told)
+        reduced = full if reduced_fit is found.best else evidence_of(seen, reduced_fit, **rules)
+        shares, membership = reduced_fit.parts[0].shares, reduced_fit.parts[0].membership.T
+        errors = _share_errors(reduced)
         types = [
-            _type(options, setting, wide, told, verdict, k) for k, verdict in enumerate(verdicts)
+            _type(options, setting, full, reduced, verdict, k) for k, verdict in enumerate(verdicts)
         ]
         said = (
             "Whether the types fit is tested trajectory by trajectory (checks.trajectory_fits, and "
@@ -330,10 +330,10 @@ def _report(options: Mixture, units: Any, found: Searched, setting: Setting) -> 
         )
         findings.append(Finding(said))
     about = {"given": options.types is not None, "starts": options.starts}
-    findings = type_findings(kept, found.tried, found.criteria, **about) + findings
-    fits = (found.pooled, found.best, kept)[: 1 + 2 * (many > 1)]
+    findings = type_findings(reduced_fit, found.tried, found.criteria, **about) + findings
+    fits = (found.pooled, found.best, reduced_fit)[: 1 + 2 * (many > 1)]
     likely = [log_likelihood(one) for one in fits]
-    status = status_of(converged=kept.converged, proven=many == 1)
+    status = status_of(converged=reduced_fit.converged, proven=many == 1)
     return MixtureRecovery(
         types=tuple(types),
         shares=shares,
@@ -342,33 +342,34 @@ def _report(options: Mixture, units: Any, found: Searched, setting: Setting) -> 
         log_likelihood=likely[-1],
         null_log_likelihood=-whole.at_random,
         observed_steps=int(whole.steps),
-        degrees=degrees(kept),
+        degrees=degrees(reduced_fit),
         tried=found.tried,
         criteria=found.criteria,
         history=History({"log_likelihood": likely}),
         identification=unidentified(np.empty(0), [], active=np.zeros(0, bool), findings=findings),
         estimator=described(options),
-        **common(types, kept, status),
+        **common(types, reduced_fit, status),
     )
 
 
-def _share_errors(told: Evidence) -> np.ndarray:
+def _share_errors(reduced: Evidence) -> np.ndarray:
     """[T] standard errors of the shares; infinite where nothing is known of one."""
-    found, own = told.found, told.fitted.problem.ties.rows[-1]
+    found, own = reduced.errors, reduced.fitted.problem.ties.rows[-1]
     spread = np.sqrt(np.maximum(np.diagonal(found.covariance)[own], 0.0))
     lost = np.abs(found.blind[:, own]).max(axis=0, initial=0.0) > MOVED
-    return np.where(lost | bool(told.absence), np.inf, spread)
+    return np.where(lost | bool(reduced.absence), np.inf, spread)
 
 
 def _type(
-    options: Mixture, setting: Setting, wide: Evidence, told: Evidence, verdict: Verdict, k: int
+    options: Mixture, setting: Setting, full: Evidence, reduced: Evidence, verdict: Verdict, k: int
 ) -> Recovery:
     """The `Recovery` of one type."""
-    own = setting.of_type(told, k)
-    about = {"wide": wide, "told": told, "verdict": verdict, "goodness": UNTESTED}
+    own = setting.of_type(reduced, k)
+    about = {"full": full, "reduced": reduced, "verdict": verdict, "goodness": UNTESTED}
     found = estimate_of(options.of_one, own, **about, e=k)
     found = replace(found, findings=_own_errors(found.findings))
-    return own.recovery(f"{described(options)}, type {k} of {len(told.chains)}", found, told, k)
+    called = f"{described(options)}, type {k} of {len(reduced.chains)}"
+    return own.recovery(called, found, reduced, k)
 
 
 def _own_errors(findings: Iterable[Finding]) -> list[Finding]:

@@ -107,11 +107,11 @@ class Setting(Protocol):
         """The estimate, which says what it takes lapses for."""
         ...
 
-    def of_type(self, told: Evidence, k: int) -> Setting:
+    def of_type(self, evidence: Evidence, k: int) -> Setting:
         """What was seen of one type of demonstrators."""
         ...
 
-    def recovery(self, called: str, found: Estimate, told: Evidence, e: int = 0) -> Recovery:
+    def recovery(self, called: str, found: Estimate, evidence: Evidence, e: int = 0) -> Recovery:
         """The answer, `called` by the estimator's call."""
         ...
 
@@ -186,7 +186,7 @@ class StepsSetting:
     def findings(self, evidence: Evidence, e: int = 0) -> list[Finding]:
         """What of features, sampling weights and optimum is to be known of chain e of a fit."""
         chain = evidence.chains[e].chain
-        findings = told_features(self.features, chain)
+        findings = design_findings(self.features, chain)
         findings += [] if chain.squares is None else weight_findings(chain)
         if self.of_types:
             reason = "they move whose a trajectory is, which no sum over its steps tells"
@@ -211,16 +211,16 @@ class StepsSetting:
         """The estimate, its likelihoods of all steps."""
         return replace(found, counts=chain.counts)
 
-    def of_type(self, told: Evidence, k: int) -> StepsSetting:
+    def of_type(self, evidence: Evidence, k: int) -> StepsSetting:
         """Steps beside the trajectories likeliest of this type."""
         assert isinstance(self.seen, Demonstrations)
-        own = told.fitted.parts[0].membership.argmax(axis=0) == k
+        own = evidence.fitted.parts[0].membership.argmax(axis=0) == k
         # A type that is nobody's likeliest has no trajectory to be compared with.
         nobody = replace(self.seen, partial=np.ones(self.seen.episodes, bool))
         tally = Tally.of(self.mdp, self.seen.select(own) if own.any() else nobody)
         return replace(self, seen=tally, of_types=True)
 
-    def recovery(self, called: str, found: Estimate, told: Evidence, e: int = 0) -> Recovery:
+    def recovery(self, called: str, found: Estimate, evidence: Evidence, e: int = 0) -> Recovery:
         """The answer, `called` by the estimator's call."""
         return recovery(called, self.mdp, self.features, self.seen, found)
 
@@ -270,8 +270,8 @@ def with_posterior_law(
     return replace(choices, covariance=inverse, rank=size - len(blind), pull=pull)
 
 
-def told_features(features: Features, chain: StepsChain) -> list[Finding]:
-    """Features that cannot be told apart, or mean nothing."""
+def design_findings(features: Features, chain: StepsChain) -> list[Finding]:
+    """Features that cannot be evidence apart, or mean nothing."""
     space = chain.space
     if chain.writable and not any(map(too_large, features.maps)):
         return feature_findings(features, chain.mdp)

@@ -25,7 +25,7 @@ from tacit.inverse.noisy.inference import inverse_information, row_errors
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.recovery import RecoveryStatus, status_of
 from tacit.likelihood.problem import Fit, LikelihoodProblem
-from tacit.likelihood.protocol import LARGEST, Beginning, OneKind
+from tacit.likelihood.protocol import LARGEST, Beginning, HostView, OneKind
 from tacit.likelihood.rescue import RESCUE, rescued_match
 from tacit.likelihood.rescue import VISIBLE as VISIBLE_STEPS
 from tacit.model.features.design import Design
@@ -144,7 +144,7 @@ def recover_sharded(
 
 
 @dataclass(frozen=True, eq=False)
-class ShardedChain(OneKind):
+class ShardedChain(HostView, OneKind):
     """A smooth dual of which no process holds the whole, as a problem asks for it.
 
     Attributes:
@@ -178,10 +178,6 @@ class ShardedChain(OneKind):
     def view(self, x: np.ndarray, moving: np.ndarray | None) -> ShardedChain:
         """Itself: all of it is on its devices."""
         return self
-
-    def begun(self, near: DualPoint) -> DualPoint:
-        """A point nearby."""
-        return near
 
     def at(
         self, x: np.ndarray, near: DualPoint, precision: float, *, lean: bool = False

@@ -252,7 +252,7 @@ class Smoothing:
                     basis=own.term.basis,
                     weights=point.z[own.rows] * units,
                     centre=band.fitted.z[own.rows] * units,
-                    covariance=own.within(band.found.covariance) * np.outer(units, units),
+                    covariance=own.within(band.errors.covariance) * np.outer(units, units),
                     degrees=float(np.diagonal(hat)[own.rows].sum()),
                     strengths=strength,
                     p_value=test(np.eye(len(own.rows))),
@@ -275,7 +275,7 @@ def _p_value(law: Evidence, own: Penalised, forms: np.ndarray) -> float:
     if law.absence:
         return np.nan
     fit = law.fitted
-    plain = not law.robust and not law.found.clustered and law.noise is None
+    plain = not law.robust and not law.errors.clustered and law.noise is None
     if plain and not fit.problem.penalised and fit.problem.equalities is None:
         rows = np.zeros((len(forms), len(fit.z)))
         rows[:, own.rows] = forms
@@ -286,7 +286,7 @@ def _p_value(law: Evidence, own: Penalised, forms: np.ndarray) -> float:
         factor = small_sample(fit.problem.chains[0].steps, int(fit.free.sum()))
         return chi_square_tail(len(forms), 2.0 * factor * max(held.loss - fit.loss, 0.0))
     point, rank = forms @ fit.z[own.rows], len(forms)
-    covariance = forms @ own.within(law.found.covariance) @ forms.T
+    covariance = forms @ own.within(law.errors.covariance) @ forms.T
     if fit.problem.penalised:  # the directions that the steps tell best (Wood 2013)
         root = square_roots(forms @ own.within(law.fisher) @ forms.T)[0]
         point, covariance = root @ point, root @ covariance @ root.T
