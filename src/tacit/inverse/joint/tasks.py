@@ -28,7 +28,7 @@ from tacit.inverse.joint.recovery import (
 from tacit.inverse.noisy.activity import Restraint, without_idle_constraints
 from tacit.inverse.noisy.counted import dynamics_noise
 from tacit.inverse.noisy.evidence import score_law
-from tacit.inverse.noisy.inference import score_scatter
+from tacit.inverse.noisy.inference import scatter_of
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.inverse.noisy.setting import StepsSetting
 from tacit.inverse.noisy.strength import Strength, strength_of
@@ -441,9 +441,10 @@ def _own_scatter(fitted: Fit, seen: Sequence[Observed], size: int) -> np.ndarray
     edges = np.cumsum([len(rows) for rows in problem.ties.rows])
     inner = np.split(np.eye(edges[-1]), edges[:-1])
     each = zip(problem.chains, fitted.parts, inner, seen, strict=True)
-    return score_scatter(
-        [chain.evidence(part, own, told) for chain, part, own, told in each], size
-    )[1]
+    chains = [chain.evidence(part, own, observed) for chain, part, own, observed in each]
+    _, scatter, _ = scatter_of(chains, size, robust=True)
+    assert scatter is not None
+    return scatter
 
 
 def own_information(fitted: Fit) -> list[np.ndarray]:
