@@ -147,6 +147,18 @@ def test_a_log_that_is_not_what_it_was_is_one_line(problem, rows, tmp_path, caps
     assert "batch" in capsys.readouterr().err
 
 
+def test_a_folder_of_other_things_is_left_alone(problem, rows, tmp_path, capsys):
+    log, out = tmp_path / "log.csv", tmp_path / "out"
+    log.write_text("".join(rows[:201]))
+    out.mkdir()
+    (out / "letters.txt").write_text("dear")
+    assert watch(problem, log, out) == 4
+    assert "other things" in capsys.readouterr().err
+    assert main(["recover", str(problem), "--out", str(tmp_path / "run"), "--no-report"]) == 0
+    assert watch(problem, log, tmp_path / "run") == 2
+    assert "not of a watch" in capsys.readouterr().err
+
+
 def test_files_of_a_folder_are_read_in_the_order_of_their_names(problem, rows, tmp_path, capsys):
     import polars
 

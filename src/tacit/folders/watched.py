@@ -6,6 +6,7 @@ twice.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +61,11 @@ def read(folder: Path, identity: Page) -> tuple[Recovery, Bookmark] | None:
     `TacitError` where it is of another problem or other settings, or no run of a watch.
     """
     settle(folder, PAGE, FILES)
-    if not (folder / PAGE).exists():
+    names = [path.name for path in folder.iterdir() if not path.name.startswith(".")]
+    if PAGE not in names:
+        if names:
+            said = "the folder holds other things than a run"
+            raise FileExistsError(errno.EEXIST, said, str(folder))
         return None
     page = read_run_page(folder / PAGE)
     if BOOKMARK not in page["files"]:
