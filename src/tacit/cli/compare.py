@@ -78,12 +78,12 @@ def compare_runs(
     """
     from tacit.folders.recoveries import load
     from tacit.folders.runs import Run
+    from tacit.inverse.joint.recovery import agreement_findings
     from tacit.inverse.standardised import in_one_unit, shown
     from tacit.many import differences
     from tacit.show import free_name
     from tacit.show.quantities import numbers_of, units_sentence
-    from tacit.show.several import agreement_blocks, agreements, difference_table
-    from tacit.show.summary import lines_of
+    from tacit.show.several import agreement_headlines, difference_table
 
     runs = [Run.load(folder) for folder in folders]
     names: list[str] = []
@@ -113,9 +113,8 @@ def compare_runs(
     joint = None
     if shared is not None:
         joint = shown(load(shared, "JointRecovery"), raw_units=first.standard is None)
-        tests = agreements(joint)
-        data["agreement"] = [{"of": name, "p_value": p, "adjusted": q} for name, p, q in tests]
-        parts += lines_of(agreement_blocks(joint))
+        data["agreement"] = [finding_data(one) for one in agreement_findings(joint.agreement)]
+        parts += [f"{head.text} {head.detail}".rstrip() for head in agreement_headlines(joint)]
     if page is not None:
         data["page"] = str(page)
         parts.append(f"written: {', '.join(write_page(page, recoveries, gaps, joint))}")

@@ -15,7 +15,6 @@ from tacit.show.intervals import draw_beside
 from tacit.show.plot import overview
 from tacit.show.quantities import NamedRecovery, units_sentence
 from tacit.show.several import (
-    agreement_blocks,
     agreement_headlines,
     difference_table,
     shared_weights,
@@ -41,7 +40,6 @@ def comparison_document(
         Headline(str(one), "" if n else "Do they differ?") for n, one in enumerate(gaps.sentences)
     ]
     if shared is not None:
-        sections.append(shared_section(shared))
         heads += agreement_headlines(shared)
     if gaps.rows:
         sections += _difference_sections(gaps)
@@ -80,9 +78,3 @@ def side_by_side(recoveries: Mapping[str, Recovery]) -> list[Block]:
     columns = [(who, [own.get(name) for name in names]) for who, own in rows.items()]
     table = Table.of("Weights and prices", [("Number", names), *columns])
     return [Picture(svg(overview(recoveries)), alt), table]
-
-
-def shared_section(joint: JointRecovery) -> Section:
-    """The tests between the weights of all and those of each by itself."""
-    lead = "One fit of all of them with the same weights; noise and prices stay those of each."
-    return Section("If they share their weights", agreement_blocks(joint), lead)

@@ -11,7 +11,6 @@ from tacit import __version__
 from tacit.files.wording import capital
 from tacit.folders.runs import Run
 from tacit.inverse.findings import Kind, of_kinds
-from tacit.inverse.joint.recovery import JointRecovery
 from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.inverse.noisy.mixture import MixtureRecovery
 from tacit.inverse.standardised import shown
@@ -22,7 +21,7 @@ from tacit.show.appendix import MOST_TRAJECTORIES, data_section, reproduce_secti
 from tacit.show.bands import curve_section
 from tacit.show.checks import answers, check_sections
 from tacit.show.curves import convergence_section
-from tacit.show.differences import shared_section, side_by_side
+from tacit.show.differences import side_by_side
 from tacit.show.grid import middles
 from tacit.show.maps import are_pointable, forbidden_blocks, map_gallery
 from tacit.show.quantities import (
@@ -124,9 +123,7 @@ def _comparisons(
     sections = [
         Section(f"The {_plural(parts)} side by side", side_by_side(parts.recoveries), WEIGHTS)
     ]
-    if isinstance(result, JointRecovery):
-        sections.append(shared_section(result))
-    elif isinstance(result, MixtureRecovery) and not private:
+    if isinstance(result, MixtureRecovery) and not private:
         sections.append(membership_section(result, fits))
     return sections
 

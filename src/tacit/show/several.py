@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tacit.inverse.diagnostics import holm
 from tacit.inverse.findings import LEVEL, OPEN, WARNINGS, Kind, chance
-from tacit.inverse.joint.recovery import JointRecovery
+from tacit.inverse.joint.recovery import JointRecovery, agreement_findings
 from tacit.inverse.noisy.mixture import MixtureRecovery
 from tacit.inverse.noisy.types import SURE
 from tacit.inverse.recovery import Recovery
 from tacit.many import Differences
 from tacit.model.layout import Layout
-from tacit.show import Alternatives, Block, Headline, Items, Option, Section, Selector, Tone
+from tacit.show import Alternatives, Block, Headline, Option, Section, Selector, Tone
 from tacit.show.appendix import fit_tables
 from tacit.show.quantities import NamedRecovery
 from tacit.show.report import (
@@ -26,10 +25,15 @@ from tacit.show.report import (
     misfit_headlines,
     warning_headlines,
 )
-from tacit.show.tables import Head, IntervalEstimate, Table, bars, interval_words, share, short
+from tacit.show.tables import Head, IntervalEstimate, Table, bars, interval_words, share
 
 MOST_TYPES = 6  # chances of a table, a column each
-NOT_SHOWN = "not shown to differ"
+AGREE = ("not shown to differ", Tone.GOOD)
+# Of the tests between shared weights and those that each has by itself.
+TESTED = (
+    "One fit of all has the same weights; noise and prices stay those of each. p takes steps to be "
+    "independent where the model fits, and counts how trajectories differ where it does not."
+)
 
 AnyRecovery = Recovery | JointRecovery | MixtureRecovery
 
@@ -230,49 +234,15 @@ def _group_table(mixture: MixtureRecovery, groups: np.ndarray) -> Table:
 # ------------------------------------------------------------------------------- shared weights
 
 
-def agreements(joint: JointRecovery) -> list[tuple[str, float, float]]:
-    """What is shared and tested, the p-value that it is the same, and that by Holm's method."""
-    names = ["the reward"]
-    for k, features in enumerate(joint.recoveries[0].cost_names):
-        names.append(features[0] if len(features) == 1 else f"constraint {k}")
-    known = [(n, float(p)) for n, p in zip(names, joint.agreement, strict=False) if p == p]
-    adjusted = holm([p for _, p in known]) if known else []
-    return [(n, p, float(q)) for (n, p), q in zip(known, adjusted, strict=True)]
-
-
 def agreement_headlines(joint: JointRecovery) -> list[Headline]:
     """Whether weights fitted apart may be the same, one headline a test."""
-    heads = []
-    for name, _, adjusted in agreements(joint):
-        differ = adjusted < LEVEL
-        text = (
-            f"They {'do not share' if differ else 'may share'} the weights of {name} "
-            f"({chance(adjusted)} if they do, adjusted by Holm's method)."
-        )
-        if differ:
-            text += " The shared weights are a compromise."
-        verdict = ("a compromise", Tone.CAUTION) if differ else (NOT_SHOWN, Tone.GOOD)
-        heads.append(Headline(text, "Do they share their weights?", *verdict))
-    return heads
-
-
-def agreement_blocks(joint: JointRecovery) -> list[Block]:
-    """The tests between shared weights and those that each has by itself."""
-    if not (tests := agreements(joint)):
-        return [Items(["Nothing is tested: no weight that is shared is free in two tasks."])]
-    names, p_values, adjusted = zip(*tests, strict=True)
-    columns = [
-        ("Shared", [f"weights of {name}" for name in names]),
-        ("p", [short(p, digits=2) for p in p_values]),
-        ("p by Holm", [short(p, digits=2) for p in adjusted]),
-        ("They are", ["not the same" if p < LEVEL else NOT_SHOWN for p in adjusted]),
-    ]
-    note = (
-        "p: the chance that weights fitted apart differ this much if they are the same, steps "
-        "taken to be independent. Where trajectories differ more than the model allows, the "
-        "differences of the runs, which count that, say more."
-    )
-    return [Table.of("Tests between shared and own weights", columns, note)]
+    label = "Do they share their weights?"
+    if not (found := agreement_findings(joint.agreement)):
+        untested = "Nothing is tested: no weight that is shared is free in two tasks."
+        return [Headline(untested, label)]
+    verdicts = {Kind.MISFIT: ("a compromise", Tone.CAUTION), Kind.NOTE: AGREE}
+    heads = [Headline(str(one), label, *verdicts[one.kind]) for one in found]
+    return [*heads[:-1], replace(heads[-1], detail=TESTED)]
 
 
 def shared_weights(joint: JointRecovery) -> Recovery:

@@ -12,7 +12,6 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.files.atomic import Page
 from tacit.files.wording import cell_text
-from tacit.inverse.joint.recovery import JointRecovery
 from tacit.inverse.noisy.mixture import MixtureRecovery
 from tacit.inverse.standardised import shown
 from tacit.model.layout import Layout
@@ -28,7 +27,6 @@ from tacit.show.quantities import (
 from tacit.show.several import (
     AnyRecovery,
     Parts,
-    agreement_blocks,
     fit_headlines,
     headlines_of_all,
 )
@@ -66,17 +64,22 @@ def summary_blocks(result: AnyRecovery, layout: Layout | None = None) -> list[Bl
         misfit = [head.text for head in fit_headlines(result, parts, {}, private=False)]
         known = [(one.kind, one.about) for one in result.goodness.findings()]
     whole = result if parts.kind else parts.first.recovery
-    findings = [one for one in whole.identification.findings if (one.kind, one.about) not in known]
+    heads = headlines_of_all(result)
+    said = {head.text for head in heads}
+    findings = [
+        one
+        for one in whole.identification.findings
+        if (one.kind, one.about) not in known and one not in said
+    ]
     lines = [
         *misfit,
         f"Recovered by {result.estimator or 'an unnamed estimator'}.",
         f"Status: {result.status.value}.",
         units_sentence(parts.first.recovery),
-        *(f"{head.text} {head.detail}" for head in headlines_of_all(result)),
+        *(f"{head.text} {head.detail}" for head in heads),
     ]
     return [
         *map(Paragraph, lines),
-        *(agreement_blocks(result) if isinstance(result, JointRecovery) else []),
         *parts.blocks(lambda named: _about_one(named, is_part=bool(parts.kind))),
         *([Facts(likelihoods(result))] if parts.kind and likelihoods(result) else []),
         *([Disclosure("Findings", [Items(findings)])] if findings else []),

@@ -459,17 +459,16 @@ def _activity_findings(found: TaskFits) -> list[Finding]:
 
 def agreement_findings(p_values: np.ndarray) -> list[Finding]:
     """Whether the tasks agree on the weights of the reward, then of each constraint [1 + K]."""
-    findings = []
-    for b, p in enumerate(p_values.tolist()):
-        if np.isnan(p):
-            continue
+    findings, tested = [], np.flatnonzero(~np.isnan(p_values)).tolist()
+    how = ", adjusted by Holm's method" if len(tested) > 1 else ""
+    for b, p in zip(tested, holm(p_values[tested].tolist()).tolist(), strict=True):
         what, constraint = ("the reward", None) if b == 0 else (f"constraint {b - 1}", b - 1)
-        said = f"The tasks agree on the weights of {what} ({chance(p)} if they share them)."
+        said = f"The tasks agree on the weights of {what} ({chance(p)} if they share them{how})."
         kind = Kind.MISFIT if p < AGREEMENT_LEVEL else Kind.NOTE
         if kind is Kind.MISFIT:
             said = (
-                f"The tasks disagree on the weights of {what} ({chance(p)} if they shared them): "
-                "the shared weights are a compromise that fits none of them well."
+                f"The tasks disagree on the weights of {what} ({chance(p)} if they shared "
+                f"them{how}): the shared weights are a compromise that fits none of them well."
             )
-        findings.append(Finding(said, kind, constraint=constraint, number=float(p)))
+        findings.append(Finding(said, kind, constraint=constraint, number=p))
     return findings

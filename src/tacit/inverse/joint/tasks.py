@@ -16,7 +16,7 @@ from scipy.linalg import block_diag
 
 from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
-from tacit.inference.activity import ScoreLaw, Verdict
+from tacit.inference.activity import ScoreLaw, Verdict, holm_levels
 from tacit.inference.boundary import Directions, ratio_p_value
 from tacit.inverse.diagnostics import Goodness
 from tacit.inverse.joint.recovery import (
@@ -365,11 +365,14 @@ def _together(
     if idle:
         joint = joint.refit(tied(kinds), max_steps=likelihood.max_steps).completed
     agreement = np.full(len(kinds), np.nan)
-    for b, tie in enumerate(kinds):
-        sharing = len(chains) if b == 0 else int(restrained[b - 1].sum())
-        if tie is not Tie.OWN and sharing > 1 and not joint.problem.penalised:
-            apart = [Tie.OWN if other == b else own for other, own in enumerate(kinds)]
-            agreement[b] = _p_agreement(joint, tied(apart), seen, likelihood, robust)
+    sharing = np.append(len(chains), restrained.sum(axis=1)) > 1
+    if joint.problem.penalised:
+        sharing[:] = False
+    tested = [b for b, tie in enumerate(kinds) if tie is not Tie.OWN and sharing[b]]
+    levels = holm_levels(AGREEMENT_LEVEL, len(tested))
+    for b in tested:
+        apart = [Tie.OWN if other == b else own for other, own in enumerate(kinds)]
+        agreement[b] = _p_agreement(joint, tied(apart), seen, likelihood, levels, robust)
     return TaskFits(
         alone=alone,
         joint=joint,
@@ -415,6 +418,7 @@ def _p_agreement(
     wide: LikelihoodProblem,
     seen: Sequence[Observed],
     options: Likelihood,
+    levels: np.ndarray,
     robust: bool,
 ) -> float:
     """The p-value of the ties that `wide` does without; `robust` where the model does not fit."""
@@ -431,7 +435,7 @@ def _p_agreement(
     if made is not None:
         own = block_diag(*fishers) if scatter is None else scatter
         scatter = made.noise.attenuation**2 * (own + made.own)
-    about = {"levels": AGREEMENT_LEVEL, "seed": options.seed, "scatter": scatter}
+    about = {"levels": levels, "seed": options.seed, "scatter": scatter}
     return ratio_p_value(ratio, fishers, before, after, **about)
 
 
