@@ -26,8 +26,8 @@ NEAR = 3.0
 STEP, PROBES = 0.05, 16
 # Root mean square of what a function may depart from its derivative, in its own standard errors.
 BENT = 0.2
-# Draws of the law, in antithetic pairs.
-DRAWS = 2000
+# Draws of the law, in antithetic pairs; the fewest, and the most numbers, that are kept of many.
+DRAWS, FEWEST, MOST = 2000, 100, 2**26
 # Relative change of a function that is more than rounding.
 VISIBLE = 1e-7
 # Weight of an equation against the information about it.
@@ -312,7 +312,8 @@ def straightened(function: Function, found: Spread, *, draws: int, seed: int = 0
     straight = np.sqrt((missed**2).mean(axis=0)) <= BENT * size + VISIBLE * (1.0 + np.abs(here))
     if (straight | found.is_open).all():
         return found
-    return replace(found, draws=np.array([function(one) for one in law.draws(draws, seed)]))
+    count = min(draws, max(FEWEST, MOST // max(len(here), 1)))
+    return replace(found, draws=np.array([function(one) for one in law.draws(count, seed)]))
 
 
 def restricted_ratio_p_value(
