@@ -115,6 +115,10 @@ def test_a_function_that_bends_is_drawn():
     assert low == pytest.approx(0.00098, abs=5e-4)
     assert high == pytest.approx(5.024, abs=0.2)
     assert spread_of(lambda c: np.abs(c), law, draws=200).method == "draws"
+    bent = spread_of(lambda c: np.exp(0.5 * c), law, draws=20_000)
+    assert bent.method == "draws"  # by .4 of its error
+    ends = np.exp(0.5 * QUANTILE * np.array([-1.0, 1.0]))
+    assert_allclose(bent.interval(0.95)[0], ends, rtol=0.05)
     assert spread_of(lambda c: c + 1e-3 * c**2, law).method == "delta"
 
 

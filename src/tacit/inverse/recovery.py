@@ -208,7 +208,8 @@ class Saved:
     ) -> Quantity:
         """The `Quantity` that a function makes of the coefficients: `lambda c: c["a"] / c["b"]`.
 
-        By the delta method; at bounds, or where the function bends within the error, by draws.
+        By the delta method, near a bound by a profile within it, and by draws where the function
+        bends within its error.
         """
         from tacit.inverse.quantities import function_of
 
