@@ -140,8 +140,9 @@ class FittedLaw:
         return covariance_root(self._own(self.covariance))
 
     def normal(self, count: int, seed: int = 0) -> np.ndarray:
-        """[count, r] normal numbers, in antithetic pairs."""
+        """[count, r] normal numbers, in antithetic pairs, of variance 1 also where they are few."""
         half = np.random.default_rng(seed).standard_normal((count // 2, len(self.root)))
+        half /= np.sqrt((half**2).mean(axis=0))
         return np.concatenate([half, -half])
 
     def draws(self, count: int, seed: int = 0) -> np.ndarray:
