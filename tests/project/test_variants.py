@@ -46,3 +46,21 @@ def test_resampled_types_keep_their_numbers_and_order():
         assert not np.array_equal(
             one.identification.reward_intervals, other.identification.reward_intervals
         )
+
+
+def test_every_result_has_parts():
+    """One part is the result itself; of several the status is the worst, and likelihoods add."""
+    few, _, tasks, trips, mixture, _ = variants.variants()
+    for one in (few, trips):
+        found = one.recover(one.estimator())
+        assert found.parts == (found,)
+    several = {one.name: one.recover(one.estimator()) for one in (tasks, mixture)}
+    joint, types = several["tasks"], several["mixture"]
+    assert joint.parts == joint.recoveries
+    assert types.parts == types.types
+    assert joint.log_likelihood == sum(one.log_likelihood for one in joint.parts)
+    for found in several.values():
+        assert len(found.parts) == 2
+        fine = tacit.RecoveryStatus.CONVERGED
+        assert found.status is not fine or all(one.status is fine for one in found.parts)
+        assert found.aic == 2.0 * found.degrees - 2.0 * found.log_likelihood

@@ -296,8 +296,8 @@ def goodness_of_tasks(
     ]
     tested = [one for one in tests if not one.absence]
     adjusted = iter(holm([one.p_value for one in tested]).tolist())
-    evidence = [one if one.absence else replace(one, p_value=next(adjusted)) for one in tests]
-    return [replace(one, adequate=bool(one.absence) or one.p_value > one.level) for one in evidence]
+    tests = [one if one.absence else replace(one, p_value=next(adjusted)) for one in tests]
+    return [replace(one, adequate=bool(one.absence) or one.p_value > one.level) for one in tests]
 
 
 def _numbers(
@@ -312,8 +312,8 @@ def _numbers(
     if not any((one.gauge.multipliers == 0).any() for one in numbers):
         return numbers
     # How large a price may be that was not shown to be paid: ask the fit that has it.
-    wide = evidence_of(seen, found.alone, 0, robust=evidence.robust)
-    others = [numbers_of(wide, e, unit=unit) for e, unit in each]
+    alone = evidence_of(seen, found.alone, 0, robust=evidence.robust)
+    others = [numbers_of(alone, e, unit=unit) for e, unit in each]
     return [_completed(one, other) for one, other in zip(numbers, others, strict=True)]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -64,6 +64,31 @@ class ShardedRecovery:
     policy: jax.Array
     values: jax.Array
     evaluations: int
+
+    @classmethod
+    def of(cls, fitted: Fit, status: RecoveryStatus, *, likely: bool) -> ShardedRecovery:
+        """Of a fit that ended so; with standard errors where it is that of a likelihood."""
+        (moments,), point = fitted.evidence([None]), fitted.parts[0]
+        space = fitted.problem.chains[0].space
+        gauge = Gauge.of(space, point.x, moments.spent, moments.reaction)
+        errors = np.full(len(gauge.jacobian), np.nan)
+        # Curvature says nothing about a maximum that is not there or was not reached.
+        if likely and status in (RecoveryStatus.CONVERGED, RecoveryStatus.LOCAL_OPTIMUM):
+            law = inverse_information(moments.fisher, fitted.free)
+            errors = row_errors(gauge.jacobian, *law)
+        return cls(
+            reward_weights=gauge.reward_weights,
+            cost_weights=gauge.cost_weights,
+            multipliers=gauge.multipliers,
+            budgets=gauge.budgets,
+            temperature=gauge.temperature,
+            standard_errors=errors,
+            status=status,
+            projected_gradient=fitted.projected_gradient,
+            policy=point.policy,
+            values=point.values,
+            evaluations=fitted.steps,
+        )
 
 
 def recover_sharded(
@@ -133,8 +158,7 @@ def recover_sharded(
         deterministic=boundless and not unattainable,
         proven=bool(data.convex) or not likely,
     )
-    found = moments_of(mdp.backend, chain.dual, fitted.parts[0], mdp.initial, data.visits)
-    recovery = _recovery(space, fitted, found, status, likely=likely)
+    recovery = ShardedRecovery.of(fitted, status, likely=likely)
     if throw and recovery.status is RecoveryStatus.NOT_CONVERGED:
         raise NotConverged(
             f"{recovery.status.value} (projected gradient {recovery.projected_gradient:.2e})",
@@ -162,6 +186,7 @@ class ShardedChain(HostView, OneKind):
     exact = False
     large = False
     penalty = None
+    writable = False
     convex = True
     inputs = ()
 
@@ -201,6 +226,11 @@ class ShardedChain(HostView, OneKind):
         rough = np.array([precision * starts])
         return float(loss_error(loss, x[None], np.abs(self.bare.target), rough)[0])
 
+    def evidence(self, point: DualPoint, inner: np.ndarray, seen: object) -> Any:
+        """What the steps say at a point, in short: `Moments`."""
+        visits = self.bare.information
+        return moments_of(self.mdp.backend, self.dual, point, self.mdp.initial, visits)
+
     def unsettled(self, point: DualPoint) -> bool:
         """Whether the values are not those of a policy."""
         return not bool(values_hold(self.mdp.backend, point.values, point.residual))
@@ -216,31 +246,6 @@ class ShardedChain(HostView, OneKind):
     ) -> Beginning:
         """At x [D]: with a discount values are finite everywhere."""
         return Beginning(x, self.blank(x) if near is None else near, False)
-
-
-def _recovery(
-    space: Design, fitted: Fit, found: Moments, status: RecoveryStatus, *, likely: bool
-) -> ShardedRecovery:
-    point = fitted.parts[0]
-    gauge = Gauge.of(space, point.x, found.spent, found.reaction)
-    errors = np.full(len(gauge.jacobian), np.nan)
-    # Curvature says nothing about a maximum that is not there or was not reached.
-    if likely and status in (RecoveryStatus.CONVERGED, RecoveryStatus.LOCAL_OPTIMUM):
-        law = inverse_information(found.fisher, fitted.free)
-        errors = row_errors(gauge.jacobian, *law)
-    return ShardedRecovery(
-        reward_weights=gauge.reward_weights,
-        cost_weights=gauge.cost_weights,
-        multipliers=gauge.multipliers,
-        budgets=gauge.budgets,
-        temperature=gauge.temperature,
-        standard_errors=errors,
-        status=status,
-        projected_gradient=fitted.projected_gradient,
-        policy=point.policy,
-        values=point.values,
-        evaluations=fitted.steps,
-    )
 
 
 def _design(mdp: ShardedMDP, features: Rows[Features]) -> Design:
