@@ -584,9 +584,11 @@ def pages(found: Results) -> dict[Path, str]:
     """Every page of docs/, its blocks and days made anew from these results."""
     import reproduce_tables  # pyright: ignore[reportMissingImports]
     import scale_tables  # pyright: ignore[reportMissingImports]
+    import stream_tables  # pyright: ignore[reportMissingImports]
     import trust_tables  # pyright: ignore[reportMissingImports]
 
     blocks = BLOCKS | scale_tables.BLOCKS | trust_tables.BLOCKS | reproduce_tables.BLOCKS
+    blocks |= stream_tables.BLOCKS
     texts = {path: path.read_text("utf-8") for path in sorted(DOCS.glob("*.md"))}
     return {path: dated(filled(text, found, blocks), found) for path, text in texts.items()}
 
