@@ -115,14 +115,23 @@ class Spline:
 
     @cached_property
     def mixing(self) -> np.ndarray:
-        """[p, D] weights of the B-splines by parameters."""
+        """[p, D] weights of the B-splines by parameters, those that bend least first.
+
+        Of any shape they bend independently of each other, so that a strong penalty of some leaves
+        the digits of others.
+        """
         whole = np.eye(len(self.means))
         if self.shape == POSITIVE:
             return whole[:, 1:]
         if self.shape:
             steps = np.tri(len(self.means), k=-1)[:, :-1]  # each lifts all that comes after
             return steps if self.shape == INCREASING else 1.0 - steps
-        return centring(self.means)
+        centred = centring(self.means)
+        if self.is_cyclic:  # whose waves come in pairs that no order tells apart
+            return centred
+        turned = np.linalg.eigh(centred.T @ self.roughness @ centred)[1]
+        largest = turned[np.abs(turned).argmax(axis=0), np.arange(self.size)]
+        return centred @ (turned * np.sign(largest))
 
     @cached_property
     def penalties(self) -> tuple[np.ndarray, ...]:
