@@ -64,7 +64,7 @@ MENDS = {
     ),
     SERIAL: (
         "it may repeat or avoid what it did just before, or have plans of several steps: make the "
-        "last action a part of the state"
+        "last action, or the last state, a part of the state (`features.Memory`)"
     ),
     STEPS: "it errs: `Likelihood` is the estimator for an expert with noise",
     NOISE: "the reward that was given, or its noise, may be another: leave `temperature` out",

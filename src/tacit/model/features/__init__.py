@@ -29,6 +29,7 @@ from tacit.model.features.maps import (
     scaled,
     surface,
 )
+from tacit.model.features.memory import Memory
 from tacit.model.features.priors import Ridge, Smooth, Sparse
 from tacit.model.features.rows import RowFeatures
 from tacit.model.features.state_tables import opened_table, state_numbers
@@ -37,6 +38,7 @@ from tacit.model.layout import Layout
 __all__ = [
     "FormulaFeatures",
     "Map",
+    "Memory",
     "Ridge",
     "RowFeatures",
     "Smooth",
