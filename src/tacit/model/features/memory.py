@@ -150,6 +150,6 @@ class Memory:
         texts = labels.astype(str)
         levels = [*natural_order(np.unique(texts).tolist())]
         each = np.stack([values * (texts[self.now] == level)[:, None] for level in levels], axis=2)
-        told = each.any(axis=(0, 1))
+        told = np.asarray(each.any(axis=(0, 1)))
         names = [f"{name}: {level}" for level, one in zip(levels, told, strict=True) if one]
         return Map(each[:, :, told], names)
