@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tacit.checks.prices import PriceCurve, price_curve
     from tacit.checks.reliability import trajectory_fits
     from tacit.checks.repeats import Calibration, calibration
+    from tacit.checks.rows import RowEffects, row_effects
     from tacit.checks.transitions import CountedAccuracy, Transfer, counted_accuracy, transfer
     from tacit.checks.untaken import UntakenActions, untaken_actions
     from tacit.inverse.joint.goals import link_size
@@ -45,6 +46,7 @@ __all__ = [
     "Posterior",
     "PriceCurve",
     "ResolutionCheck",
+    "RowEffects",
     "Score",
     "TrajectoryFits",
     "Transfer",
@@ -59,6 +61,7 @@ __all__ = [
     "posterior",
     "price_curve",
     "resolution_check",
+    "row_effects",
     "score",
     "trajectory_fits",
     "transfer",

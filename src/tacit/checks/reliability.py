@@ -16,6 +16,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.forward.solution import priced
 from tacit.inference.tails import gamma_tails, normal_tail
 from tacit.inverse.joint.traveller import TripsRecovery
+from tacit.inverse.logged.recovery import LoggedRecovery
 from tacit.inverse.recovery import Recovery
 from tacit.model.arguments import read_only
 from tacit.model.mdp import MDP
@@ -61,6 +62,11 @@ class ExpectedChoices:
                 steps=chosen.steps,
                 episodes=chosen.trips,
             )
+        if isinstance(recovery, LoggedRecovery):
+            policy = recovery.policy_at(seen)
+            there = np.ones(policy.shape, bool)
+            own = {"policy": policy, "best": likeliest(policy), "available": there}
+            return cls(**own, steps=seen, episodes=np.arange(seen.episodes))
         policy = recovery.behaviour
         seen.check_range(*policy.shape)
         there = policy > 0 if mdp is None else mdp.choices

@@ -54,8 +54,12 @@ class Ingest:
     """column of time: time stamps such as 2024-05-31 18:30, or numbers"""
     every: Annotated[Optional[str], shown_default("the median between rows")] = None
     """time step, such as 15min or 2h; a plain number where times are numbers"""
-    state: Annotated[Optional[str], shown_default("none")] = None
-    """column of states, where the log has them instead of positions"""
+    state: Annotated[Union[None, tuple[str, ...]], shown_default("none")] = None
+    """column of states, where the log has them; or several columns of measurements"""
+    exogenous: Annotated[Union[None, tuple[str, ...]], shown_default("none")] = None
+    """of several columns of measurements, those that no action moves"""
+    ended: Annotated[Optional[str], shown_default("none")] = None
+    """of a log of measurements, column that says in some row that an episode ended: true or 1"""
     x: Annotated[Optional[str], shown_default("none")] = None
     """column of positions to the east; lon means degrees"""
     y: Annotated[Optional[str], shown_default("none")] = None
@@ -111,6 +115,10 @@ class Ingest:
         for entry in self.maps or ():
             if not all(entry.partition("=")[::2]):
                 raise InvalidModel(f"maps must be NAME=FILE, such as food=food.asc; got {entry!r}")
+        if not self.measured and (self.exogenous or self.ended):
+            raise InvalidModel(
+                "exogenous and ended are for several columns of measurements: --state A B"
+            )
         if self.adequacy and self.cell is None and self.hexagon is None:
             raise InvalidModel("adequacy needs --cell or --hexagon, whose width it changes")
 
@@ -123,6 +131,8 @@ class Ingest:
         from tacit.show.grid import places_figure
 
         refuse_taken(self.out)
+        if self.measured:
+            return self.rows()
         if (proposal := self.proposal()) is not None:
             return proposal
         log = self.read()
@@ -150,6 +160,52 @@ class Ingest:
         picture = f", {self.out / PICTURE} shows the states" if log.places else ""
         parts.append(f"problem: {self.out} (next: tacit check {self.out}){picture}")
         return Answer(parts, data)
+
+    @property
+    def measured(self) -> bool:
+        """Whether several columns of measurements were named, in the place of states."""
+        return self.state is not None and len(self.state) > 1
+
+    def rows(self) -> Answer:
+        """Writes the folder of a log of measurements, and says what became of it."""
+        from tacit.data.sources import MeasuredReader
+        from tacit.folders.problem import Problem
+        from tacit.folders.rows_problem import RowsProblem
+        from tacit.inverse.logged.world import Logged
+        from tacit.model.features.formulas import FormulaFeatures
+
+        plain = {"out", "episode", "log", "state", "discount", "reward", "cost", "exogenous"}
+        plain |= {one.name for one in fields(MeasuredReader)}
+        for one in fields(self):
+            if one.name not in plain and getattr(self, one.name) != one.default:
+                option = one.name.replace("_", "-")
+                raise InvalidModel(
+                    f"--{option} is for logs of states or positions; several --state columns are "
+                    "measurements, each row a state of its own"
+                )
+        if self.action is None:
+            raise InvalidModel("a log of measurements needs --action, the column of what was done")
+        asked = {one.name: getattr(self, one.name, None) for one in fields(MeasuredReader)}
+        asked["measured"] = self.state
+        seen = MeasuredReader(**{k: v for k, v in asked.items() if v is not None}).read(self.log)
+        reward = " + ".join(self.reward or (f"scale({_quoted(name)})" for name in seen.columns))
+        features = FormulaFeatures(reward=reward, costs=tuple(self.cost or ()))
+        world = Logged(discount=self._discount, exogenous=self.exogenous or ())
+        RowsProblem(world, features, seen).save(self.out)
+        problem = Problem.load(self.out)
+        rows = [
+            ("measurements", ", ".join(seen.columns)),
+            ("actions", ", ".join(seen.action_names[:12])),
+            ("episodes", seen.episodes),
+            ("steps", seen.steps),
+            ("reward made of", reward),
+            *((f"cost {k} made of", formula) for k, formula in enumerate(features.costs)),
+        ]
+        notes = problem.notes
+        parts: list[str] = [table_text(["what", "value"], rows, str(self.out))]
+        parts += [f"note: {note}" for note in notes]
+        parts.append(f"problem: {self.out} (next: tacit recover {self.out})")
+        return Answer(parts, {"problem": self.out, **dict(rows), "notes": notes})
 
     def proposal(self) -> Answer | None:
         """The columns of the log and what to type, where too little was given; None otherwise."""
@@ -203,6 +259,8 @@ class Ingest:
         options: dict[str, Any] = {
             name: value for name, value in typed.items() if value is not None
         }
+        if self.state is not None:
+            (options["state"],) = self.state
         for name in {"cell", "hexagon"} & {*options}:
             options[name] *= scale
         for name in {"maps", "classes"} & {*options}:
@@ -237,6 +295,11 @@ class Ingest:
             return Task(log.mdp(self._discount), self.features(log), log.demonstrations)
 
         return resolution_check(make, [width, width * FACTOR, width / FACTOR])
+
+
+def _quoted(name: str) -> str:
+    """A column as a formula spells it."""
+    return name if name.isidentifier() else f"`{name}`"
 
 
 def constraints_of(asked: Sequence[str], features: Collection[str]) -> list[tuple[str, ...]]:

@@ -6,16 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, Union, cast
 
 from tacit.cli.terminal import shown_default
 from tacit.errors import InvalidDemonstrations, InvalidModel
 
 if TYPE_CHECKING:
+    from tacit.data.measurements import Measurements
     from tacit.folders.problem import Problem
+    from tacit.inverse.logged.recovery import LoggedRecovery
     from tacit.inverse.recover import Estimator
     from tacit.inverse.recovery import Recovery
 
+OF_ROWS = ("--holdout", "--discount-grid")  # what rows of measurements can be asked
 ASKING = ("bootstrap", "holdout", "discount_grid", "groups", "diagnose", "belief")
 
 
@@ -55,6 +58,7 @@ class Questions:
 
 def check_answerable(questions: Questions, problem: Problem, estimator: Estimator | None) -> None:
     """Raises, before any long fit, where these data or this estimator cannot answer."""
+    from tacit.folders.rows_problem import RowsProblem
     from tacit.inverse.noisy.mixture import Mixture
 
     if isinstance(estimator, Mixture):
@@ -62,6 +66,13 @@ def check_answerable(questions: Questions, problem: Problem, estimator: Estimato
             raise InvalidModel(
                 f"several types of demonstrators are recovered without {refused[0]}; leave out one "
                 "of the two"
+            )
+        return
+    if isinstance(problem, RowsProblem):
+        if refused := [one for one in questions.asked if one not in OF_ROWS]:
+            raise InvalidModel(
+                f"rows of measurements are recovered without {refused[0]}; of these options they "
+                f"have {' and '.join(OF_ROWS)}"
             )
         return
     if problem.goal:
@@ -164,10 +175,13 @@ def further_results(
     from tacit import checks
     from tacit.engine.progress import once, unwatched
     from tacit.folders.recoveries import plain
+    from tacit.folders.rows_problem import RowsProblem
     from tacit.inverse.noisy.likelihood import Likelihood
 
     world = problem.mdp, problem.features, problem.seen
     task: tuple[Any, Any, Any] = world if problem.trips is None else (problem.trips, None, None)
+    if isinstance(problem, RowsProblem):
+        task = (problem.task, None, None)
     fit = {"estimator": estimator}
     likelihood = estimator if isinstance(estimator, Likelihood) else None
     grid = sorted({problem.discount or 0.0, *(questions.discount_grid or ())})
@@ -186,6 +200,12 @@ def further_results(
         "diagnose": (
             questions.diagnose,
             lambda: checks.diagnose(*task, estimator=likelihood, seed=seed, layout=problem.layout),
+        ),
+        "rows": (
+            isinstance(problem, RowsProblem),
+            lambda: checks.row_effects(
+                cast("LoggedRecovery", recovery), cast("Measurements", problem.seen)
+            ),
         ),
         "posterior": (questions.belief, lambda: checks.posterior(recovery, belief, seed=seed)),
     }

@@ -170,7 +170,7 @@ class Recover:
         """The problem with what is taken of its data, and the estimator; refuses what cannot be."""
         from tacit.files.atomic import naming
 
-        whole = terminal.load_problem(self.problem)
+        whole = terminal.load_problem(self.problem, rows=True)
         with naming(self.problem, TacitError):
             problem = whole if self.data.only is None else of_group(whole, self.data.only)
             estimator, taken = self.options.make(problem, seed=self.running.seed)
@@ -195,7 +195,7 @@ class Recover:
         """The run, its answer told before anything is drawn."""
         from tacit.engine.progress import watching
         from tacit.folders.runs import Run
-        from tacit.show.summary import data_summary, run_parts
+        from tacit.show.summary import run_parts
 
         message = f"{self.out} keeps what was done: --resume goes on with it"
         options = {"seed": self.running.seed, "estimator": estimator}
@@ -210,7 +210,7 @@ class Recover:
                 recovery,
                 layout=problem.layout,
                 config={**self.config, **self.origin},
-                data=data_summary(problem.mdp, problem.seen, problem.trips),
+                data=summary_of(problem),
                 notes=tuple(self._notes(problem, recovery)),
                 trajectories=trajectory_table(problem, recovery),
                 extras=further_results(self.questions, problem, recovery, **options),
@@ -224,9 +224,12 @@ class Recover:
         """What was assumed or may be wrong, beside the findings."""
         from tacit.checks.untaken import untaken_actions
         from tacit.folders.check import availability
+        from tacit.folders.rows_problem import RowsProblem
         from tacit.inverse.expectations import are_weighted
         from tacit.inverse.noisy.mixture import MixtureRecovery
 
+        if isinstance(problem, RowsProblem):
+            return [*problem.notes]
         source = None if self.data.close_untaken else self.problem
         notes = [*problem.notes, *availability(problem.mdp, problem.layout, source)]
         if isinstance(recovery, MixtureRecovery):
@@ -280,12 +283,26 @@ def _command_of(command: type[Recover], word: str) -> type[Recover]:
     return made
 
 
+def summary_of(problem: Problem) -> dict[str, Any]:
+    """What was seen, in numbers, for people."""
+    from tacit.folders.rows_problem import RowsProblem
+    from tacit.show.summary import data_summary, row_summary
+
+    if isinstance(problem, RowsProblem):
+        return row_summary(problem.mdp.discount, problem.demonstrations)
+    return data_summary(problem.mdp, problem.seen, problem.trips)
+
+
 def _hashes(problem: Problem, belief: Path | None) -> dict[str, str]:
     """Part of what is asked -> SHA-256 of what it says."""
     from tacit.files.trees import digest
-    from tacit.folders.runs import data_hashes
+    from tacit.folders.rows_problem import RowsProblem
+    from tacit.folders.runs import data_hashes, row_hashes
 
-    hashes = data_hashes(problem.mdp, problem.features, problem.seen)
+    if isinstance(problem, RowsProblem):
+        hashes = row_hashes(problem)
+    else:
+        hashes = data_hashes(problem.mdp, problem.features, problem.seen)
     if belief is not None:
         hashes["belief"] = digest((belief.read_text(encoding="utf-8"),))
     if problem.goal:
@@ -346,6 +363,13 @@ def recovered(problem: Problem, **options: Any) -> Recovery:
         raise InvalidDemonstrations(impossible_sentence(problem)) from None
 
 
+def table_of(problem: Problem) -> MDP | None:
+    """The table of states; None where there is none."""
+    from tacit.model.mdp import MDP
+
+    return problem.mdp if isinstance(problem.mdp, MDP) else None
+
+
 def trajectory_table(problem: Problem, recovery: Recovery) -> dict[str, np.ndarray]:
     """Name -> column, one entry an episode: who it is and how well it fits, the worst first."""
     from tacit.checks.reliability import trajectory_fits
@@ -358,7 +382,7 @@ def trajectory_table(problem: Problem, recovery: Recovery) -> dict[str, np.ndarr
         columns = memberships(recovery, seen)
         episodes = columns["number"]
     else:
-        fits = trajectory_fits(recovery, seen, mdp=problem.mdp)
+        fits = trajectory_fits(recovery, seen, mdp=table_of(problem))
         columns, episodes = fits.columns, fits.episode
     return trajectory_columns(columns, episodes, seen, problem.layout, problem.trips)
 

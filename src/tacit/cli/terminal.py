@@ -263,19 +263,25 @@ class Terminal:
         if not self.quiet:
             sys.stderr.write(f"{harmless(line)}\n")
 
-    def load_problem(self, folder: Path) -> Problem:
-        """The problem of a folder, telling how far the reading of demonstrations is."""
+    def load_problem(self, folder: Path, *, rows: bool = False) -> Problem:
+        """The problem of a folder, telling how far the reading of demonstrations is.
+
+        `rows` of measurements are refused unless they are expected.
+        """
         from tacit.engine.progress import Event
         from tacit.folders.problem import Problem
 
         stage = "percent of the demonstrations read"
         with self.progress() as tell:
-            return Problem.load(
+            problem = Problem.load(
                 folder,
                 progress=lambda done, total: tell(
                     Event(stage, round(100 * done / max(total, 1)), {"of": 100})
                 ),
             )
+        if not rows:
+            problem.check_tabular()
+        return problem
 
 
 class _Lines:

@@ -93,6 +93,9 @@ class Problem:
         if self.trips is not None:
             self.trips.journeys()  # raises where one is no trip
 
+    def check_tabular(self) -> None:
+        """Raises `InvalidModel` where there is no table of states; here there is one."""
+
     @property
     def seen(self) -> Demonstrations:
         """The demonstrations; `InvalidDemonstrations` where there are none."""
@@ -154,6 +157,11 @@ class Problem:
             progress: called now and then, while demonstrations are read, with what is done and
                 what there is to do.
         """
+        settings = read_settings(Path(folder)) if Path(folder).is_dir() else None
+        if settings is not None and settings.measurements is not None:
+            from tacit.folders.rows_problem import RowsProblem, read_rows
+
+            return RowsProblem(**read_rows(Path(folder), settings, progress))
         parts = read_problem(Path(folder), progress)
         sizes = parts.pop("link_size")
         try:

@@ -37,8 +37,20 @@ from tacit.model.mdp import MDP
 from tacit.model.objective import Features, is_sparse
 
 if TYPE_CHECKING:
+    from tacit.folders.rows_problem import RowsProblem
     from tacit.inverse.joint.trips import Trips
     from tacit.inverse.recovery import Recovery
+
+
+def row_hashes(problem: RowsProblem) -> dict[str, str]:
+    """Part of a problem of rows -> SHA-256 of what it says."""
+    seen = problem.demonstrations
+    parts = (seen.observations, seen.actions, seen.offsets, seen.ended, seen.final_states)
+    who = [None if one is None else [*map(str, one)] for one in (seen.groups, seen.individuals)]
+    return {
+        "measurements": digest((repr(problem.settings), problem.mdp.discount)),
+        "demonstrations": digest((parts, who)),
+    }
 
 
 def data_hashes(mdp: MDP, features: Features, demonstrations: Demonstrations) -> dict[str, str]:

@@ -27,6 +27,23 @@ Check = Callable[[str, object], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
+class RowSettings:
+    """What `[measurements]` of `problem.toml` says: states are rows, of which nobody has a table.
+
+    Attributes:
+        columns: of the demonstrations that were measured.
+        reward: formula of the reward.
+        costs: one formula per constraint.
+        exogenous: columns that no action moves.
+    """
+
+    columns: tuple[str, ...]
+    reward: str
+    costs: tuple[str, ...] = ()
+    exogenous: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProblemSettings:
     """What `problem.toml` says; every part may be absent.
 
@@ -50,6 +67,7 @@ class ProblemSettings:
         absorbing: states where time goes on and every action stays.
         truth: weights and budgets of the truth; empty where it is not given.
         coefficients: bounds, fixed and start of coefficients, as `tacit.Likelihood` takes them.
+        measurements: what rows of measurements are; None where states are numbered.
     """
 
     path: Path
@@ -70,6 +88,7 @@ class ProblemSettings:
     absorbing: tuple[str, ...] = ()
     truth: dict[str, Any] = field(default_factory=dict)
     coefficients: dict[str, dict[str, Any]] = field(default_factory=dict)
+    measurements: RowSettings | None = None
 
 
 # A key of sixteen parts with dots between them.
@@ -214,6 +233,35 @@ def _coefficients(key: str, value: object) -> dict[str, dict[str, Any]]:
     return known
 
 
+def _measurements(key: str, value: object) -> RowSettings:
+    """The table of rows of measurements."""
+    words = ("columns", "reward", "costs", "exogenous")
+    if not isinstance(value, dict):
+        raise InvalidModel(f"{key} must be a table, [{key}]; got {value!r:.60}")
+    for word in value:
+        if word not in words:
+            hint = did_you_mean(word, words) or f"; it may hold {_list(words)}"
+            raise InvalidModel(f"unknown key {word!r} in [{key}]{hint}")
+    for word in ("columns", "reward"):
+        if word not in value:
+            raise InvalidModel(f"[{key}] must have {word}; it has {_list(value)}")
+    costs = value.get("costs", [])
+    if not isinstance(costs, list):
+        raise _wrong(f"{key}.costs", 'one formula per constraint, ["dose"]', costs)
+    return RowSettings(
+        columns=_made_of(f"{key}.columns", value["columns"]),
+        reward=_formula(f"{key}.reward", value["reward"]),
+        costs=tuple(_formula(f"{key}.costs[{k}]", one) for k, one in enumerate(costs)),
+        exogenous=_names(f"{key}.exogenous", value.get("exogenous", [])),
+    )
+
+
+def _formula(key: str, value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise _wrong(key, 'a formula such as "age + log(dose)"', value)
+    return value
+
+
 def _list(names: Iterable[str]) -> str:
     return ", ".join(names) or "nothing"
 
@@ -228,6 +276,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "goal": _word("last"),
         "unended": _word(*UNENDED),
         "coefficients": _coefficients,
+        "measurements": _measurements,
     },
     "features": {"reward": _made_of, "costs": _costs, "link_size": _numbers},
     "names": {"states": _names, "actions": _names},

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload, runtime_checkable
 
 import numpy as np
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tacit.inverse.joint.tasks import SharedLikelihood
     from tacit.inverse.joint.traveller import TripsRecovery
     from tacit.inverse.joint.trips import Trips
+    from tacit.inverse.logged.nodes import NodesRecovery
     from tacit.inverse.logged.recovery import LoggedRecovery
     from tacit.inverse.logged.world import Logged, LoggedTask
     from tacit.inverse.noisy.convex import Convex
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from tacit.inverse.noisy.sharded import ShardedRecovery
     from tacit.inverse.task import Task
     from tacit.model.features import RowFeatures
+    from tacit.model.nodes import Interpolated
     from tacit.model.sharded import Rows, ShardedMDP
 
 Result = TypeVar(
@@ -151,6 +153,18 @@ def recover(
 
 @overload
 def recover(
+    world: Interpolated,
+    features: RowFeatures,
+    demonstrations: Measurements,
+    *,
+    estimator: Likelihood | None = None,
+    callbacks: Sequence[Callback] = (),
+    throw: bool = True,
+) -> NodesRecovery: ...
+
+
+@overload
+def recover(
     world: ShardedMDP,
     features: Rows[Features],
     demonstrations: Rows[np.ndarray],
@@ -226,7 +240,8 @@ def recover(
     """The `Recovery` of what the demonstrator wants and refuses; of a list of `Task`s, the joint.
 
     Args:
-        world: the known `MDP`; `Logged`, where only a log of rows is known; or what holds its
+        world: the known `MDP`; `Logged`, where only a log of rows is known, or nodes of a
+            continuous world (`tacit.worlds.interpolated`); or what holds its
             features and demonstrations itself, and comes alone: a problem or the path of its
             folder, a `Task`, `Trips`, each to a goal of its own, or a list of tasks that share cost
             weights. Or a `tacit.scale.ShardedMDP`, of which no process holds the whole: features
@@ -286,6 +301,10 @@ class Request:
                 from tacit.inverse.logged.world import logged_task
 
                 return self._of_logged(logged_task(world, features, demonstrations))
+            if isinstance(world, _loaded("tacit.model.nodes", "Interpolated")):
+                from tacit.inverse.logged.nodes import nodes_task
+
+                return self._of_logged(nodes_task(world, features, demonstrations))
             if isinstance(world, MDP):
                 return self._of_steps(world, features, demonstrations)
             if features is not None or demonstrations is not None:
@@ -304,6 +323,8 @@ class Request:
         if isinstance(world, _loaded("tacit.folders.problem", "Problem")):
             estimator = world.with_coefficients(self.estimator, seed=self.seed)
             request = replace(self, estimator=estimator)
+            if isinstance(world, _loaded("tacit.folders.rows_problem", "RowsProblem")):
+                return request._of_logged(world.task)
             if world.trips is None:
                 return request._of_steps(world.mdp, world.features, world.seen)
             return request._of_trips(world.trips)
@@ -346,6 +367,7 @@ class Request:
         return self._resampled(trips, recovery, options)
 
     def _of_logged(self, task: LoggedTask) -> LoggedRecovery:
+        from tacit.inverse.logged.nodes import NodesTask, recover_on_nodes
         from tacit.inverse.logged.setting import recover_logged
 
         if self.share_reward:
@@ -355,7 +377,8 @@ class Request:
                 "a logged world is recovered without bootstrap: its standard errors have the noise "
                 "of the dynamics in them; leave bootstrap out"
             )
-        recovery = recover_logged(task, estimator=self.estimator, throw=False)
+        recovered = recover_on_nodes if isinstance(task, NodesTask) else recover_logged
+        recovery = cast("Any", recovered)(task, estimator=self.estimator, throw=False)
         return self._ended(_with_name(recovery, task.demonstrations))
 
     def _of_tasks(self, tasks: tuple[Task, ...]) -> JointRecovery:

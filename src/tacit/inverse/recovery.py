@@ -635,6 +635,9 @@ def delivered(recovery: Delivered, throw: bool) -> Delivered:
     """The recovery, or `NotConverged` where its status says so and `throw` asks for it."""
     if not throw or recovery.status is not RecoveryStatus.NOT_CONVERGED:
         return recovery
+    for finding in cast("Recovery", recovery).identification.findings:
+        if finding.kind is Kind.BASIS:
+            raise NotConverged(f"{finding} Pass throw=False to get it nonetheless.", recovery)
     c = recovery.certificate
     raise NotConverged(
         f"{recovery.status.value} (predicted behaviour differs from the data by "

@@ -34,6 +34,7 @@ from tacit.show.quantities import (
     units_sentence,
 )
 from tacit.show.report import FINDINGS, NAMED, character, headlines
+from tacit.show.rows import row_sections
 from tacit.show.several import (
     AnyRecovery,
     Parts,
@@ -76,7 +77,8 @@ def recovery_document(run: Run, *, private: bool = False, raw_units: bool = Fals
         *([] if private else _where(parts)),
         Section("Weights, budgets and prices", parts.blocks(number_blocks), WEIGHTS),
         *(curve_section(parts.first) if not parts.kind else []),
-        *check_sections(run.extras),
+        *(row_sections(run.extras["rows"]) if "rows" in run.extras and not private else []),
+        *check_sections({name: one for name, one in run.extras.items() if name != "rows"}),
         _guarantees(result, parts, private=private),
         *([Section("What was assumed", [Items(assumed)])] if len(assumed) > NAMED else []),
         convergence_section(run.recovery),
@@ -146,7 +148,11 @@ def _places(named: NamedRecovery) -> list[Section]:
         *([_trip_section(named, recovery)] if isinstance(recovery, TripsRecovery) else []),
         *([Section("What is forbidden", forbidden)] if forbidden else []),
         *([_map_section(named)] if named.layout.is_map else []),
-        Section("State by state", [state_table(named), *state_choice(named)]),
+        *(
+            [Section("State by state", [state_table(named), *state_choice(named)])]
+            if named.tabular
+            else []
+        ),
     ]
 
 
@@ -173,7 +179,9 @@ def _guarantees(result: AnyRecovery, parts: Parts, *, private: bool) -> Section:
 def _facts(result: AnyRecovery, parts: Parts, run: Run) -> Facts:
     """What was run, in a strip."""
     first = parts.first
-    sizes = {"states": first.states, "actions": first.actions, "constraints": first.constraints}
+    sizes = {"constraints": first.constraints}
+    if first.tabular:
+        sizes = {"states": first.states, "actions": first.actions, **sizes}
     seen = {name: run.data.get(name) for name in ("episodes", "steps", "discount")}
     return Facts(
         {

@@ -11,6 +11,7 @@ import numpy as np
 from tacit import checks
 from tacit.inverse.joint.recovery import JointRecovery
 from tacit.inverse.joint.traveller import TripsRecovery
+from tacit.inverse.logged.recovery import LoggedRecovery
 from tacit.inverse.noisy.mixture import MixtureRecovery
 from tacit.inverse.recovery import Recovery
 from tacit.model.layout import Layout
@@ -88,6 +89,11 @@ class NamedRecovery:
     recovery: Recovery
     layout: Layout
     assumed: bool = False
+
+    @property
+    def tabular(self) -> bool:
+        """Whether there is a table of states; of rows of measurements there is none."""
+        return not isinstance(self.recovery, LoggedRecovery)
 
     @property
     def states(self) -> int:

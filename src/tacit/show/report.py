@@ -11,6 +11,7 @@ from tacit.files.wording import capital
 from tacit.inverse.findings import OPEN, WARNINGS, Finding, Kind, chance, listed, of_kinds
 from tacit.inverse.forbidden.sentences import record_findings
 from tacit.inverse.joint.traveller import TripsRecovery
+from tacit.inverse.logged.recovery import LoggedRecovery
 from tacit.inverse.recovery import Recovery, RecoveryStatus
 from tacit.inverse.sets import HardConstraint
 from tacit.model.layout import Layout
@@ -159,9 +160,9 @@ def _refuses(named: NamedRecovery, k: int) -> Headline:
         return Headline(text, label, verdict, Tone.CAUTION, detail=detail)
     weights, names = recovery.cost_weights[k], recovery.cost_names[k]
     text, is_loose = _avoided(names, weights, known.cost_intervals[k])
-    costs = named.costs[k]
+    costs = named.costs[k] if named.tabular else np.zeros(0)
     worst = [s for s in largest_first(costs)[:NAMED] if costs[s] > 0]
-    places = [f"{named.state(s)} at {short(costs[s])}" for s in worst]
+    places = [f"{named.state(s)} at {short(float(costs[s]))}" for s in worst]
     detail = f"What a step costs, where it costs most: {listed(places)}. " if worst else ""
     detail += _ranges(named, names, weights, known.cost_intervals[k])
     return _weighed(text, label, detail, is_loose=is_loose)
@@ -221,8 +222,8 @@ def _agreement(named: NamedRecovery) -> Headline:
     recovery, goodness = named.recovery, named.recovery.goodness
     gap, noise = recovery.certificate.feature_gap, recovery.certificate.sampling_noise
     is_fitting = goodness.adequate and not goodness.absence
-    if np.isnan(gap) and is_fitting and isinstance(recovery, TripsRecovery):
-        # Each goal has a policy of its own: there is no one gap.
+    if np.isnan(gap) and is_fitting and isinstance(recovery, TripsRecovery | LoggedRecovery):
+        # Goals have policies of their own, rows no sums: there is no one gap.
         text, verdict, tone = fit_headline(named).text, "behaviour matched", Tone.GOOD
     elif np.isnan(gap):
         text = "How well the predicted behaviour agrees with the data could not be measured."

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
+from tacit.data.measurements import Measurements
 from tacit.files.atomic import Page
 from tacit.files.wording import cell_text
 from tacit.inverse.noisy.mixture import MixtureRecovery
@@ -197,15 +198,9 @@ def _answer(recovery: Recovery) -> dict[str, object]:
 
 def data_summary(mdp: MDP, demonstrations: Demonstrations, trips: Trips | None = None) -> Page:
     """What the demonstrations are, in numbers, for people; of trips the goals, too."""
-    lengths, counts = np.diff(demonstrations.offsets), demonstrations.counts(mdp)
+    counts = demonstrations.counts(mdp)
     reached = np.isin(np.arange(mdp.states), demonstrations.final_states) & mdp.ends
-    facts: Page = {
-        "episodes": demonstrations.episodes,
-        "steps": demonstrations.steps,
-        "shortest_episode": int(lengths.min()),
-        "longest_episode": int(lengths.max()),
-        "ended_episodes": int(demonstrations.ended.sum()),
-        "episodes_joined_on_the_way": int(demonstrations.partial.sum()),
+    facts = _episode_facts(demonstrations) | {
         "states": mdp.states,
         "states_visited": int((reached | (counts.sum(axis=1) > 0)).sum()),
         "actions": mdp.actions,
@@ -213,10 +208,38 @@ def data_summary(mdp: MDP, demonstrations: Demonstrations, trips: Trips | None =
         "moves_estimated": mdp.evidence is not None,
         "discount": mdp.discount,
     }
-    if demonstrations.groups is not None:
-        names, sizes = np.unique(demonstrations.groups.astype(str), return_counts=True)
-        facts["groups"] = dict(zip(names.tolist(), sizes.tolist(), strict=True))
     if trips is not None:
         goals = np.unique(trips.goals[trips.goals >= 0])
         facts |= {"goals": len(goals), "discount": trips.discount}
-    return facts
+    return facts | _group_facts(demonstrations)
+
+
+def row_summary(discount: float, rows: Measurements) -> Page:
+    """What rows of measurements are, in numbers, for people."""
+    return {
+        **_episode_facts(rows),
+        "measurements": ", ".join(rows.columns),
+        "missing": int(np.isnan(rows.observations).sum()),
+        "actions": len(rows.action_names),
+        "discount": discount,
+        **_group_facts(rows),
+    }
+
+
+def _episode_facts(demonstrations: Demonstrations) -> Page:
+    lengths = np.diff(demonstrations.offsets)
+    return {
+        "episodes": demonstrations.episodes,
+        "steps": demonstrations.steps,
+        "shortest_episode": int(lengths.min()),
+        "longest_episode": int(lengths.max()),
+        "ended_episodes": int(demonstrations.ended.sum()),
+        "episodes_joined_on_the_way": int(demonstrations.partial.sum()),
+    }
+
+
+def _group_facts(demonstrations: Demonstrations) -> Page:
+    if demonstrations.groups is None:
+        return {}
+    names, sizes = np.unique(demonstrations.groups.astype(str), return_counts=True)
+    return {"groups": dict(zip(names.tolist(), sizes.tolist(), strict=True))}

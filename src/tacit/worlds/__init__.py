@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tacit.model.arguments import distributions, integer, number
 from tacit.model.layout import Layout
+from tacit.worlds.continuous import interpolated
 from tacit.worlds.draws import (
     Hill,
     hill_grid,
@@ -23,6 +24,7 @@ __all__ = [
     "gymnasium",
     "hill_grid",
     "integer",
+    "interpolated",
     "neighbours",
     "number",
     "published_figure",

@@ -4,6 +4,7 @@ from tacit.data.sources.discretise import Discretiser
 from tacit.data.sources.guess import ColumnGuess, guess_columns
 from tacit.data.sources.gymnasium import action_masks, terminal_states
 from tacit.data.sources.logs import Log, LogReader
+from tacit.data.sources.measured import MeasuredReader
 from tacit.data.sources.offline import from_offline
 from tacit.data.sources.places import Places, clusters, hexagons, square_cells
 from tacit.data.sources.rasters import read_raster
@@ -14,6 +15,7 @@ __all__ = [
     "Discretiser",
     "Log",
     "LogReader",
+    "MeasuredReader",
     "Places",
     "action_masks",
     "clusters",

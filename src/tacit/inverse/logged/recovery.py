@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
 
+from tacit.data.demonstrations import Demonstrations
 from tacit.data.measurements import Measurements
-from tacit.errors import InvalidModel
+from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.solution import Solution
 from tacit.inverse.logged.world import FittedBasis, Logged, LoggedRegression
 from tacit.inverse.recovery import Recovery
@@ -78,6 +79,19 @@ class LoggedRecovery(Recovery):
             return policy
         share = self.lapses.share
         return (1.0 - share) * policy + share / policy.shape[1]
+
+    def policy_at(self, seen: Demonstrations) -> np.ndarray:
+        """[N, A] chance of every action at the rows of steps; one line where these are none."""
+        if not isinstance(seen, Measurements):
+            raise InvalidDemonstrations(
+                "this recovery is about rows of measurements; got demonstrations of numbered states"
+            )
+        return self.policy(seen.measuring(self.columns).observations[: seen.steps])
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the measurements."""
+        return self.regression.inputs.imputing.columns
 
     def _maps(self, rows: npt.ArrayLike | Measurements) -> tuple[np.ndarray, ...]:
         """One [n, A, D_k] for the reward, then one per constraint."""

@@ -35,12 +35,12 @@ def recover_logged(
 
     Args:
         task: the world, its features and its rows.
-        estimator: a `Likelihood` for its options; None for those by default.
+        estimator: a `Likelihood` for its options; None for one with rewards of either sign.
         throw: raise `NotConverged` instead of returning a recovery that says so.
     """
     if estimator is not None and not isinstance(estimator, Likelihood):
         raise InvalidModel(f"a logged world is recovered by Likelihood; got {estimator!r:.60}")
-    options = Likelihood() if estimator is None else estimator
+    options = Likelihood(free_reward=True) if estimator is None else estimator
     options.check()
     if isinstance(options.prior, Ridge | Smooth):
         raise InvalidModel(
@@ -51,7 +51,7 @@ def recover_logged(
         task = task.with_basis(task.fitted_basis(task.mdp.basis or Gaussian(100), 0.3))
     setting = LoggedSetting(task)
     if estimator is None:
-        said = "Likelihood was picked: it is the estimator that a logged world has."
+        said = "Likelihood was picked, with rewards of either sign: rows have no other estimator."
         setting = replace(setting, known=(Finding(said, Kind.CHOICE),))
     found = warned(maximise(options, cast("Any", setting)))
     return delivered(cast("LoggedRecovery", found), throw)

@@ -245,16 +245,8 @@ class LoggedTask(Task):
 
     def __post_init__(self) -> None:
         self.check_in_memory()
-        if not isinstance(self.features, RowFeatures):
-            raise InvalidModel(
-                "a logged world needs features of rows, made by Features.from_functions or "
-                f"Features.from_formula; got {type(self.features).__name__}"
-            )
+        self.check_plain()
         seen = self.demonstrations
-        if seen.weights is not None:
-            raise InvalidDemonstrations(
-                "rows in a logged world must all count alike; got sampling weights: leave them out"
-            )
         strange = [name for name in self.mdp.exogenous if name not in seen.columns]
         if strange:
             seen.column(strange[0])  # says which there are
@@ -265,6 +257,18 @@ class LoggedTask(Task):
             )
         if not self.actions:
             object.__setattr__(self, "actions", len(seen.action_names))
+
+    def check_plain(self) -> None:
+        """Raises unless features are of rows, and rows count alike."""
+        if not isinstance(self.features, RowFeatures):
+            raise InvalidModel(
+                "rows need features of rows, made by Features.from_functions or "
+                f"Features.from_formula; got {type(self.features).__name__}"
+            )
+        if self.demonstrations.weights is not None:
+            raise InvalidDemonstrations(
+                "rows of measurements must all count alike; got sampling weights: leave them out"
+            )
 
     def check_in_memory(self) -> None:
         """Raises `InvalidDemonstrations` unless these are rows of measurements."""
@@ -375,19 +379,23 @@ class LoggedTask(Task):
 
     def chain_on(self, basis: FittedBasis) -> DynamicsChain:
         """The likelihood of all episodes on a basis."""
-        from scipy.sparse import csr_array
-
-        seen, rows, actions = self.demonstrations, self.rows, self.actions
+        rows, actions = self.rows, self.actions
         functions = action_basis(basis.functions, self.inputs, rows.observations)
-        sites = len(rows.observations)
         world = Projected(
             basis=functions,
             following=rows.following,
             available=np.repeat(~rows.ends[:, None], actions, axis=1),
             penalty=basis.penalty(actions, shared=self.inputs.shared),
             discount=self.mdp.discount,
-            draws=self._draws(sites),
+            draws=self._draws(len(rows.observations)),
         )
+        return self.chain_in(world)
+
+    def chain_in(self, world: Any) -> DynamicsChain:
+        """The likelihood of all episodes in a world whose first sites are the rows."""
+        from scipy.sparse import csr_array
+
+        seen, sites, actions = self.demonstrations, world.states, self.actions
         taken = np.arange(seen.steps) * actions + seen.actions
         shape = (seen.episodes, sites * actions)
         table = csr_array((np.ones(seen.steps), taken, seen.offsets), shape=shape)

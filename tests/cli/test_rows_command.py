@@ -1,0 +1,92 @@
+"""A log of measurements from a file to an answer by two commands, and what is refused."""
+
+import json
+
+import numpy as np
+import polars
+import pytest
+from numpy.testing import assert_allclose
+
+import tacit
+from tacit.cli import main
+from tacit.folders.problem import Problem
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """Stays of patients: who has a low pressure is given drugs, which have a price."""
+    random, rows = np.random.default_rng(0), []
+    for stay in range(120):
+        state = random.normal(size=3)
+        for hour in range(8):
+            worth = np.array([0.0, -0.5 - 0.9 * state[0]])
+            chances = np.exp(worth) / np.exp(worth).sum()
+            action = random.choice(2, p=chances)
+            seen = [None if random.random() < 0.03 else value for value in state]
+            rows.append((f"stay {stay}", hour, *seen, ["nothing", "drug"][action]))
+            state = [0.7, 0.8, 0.9] * state + [0.4 * action, 0.0, 0.0]
+            state = state + 0.4 * random.normal(size=3)
+    path = tmp_path_factory.mktemp("ward") / "log.csv"
+    names = ["stay", "hour", "pressure", "lactate", "age", "given"]
+    polars.DataFrame(rows, schema=names, orient="row").write_csv(path)
+    return path
+
+
+WORDS = ["--episode", "stay", "--time", "hour", "--action", "given"]
+STATE = ["--state", "pressure", "lactate", "age"]
+FORMULAS = ["--reward", "C(action)", "pressure:C(action)"]
+
+
+@pytest.fixture(scope="module")
+def folder(log):
+    out = log.parent / "problem"
+    assert main(["ingest", str(log), *WORDS, *STATE, *FORMULAS, "--out", str(out)]) == 0
+    return out
+
+
+def test_two_commands_give_the_numbers_of_the_library(folder, capsys):
+    run = folder.parent / "run"
+    assert main(["recover", str(folder), "--out", str(run), "--json"]) in (0, 3)
+    told = json.loads(capsys.readouterr().out)
+    ours = tacit.recover(Problem.load(folder), throw=False)
+    assert_allclose(told["parameters"]["estimates"], ours.parameters.estimates, rtol=1e-6)
+    loaded = tacit.Recovery.load(run)
+    assert_allclose(loaded.parameters.estimates, ours.parameters.estimates)
+    rows = [[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
+    assert_allclose(loaded.policy(rows), ours.policy(rows))
+    assert (run / "report.html").exists()
+
+
+def test_the_folder_is_read_again_as_it_was_written(folder, tmp_path):
+    problem = Problem.load(folder)
+    problem.save(tmp_path / "again")
+    again = Problem.load(tmp_path / "again")
+    assert again.settings == problem.settings
+    assert_allclose(again.seen.observations, problem.seen.observations)
+    assert again.seen.action_names == ("drug", "nothing")
+    assert "lack" in again.notes[0]
+
+
+def test_what_needs_a_table_of_states_says_so(folder, capsys):
+    assert main(["solve", str(folder)]) == 2
+    assert "without a table of states" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([*STATE, "--reward", "presure"], "presure"),
+        ([*STATE, "--reward", "__import__('os')"], "allowed are"),
+        ([*STATE, "--cell", "3"], "each row a state of its own"),
+        ([*STATE, "--exogenous", "sex"], "sex"),
+        (["--state", "pressure", "--exogenous", "age"], "--state A B"),
+        (["--state", "pressure", "stay"], "must be a number"),
+    ],
+)
+def test_bad_words_are_one_line_and_leave_nothing(log, tmp_path, capsys, words, said):
+    out = tmp_path / "problem"
+    assert main(["ingest", str(log), *WORDS, *words, "--out", str(out)]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+    assert not out.exists()
