@@ -214,7 +214,6 @@ def test_columns_of_zeros_beyond_200_cost_the_others_nothing():
     )
 
 
-@pytest.mark.xfail(strict=True, reason="a question beyond the table knows no bounds")
 def test_a_question_beyond_the_table_gets_what_the_table_would_say(monkeypatch):
     task = crowd()
     table = tacit.recover(*task, estimator=tacit.Likelihood())
@@ -226,3 +225,8 @@ def test_a_question_beyond_the_table_gets_what_the_table_would_say(monkeypatch):
         expected = table.identification.reward_intervals[j]
         # The cut is simulated on both sides by the same draws.
         np.testing.assert_allclose(found, expected, atol=2e-3 * np.ptp(expected))
+        twice = asked.identification.interval(-2.0 * np.eye(6)[j], [np.zeros(2)])
+        np.testing.assert_allclose(twice, (-2.0 * found[1], -2.0 * found[0]))
+    price = asked.identification.interval(np.zeros(6), [np.ones(2)])
+    expected = table.identification.multiplier_intervals[0]
+    np.testing.assert_allclose(price, expected, atol=2e-3 * np.ptp(expected))

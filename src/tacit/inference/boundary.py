@@ -172,8 +172,8 @@ class RatioLaw:
     @cached_property
     def _root(self) -> np.ndarray:
         """[k, k] of what is left, in these units: what rounding makes negative is 0."""
-        known = np.diagonal(self.information)[self.bounded]
-        return covariance_root(self._left / np.outer(self._units, self._units), known)
+        left = self._left
+        return covariance_root(left / np.outer(self._units, self._units), np.diagonal(left))
 
     @cached_property
     def _cone(self) -> Cone:

@@ -77,8 +77,17 @@ class DeltaMethod:
 
     def _single(self, direction: np.ndarray) -> tuple[float, float] | None:
         """The ends from the table, where the direction [D] is a multiple of one of its numbers."""
+        found = None if self.ends is None else self._number(direction)
+        if self.ends is None or found is None:
+            return None
+        row, factor = found
+        low, high = sorted((factor * self.ends[row]).tolist())
+        return low, high
+
+    def _number(self, direction: np.ndarray) -> tuple[int, float] | None:
+        """The number of a reward weight, or D and that of a price, of which this is a multiple."""
         asked = np.flatnonzero(direction)
-        if self.ends is None or len(asked) == 0:
+        if len(asked) == 0:
             return None
         factor, row = float(direction[asked[0]]), int(asked[0])
         if len(asked) > 1 or row >= self.sizes[0]:
@@ -90,8 +99,7 @@ class DeltaMethod:
             if k == 0 or not np.array_equal(direction, factor * whole):
                 return None
             row = len(direction) + k - 1
-        low, high = sorted((factor * self.ends[row]).tolist())
-        return low, high
+        return row, factor
 
 
 def check_plain(options: object, what: str, known: tuple[str, ...] = ()) -> None:
