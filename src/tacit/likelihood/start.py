@@ -170,11 +170,6 @@ def _ends(least: float, name: str, pair: object) -> tuple[float, float]:
     return low, high
 
 
-def name_coefficients(options: Options) -> bool:
-    """Whether options say something of single coefficients; most do not."""
-    return any(getattr(options, name, None) for name in OF_COEFFICIENTS)
-
-
 def maximum(
     chain: Any,
     options: Options,

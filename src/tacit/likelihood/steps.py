@@ -11,7 +11,6 @@ episodes end V is what the end pays, linear in theta, and b is minus the expecte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
@@ -585,16 +584,3 @@ def positive_or(own: np.ndarray, fisher: np.ndarray) -> np.ndarray:
     inverse = square_roots(fisher)[1]
     least = np.linalg.eigvalsh(inverse @ own @ inverse.T).min(initial=1.0)
     return own if least > BENT else fisher
-
-
-def priced(blocks: Sequence[slice], lower: np.ndarray) -> tuple[int, ...]:
-    """The constraints that their bounds [D] alone give a price."""
-    return tuple(k for k, block in enumerate(blocks[1:]) if (lower[block] > 0).any())
-
-
-def of_constraints(blocks: Sequence[slice], members: Sequence[int], size: int) -> np.ndarray:
-    """[D] bool, the parameters of these constraints; `blocks` begin with that of the reward."""
-    mine = np.zeros(size, bool)
-    for k in members:
-        mine[blocks[1 + k]] = True
-    return mine
