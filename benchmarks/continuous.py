@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,219 @@ def navigation(rows: int, seed: int, discount: float = 0.9) -> Drawn:
     return Drawn(world=tacit.Logged(discount), features=features, rows=drawn, truth=truth)
 
 
-WORLDS: dict[str, Callable[[int, int], Drawn]] = {"navigation": navigation}
+# ----------------------------------------------------------------------------------- firm entry
+
+GRID, FIRM = 6, np.array([0.5, 1.0, -1.0, 1.5, 1.0, 1.0, 1.0])
+
+
+def tauchen(mean: float, width: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """([6] grid, [6, 6] chances) of an AR(1) with slope .6 and standard normal errors."""
+    from scipy.stats import norm
+
+    spread = 1.0 / np.sqrt(1.0 - 0.36)
+    grid = mean + width * spread * np.linspace(-1, 1, GRID)
+    half = 0.5 * (grid[1] - grid[0])
+    centres = mean + 0.6 * (grid - mean)
+    above = norm.cdf(grid[None] + half - centres[:, None])
+    above[:, -1] = 1.0
+    return grid, np.diff(above, axis=1, prepend=0.0)
+
+
+def firm_payoffs(rows: np.ndarray) -> np.ndarray:
+    """[n, 7] what entering pays, parameter by parameter; rows are z1 to z4, w, previous action."""
+    z1, z2, z3, z4, w, previous = rows.T
+    size, new = np.exp(w), 1.0 - previous
+    columns = [size, z1 * size, z2 * size, -np.ones(len(rows)), -z3, -new, -z4 * new]
+    return np.stack(columns, axis=1)
+
+
+FIRM_VALUES: list[np.ndarray] = []
+
+
+def firm_values() -> np.ndarray:
+    """[6, 6, 6, 6, 6, 2, 2] what actions are worth to a soft firm, by state."""
+    if not FIRM_VALUES:
+        (shocks, moves), (sizes, growth) = tauchen(0.0), tauchen(0.5)
+        axes = [shocks] * 4 + [sizes, np.array([0.0, 1.0])]
+        rows = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 6)
+        shape = (GRID,) * 5 + (2,)
+        paid = (firm_payoffs(rows) @ FIRM).reshape(shape)
+        values = np.zeros(shape)
+        for _ in range(400):
+            later = values
+            for axis, matrix in enumerate([moves] * 4 + [growth]):
+                later = np.moveaxis(np.tensordot(matrix, later, (1, axis)), 0, axis)
+            stay, enter = (0.95 * later[..., a, None] for a in (0, 1))
+            worth = np.stack([np.broadcast_to(stay, shape), paid + enter], axis=-1)
+            values = logsumexp(worth, axis=-1)
+        FIRM_VALUES.append(worth)
+    return FIRM_VALUES[0]
+
+
+def firm_entry(rows: int, seed: int, *, declared: bool = True) -> Drawn:
+    """Firms that enter a market or not: 3 000 in 2 periods for 6 000 rows."""
+    worth, random = firm_values(), np.random.default_rng(seed)
+    (shocks, moves), (sizes, growth) = tauchen(0.0), tauchen(0.5)
+    firms = max(rows // 2, 1)
+    at = random.integers(GRID, size=(firms, 5))
+    previous, seen, taken = np.zeros(firms, int), [], []
+    laws = [moves] * 4 + [growth]
+    for period in range(42):
+        here = worth[(*at.T, previous)]
+        chance = 1.0 / (1.0 + np.exp(here[:, 0] - here[:, 1]))
+        done = (random.random(firms) < chance).astype(int)
+        if period >= 40:
+            places = [*(shocks[at[:, j]] for j in range(4)), sizes[at[:, 4]], previous]
+            seen.append(np.stack(places, axis=1))
+            taken.append(done)
+        steps = [law[at[:, j]].cumsum(axis=1) for j, law in enumerate(laws)]
+        draws = random.random((firms, 5, 1))
+        at = np.stack([(draws[:, j] > step).sum(axis=1) for j, step in enumerate(steps)], axis=1)
+        at, previous = at.clip(0, GRID - 1), done
+    names = ("size", "z1 size", "z2 size", "fixed", "z3", "entry", "z4 entry")
+
+    def payoff(k: int) -> Callable[[np.ndarray, int], np.ndarray]:
+        return lambda rows, a: a * firm_payoffs(rows)[:, k]
+
+    features = Features.from_functions(reward={name: payoff(k) for k, name in enumerate(names)})
+    pairs = zip(np.stack(seen, axis=1), np.stack(taken, axis=1), strict=True)
+    columns = ("z1", "z2", "z3", "z4", "w", "previous")
+    drawn = Measurements.from_trajectories(list(pairs), columns=columns)
+    world = tacit.Logged(0.95, exogenous=columns[:5] if declared else ())
+    return Drawn(world=world, features=features, rows=drawn, truth=FIRM)
+
+
+# ---------------------------------------------------------------------------------- two engines
+
+REPLACE, KEEP = np.array([2.0, 2.5]), np.array([0.05, 0.08])
+
+
+def engine_worth(price: float, cost: float, discount: float) -> tuple[np.ndarray, np.ndarray]:
+    """([m] mileages, [m, 2] what keeping and replacing one module is worth)."""
+    grid = np.linspace(0.0, 200.0, 2001)
+    points, weights = np.polynomial.laguerre.laggauss(20)
+    there = np.minimum(grid[:, None] + 5.0 * points, grid[-1])
+    values = np.zeros(len(grid))
+    for _ in range(2000):
+        later = np.interp(there, grid, values) @ weights
+        keep, renew = -cost * grid + discount * later, -price + discount * later[0] + 0.0 * grid
+        worth = np.stack([keep, renew], axis=1)
+        before, values = values, logsumexp(worth, axis=1)
+        if np.abs(values - before).max() < 1e-10 * (1.0 + np.abs(values).max()):
+            break
+    return grid, worth
+
+
+def left_after(rows: np.ndarray, action: int) -> np.ndarray:
+    """[n, 2] mileages after replacing: action 2 * a1 + a2."""
+    return rows * (1 - np.array([action // 2, action % 2]))
+
+
+def two_engines(rows: int, seed: int, *, discount: float = 0.9) -> Drawn:
+    """Two modules of a bus, each kept or replaced: 50 buses, 20 periods after 10."""
+    random, buses = np.random.default_rng(seed), max(rows // 20, 2)
+    tables = [engine_worth(REPLACE[j], KEEP[j], discount) for j in (0, 1)]
+    here, seen, taken = np.zeros((buses, 2)), [], []
+    for period in range(30):
+        odds = [np.interp(here[:, j], g, w[:, 0] - w[:, 1]) for j, (g, w) in enumerate(tables)]
+        renewed = random.random((2, buses)) < 1.0 / (1.0 + np.exp(np.array(odds)))
+        action = 2 * renewed[0].astype(int) + renewed[1]
+        if period >= 10:
+            seen.append(here)
+            taken.append(action)
+        here = here * ~renewed.T + random.exponential(5.0, size=(buses, 2))
+    features = Features.from_functions(
+        reward={
+            "replace 1": lambda rows, a: -float(a // 2) * np.ones(len(rows)),
+            "replace 2": lambda rows, a: -float(a % 2) * np.ones(len(rows)),
+            "mileage 1": lambda rows, a: -rows[:, 0] * (1 - a // 2),
+            "mileage 2": lambda rows, a: -rows[:, 1] * (1 - a % 2),
+        }
+    )
+    pairs = zip(np.stack([*seen, here], axis=1), np.stack(taken, axis=1), strict=True)
+    drawn = Measurements.from_trajectories(list(pairs), columns=("first", "second"))
+    basis = tacit.bases.Additive(tacit.bases.Polynomials(3))
+    world = tacit.Logged(discount, basis=basis, after=left_after)
+    truth = np.concatenate([REPLACE, KEEP])
+    return Drawn(world=world, features=features, rows=drawn, truth=truth)
+
+
+# ------------------------------------------------------------------------ bus with 7 covariates
+
+WEIGHTS = 0.4 * np.array([1.0, -0.8, 0.6, -0.4, 0.5, -0.6, 0.7])
+WEAR, RENEW = 0.6, 3.0
+BUS: list[tuple] = []
+
+
+def bus_worth() -> tuple:
+    """([m] mileages, [k] indices, [m, k, 2] what keeping and replacing is worth)."""
+    if not BUS:
+        spread = float(np.linalg.norm(WEIGHTS)) / np.sqrt(1.0 - 0.25)
+        miles, index = np.linspace(0, 20, 201), np.linspace(-4, 4, 41) * spread
+        points, weights = np.polynomial.laguerre.laggauss(12)
+        shocks, chances = np.polynomial.hermite_e.hermegauss(9)
+        chances, own = chances / chances.sum(), float(np.linalg.norm(WEIGHTS))
+        there = np.minimum(miles[:, None] + points, miles[-1])
+        beside = np.clip(0.5 * index[:, None] + own * shocks, index[0], index[-1])
+        values = np.zeros((len(miles), len(index)))
+        for _ in range(600):
+            along = np.stack([np.interp(there, miles, v) @ weights for v in values.T], axis=1)
+            later = np.stack([np.interp(beside, index, v) @ chances for v in along])
+            keep = -WEAR * miles[:, None] + 0.95 * later
+            renew = np.broadcast_to(-RENEW - index + 0.95 * later[0], keep.shape)
+            worth = np.stack([keep, renew], axis=2)
+            values = logsumexp(worth, axis=2)
+        BUS.append((miles, index, worth))
+    return BUS[0]
+
+
+def bus(rows: int, seed: int) -> Drawn:
+    """A bus whose cost of replacing moves with seven covariates, none of which actions move."""
+    from scipy.interpolate import RegularGridInterpolator
+
+    miles, index, worth = bus_worth()
+    odds = RegularGridInterpolator((miles, index), worth[..., 0] - worth[..., 1])
+    random, steps = np.random.default_rng(seed), 100
+    buses = max(rows // steps, 2)
+    here, others = np.zeros(buses), random.normal(size=(buses, 7)) / np.sqrt(0.75)
+    seen, taken = [], []
+    for _ in range(steps + 1):
+        seen.append(np.column_stack([here, others]))
+        place = np.column_stack([here.clip(0, 20), (others @ WEIGHTS).clip(index[0], index[-1])])
+        renewed = random.random(buses) < 1.0 / (1.0 + np.exp(odds(place)))
+        taken.append(renewed.astype(int))
+        here = here * ~renewed + random.exponential(1.0, size=buses)
+        others = 0.5 * others + random.normal(size=others.shape)
+    columns = ("mileage", *(f"y{j}" for j in range(7)))
+
+    def covariate(j: int) -> Callable[[np.ndarray, int], np.ndarray]:
+        return lambda rows, a: -a * rows[:, 1 + j]
+
+    features = Features.from_functions(
+        reward={
+            "mileage": lambda rows, a: -(1 - a) * rows[:, 0],
+            "replace": lambda rows, a: -a * np.ones(len(rows)),
+            **{f"y{j}": covariate(j) for j in range(7)},
+        }
+    )
+    pairs = zip(np.stack(seen, axis=1), np.stack(taken[:-1], axis=1), strict=True)
+    drawn = Measurements.from_trajectories(list(pairs), columns=columns)
+
+    def after(rows: np.ndarray, action: int) -> np.ndarray:
+        return np.column_stack([rows[:, 0] * (1 - action), rows[:, 1:]])
+
+    world = tacit.Logged(0.95, after=after)
+    truth = np.concatenate([[WEAR, RENEW], WEIGHTS])
+    return Drawn(world=world, features=features, rows=drawn, truth=truth)
+
+
+WORLDS: dict[str, Callable[[int, int], Drawn]] = {
+    "navigation": navigation,
+    "firm entry": firm_entry,
+    "two engines": two_engines,
+    "two engines at .9999": partial(two_engines, discount=0.9999),
+    "bus with 7 covariates": bus,
+}
 
 
 # ---------------------------------------------------------------------------------------- studies

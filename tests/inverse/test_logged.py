@@ -137,3 +137,60 @@ def test_lapses_are_a_kind_of_steps_here_too(drawn):
     world = Logged(0.9, basis=bases.Gaussian(40))
     found = tacit.recover(world, drawn.features, drawn.rows, estimator=options, throw=False)
     assert 0.0 <= found.lapses.share < 0.2
+
+
+def test_a_basis_is_chosen_by_episodes_held_out_and_by_doubling(drawn):
+    found = tacit.recover(Logged(0.9), drawn.features, drawn.rows, estimator=FREE)
+    tried = found.basis.columns
+    assert len({*tried["family"]}) > 3
+    best = np.nanargmax(tried["score"])
+    assert tried["family"][best].startswith(("Gaussian", "Matern"))
+    assert np.nanmax(tried["shift"]) < 0.5  # a smooth world settles at once
+    assert np.isnan(found.basis.unsettled)
+    kinds = {one.kind for one in found.identification.findings}
+    assert Kind.DECLARED not in kinds
+
+
+def test_what_is_left_after_an_action_is_shared_by_all_actions():
+    drawn = continuous.two_engines(1000, 0)
+    found = tacit.recover(drawn.world, drawn.features, drawn.rows, estimator=FREE)
+    off = np.abs(found.parameters.estimates - drawn.truth)
+    assert (off < 3.0 * found.parameters.standard_errors).all()
+    assert found.regression.inputs.shared
+    wrong = Logged(0.9, basis=bases.Gaussian(20), exogenous=["first"])
+    found = tacit.recover(wrong, drawn.features, drawn.rows, estimator=FREE)
+    said = [one for one in found.identification.findings if one.kind is Kind.DECLARED]
+    assert [one.about.feature for one in said] == ["first"]
+
+
+def test_what_no_action_moves_is_shared_by_all_actions():
+    drawn, plain = (continuous.firm_entry(1200, 0, declared=on) for on in (True, False))
+    basis = bases.Polynomials(2)
+    ours, theirs = (
+        tacit.recover(
+            Logged(0.95, basis=basis, exogenous=names), d.features, d.rows, estimator=FREE
+        )
+        for d, names in ((drawn, drawn.world.exogenous), (plain, ()))
+    )
+    ratio = ours.parameters.standard_errors / theirs.parameters.standard_errors
+    assert np.median(ratio) < 0.95
+    assert (np.abs(ours.parameters.z) > 0).all()
+    off = np.abs(ours.parameters.estimates - drawn.truth)
+    assert (off < 3.5 * ours.parameters.standard_errors).all()
+    assert not [one for one in ours.identification.findings if one.kind is Kind.DECLARED]
+
+
+def test_actions_that_are_rare_for_so_many_functions_are_a_finding(drawn):
+    few = drawn.rows.select(np.arange(4))
+    world = Logged(0.9, basis=bases.Gaussian(60))
+    found = tacit.recover(world, drawn.features, few, estimator=FREE, throw=False)
+    rare = [one for one in found.identification.findings if one.kind is Kind.BASIS]
+    assert {one.about.action for one in rare} == set(range(5))
+
+
+def test_a_discount_profile_is_of_logged_worlds_too(drawn):
+    world = Logged(0.9, basis=bases.Gaussian(30))
+    found = tacit.checks.discount_profile(world, drawn.features, drawn.rows, [0.5, 0.9])
+    assert found.log_likelihood[1] > found.log_likelihood[0]
+    with pytest.raises(InvalidModel, match="needs a world of states"):
+        tacit.checks.holdout(world, drawn.features, drawn.rows)

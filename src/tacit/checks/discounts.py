@@ -179,7 +179,8 @@ def discount_profile(
         raise InvalidModel(
             f"discounts must be numbers in [0, 1{ending}, at least one; got {discounts!r:.60}"
         )
-    task = task_of(mdp, features, demonstrations, "the profile of discounts", in_memory=False)
+    rules = {"in_memory": False, "logged": True}
+    task = task_of(mdp, features, demonstrations, "the profile of discounts", **rules)
     if estimator is None and not isinstance(task, Trips | LoggedTask):
         estimator, _ = choose(task.mdp, task.features, task.demonstrations)
     if isinstance(estimator, Likelihood):
@@ -225,6 +226,7 @@ def _row_at(task: Task, estimator: Estimator | None) -> ProfileRow:
         best = chances >= chances.max(axis=1, keepdims=True)
         counts = np.zeros(best.shape)
         counts[task.demonstrations.states, task.demonstrations.actions] = 1.0
+        return ProfileRow(found, found.log_likelihood, float((counts * best).sum() / counts.sum()))
     else:
         counts, best = counts_of(task.mdp, task.demonstrations), optimal_actions(found, task.mdp)
     likely, chosen = np.nan, estimator or Likelihood(free_reward=True)

@@ -25,7 +25,7 @@ from tacit.model.available import Sites
 # Entries of `Projected.following` that are no sites: an end that pays nothing, and nothing seen.
 PAID, UNSEEN = -1, -2
 # Sites whose products with a basis are formed at once.
-CHUNK = 50_000
+CHUNK = 20_000
 # Relative size of a step of the coefficients at which their search ends, and most of its steps.
 SETTLED, MOST = 1e-11, 60
 # A step that leaves more than this share of the way has the system formed anew.
@@ -187,23 +187,34 @@ class Projected(Sites):
         Choices are first regressed on the basis. Under the policy that gives, what an action is
         worth is linear in the parameters, and a logit finds these.
         """
-        policy = self._regressed_choices(seen)
+        policy = self.regressed_choices(seen)
+        found = self.two_steps(seen, jacobian, policy, self.system(policy) + self.penalty)
+        size, nothing = jacobian.shape[2], np.zeros(self.basis.size)
+        x, kappa = (np.zeros(size), nothing) if found is None else found
+        return x, Solved(nothing, nothing, policy, None, kappa)
+
+    def two_steps(
+        self, seen: np.ndarray, jacobian: np.ndarray, policy: np.ndarray, system: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """([D] parameters, [P] coefficients) under a policy [n, A].
+
+        `system` [P, P] is that of the policy, with a penalty; None where it is singular.
+        """
+        factor = Factors.of(_filled(system))
+        if factor is None:
+            return None
         average = np.einsum("na,nad->nd", policy, jacobian)
         surprise = -(policy * np.log(np.maximum(policy, np.finfo(float).tiny))).sum(axis=1)
         surprise[self.ends] = 0.0
         paid = np.concatenate([average, surprise[:, None]], axis=1)
         right = self.basis.pulled(np.where(self._seen[..., None], self._seen_after(paid), 0.0))
-        factor = self._system(policy)
-        if factor is None:
-            nowhere = np.zeros(self.basis.size)
-            return np.zeros(jacobian.shape[2]), Solved(paid, paid, policy, None, nowhere)
         slopes = factor.solve(right)
         worth = self.discount * self.basis.worth(slopes)
         rows = seen.any(axis=1)
         x = logit(jacobian[rows] + worth[rows, :, :-1], worth[rows, :, -1], seen[rows])
-        return x, Solved(paid, paid, policy, None, slopes @ np.append(x, 1.0))
+        return x, slopes @ np.append(x, 1.0)
 
-    def _regressed_choices(self, seen: np.ndarray) -> np.ndarray:
+    def regressed_choices(self, seen: np.ndarray) -> np.ndarray:
         """[n, A] choices seen [n, A] as a logit of the basis, roughly: a bound on its curvature."""
         size, basis, visits = self.basis.size, self.basis, seen.sum(axis=1)
         bound, rows = np.eye(size), visits > 0
@@ -314,8 +325,12 @@ class Projected(Sites):
 
     def _system(self, policy: np.ndarray) -> Factors | None:
         """The factors of minus the derivative of the regression's equations; None if singular."""
+        return Factors.of(_filled(self.system(policy) + self.penalty))
+
+    def system(self, policy: np.ndarray) -> np.ndarray:
+        """[P, P] minus the derivative of the regression's equations, without the penalty."""
         size, basis = self.basis.size, self.basis
-        system = self.penalty.copy()
+        system = np.zeros((size, size))
         inside = np.where(self.ends[:, None], 0.0, policy)
         for a, (table, columns) in enumerate(zip(basis.tables, basis.columns, strict=True)):
             every = np.flatnonzero(self._seen[:, a])
@@ -328,10 +343,7 @@ class Projected(Sites):
                     onward[led, others] += inside[after[led], b, None] * there[after[led]]
                 system[columns] -= self.discount * own.T @ onward
                 system[columns, columns] += own.T @ own
-        # A function without a row has no coefficient: the continuation is 0 there.
-        idle = ~system.any(axis=1)
-        system[idle, idle] = 1.0
-        return Factors.of(system)
+        return system
 
 
 @dataclass(frozen=True, eq=False)
@@ -363,6 +375,13 @@ class LoggedSource:
         rows = np.concatenate(parts, axis=1)
         sums = np.stack([np.bincount(self.draws, weights=column) for column in rows.T], axis=1)
         return sums.T @ sums
+
+
+def _filled(system: np.ndarray) -> np.ndarray:
+    """[P, P] the system, a function without a row having the coefficient 0."""
+    idle = ~system.any(axis=1)
+    system[idle, idle] = 1.0
+    return system
 
 
 def softmax(worth: np.ndarray) -> np.ndarray:

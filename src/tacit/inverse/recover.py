@@ -385,6 +385,12 @@ class Request:
         from tacit.inverse.joint.tasks import shared_likelihood
         from tacit.inverse.task import Task
 
+        if any(
+            isinstance(one, _loaded("tacit.inverse.logged.world", "LoggedTask")) for one in tasks
+        ):
+            raise InvalidModel(
+                "tasks in logged worlds are recovered one by one: each has a basis of its own"
+            )
         for number, task in enumerate(tasks):
             if isinstance(task, Task) and not self.allow_impossible:
                 check_possible(task.mdp, task.demonstrations, f"task {number}: ")

@@ -101,10 +101,12 @@ def task_of(
     what: str,
     *,
     in_memory: bool = True,
+    logged: bool = False,
 ) -> Task:
     """The task that was handed over, whole or in parts, less the episodes that fits leave out.
 
-    `in_memory` asks for demonstrations whose episodes can be looked at again.
+    `in_memory` asks for demonstrations whose episodes can be looked at again; `logged` says that
+    the world may be a `Logged` one.
     """
     if isinstance(mdp, Task):
         if features is not None or demonstrations is not None:
@@ -116,6 +118,8 @@ def task_of(
         raise InvalidModel(f"{what} needs a model, features and demonstrations; got fewer")
     elif isinstance(mdp, MDP):
         task = Task(mdp, features, cast("Demonstrations", demonstrations))
+    elif not logged:
+        raise InvalidModel(f"{what} needs a world of states; got {type(mdp).__name__}")
     else:
         from tacit.inverse.logged.world import logged_task
 

@@ -12,7 +12,8 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.measurements import Measurements
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.forward.solution import Solution
-from tacit.inverse.logged.world import FittedBasis, Logged, LoggedRegression
+from tacit.inverse.logged.choice import BasisChoice
+from tacit.inverse.logged.world import Logged, LoggedRegression
 from tacit.inverse.recovery import Recovery
 from tacit.model.features import RowFeatures
 from tacit.model.features.rows import FunctionFeatures
@@ -28,6 +29,7 @@ class LoggedRecovery(Recovery):
         features: of rows; None where they are functions and the recovery was read from a file.
         actions: names of the actions.
         regression: what follows every action, as regressed.
+        basis: on which functions, and which were tried.
         objective: None: there are no states to have tables of.
         solution: None: policy, reward and costs are functions of rows.
     """
@@ -36,6 +38,7 @@ class LoggedRecovery(Recovery):
     features: RowFeatures | None = field(default=None, metadata={"packed": "kept_features"})
     actions: tuple[str, ...]
     regression: LoggedRegression
+    basis: BasisChoice
     objective: Objective | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
     solution: Solution | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
 
@@ -50,11 +53,6 @@ class LoggedRecovery(Recovery):
         raise InvalidModel(
             "a logged world has no states to have a table of: ask for recovery.policy(rows)"
         )
-
-    @property
-    def basis(self) -> FittedBasis:
-        """The functions on which soft values were regressed."""
-        return self.regression.basis
 
     def reward(self, rows: npt.ArrayLike | Measurements, action: int | str) -> np.ndarray:
         """[n] the reward of an action at rows, in the gauge."""

@@ -14,7 +14,13 @@ from tacit.errors import InvalidModel
 from tacit.inverse.assembly import Estimate, recovery
 from tacit.inverse.diagnostics import Goodness, untested
 from tacit.inverse.findings import Finding, Kind, feature_findings
-from tacit.inverse.logged.basis import Gaussian
+from tacit.inverse.logged.choice import BasisChoice, choice_of
+from tacit.inverse.logged.doubts import (
+    basis_findings,
+    declared_findings,
+    price_findings,
+    support_findings,
+)
 from tacit.inverse.logged.recovery import LoggedRecovery
 from tacit.inverse.logged.world import LoggedRegression, LoggedTask
 from tacit.inverse.noisy.estimate import point_of
@@ -23,7 +29,6 @@ from tacit.inverse.noisy.likelihood import Likelihood, maximise
 from tacit.inverse.recovery import delivered, warned
 from tacit.likelihood.dynamic import DynamicsChain
 from tacit.likelihood.kinds import StepUnits
-from tacit.likelihood.start import maximum
 from tacit.model.features import Ridge, Smooth
 from tacit.model.objective import Features
 
@@ -47,9 +52,8 @@ def recover_logged(
             "a logged world is recovered without prior: its scores are corrected for a ridge of "
             f"their own; got prior={options.prior!r:.60}"
         )
-    if task.settled is None:
-        task = task.with_basis(task.fitted_basis(task.mdp.basis or Gaussian(100), 0.3))
-    setting = LoggedSetting(task)
+    choice, chain = choice_of(task, options)
+    setting = LoggedSetting(task.with_basis(choice.basis), choice, chain)
     if estimator is None:
         said = "Likelihood was picked, with rewards of either sign: rows have no other estimator."
         setting = replace(setting, known=(Finding(said, Kind.CHOICE),))
@@ -63,11 +67,15 @@ class LoggedSetting:
 
     Attributes:
         task: the world, features and rows.
+        choice: of the basis.
+        ready: the likelihood on it, after the orthogonal step.
         known: what is to be said beforehand.
         membership: [E] of each episode to be of one of several types; None for one type.
     """
 
     task: LoggedTask
+    choice: BasisChoice
+    ready: DynamicsChain
     known: tuple[Finding, ...] = ()
     membership: np.ndarray | None = None
 
@@ -90,22 +98,14 @@ class LoggedSetting:
 
     @cached_property
     def _plain(self) -> DynamicsChain:
-        return self.task.chain_on(self._basis)
-
-    @property
-    def _basis(self) -> Any:
-        assert self.task.settled is not None
-        return self.task.settled
+        return replace(self.ready, tilt=None, near=None)
 
     def chain(self, options: Likelihood) -> DynamicsChain:
         """The likelihood of all steps, after the orthogonal step that takes off what a ridge does.
 
         With lapses or types steps are not all of one kind: then without.
         """
-        if options.lapses is not False:
-            return self._plain
-        fit = maximum(self._plain, options)
-        return self._plain.corrected(fit.parts[0]) if fit.converged else self._plain
+        return self.ready if options.lapses is False else self._plain
 
     def step_units(self, chain: DynamicsChain) -> StepUnits:
         """Single steps."""
@@ -139,8 +139,14 @@ class LoggedSetting:
             "The likelihood of logged rows is not certain to be convex: the optimum is a local "
             "one, sought from where two steps of regression lead."
         )
+        dynamics = evidence.dynamics[e] if evidence.dynamics else None
         return [
             *self.known,
+            *declared_findings(self.task),
+            *self.choice.findings(),
+            *basis_findings(self.task, self.choice.basis),
+            *support_findings(self.task, self.choice.basis),
+            *([] if dynamics is None else price_findings(dynamics.price)),
             *feature_findings(self.features, self.mdp),
             Finding(said, Kind.LOCAL_OPTIMUM),
         ]
@@ -165,8 +171,9 @@ class LoggedSetting:
             world=task.mdp,
             features=task.row_features,
             actions=task.demonstrations.action_names,
+            basis=self.choice,
             regression=LoggedRegression(
-                basis=self._basis, inputs=task.inputs, coefficients=solved.unknowns
+                basis=self.choice.basis, inputs=task.inputs, coefficients=solved.unknowns
             ),
         )
         return recovery(called, cast("Any", self.mdp), self.features, None, found, result=answer)

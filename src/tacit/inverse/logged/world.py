@@ -373,9 +373,10 @@ class LoggedTask(Task):
         return np.concatenate([rows[sites[:, a]] for a, rows in enumerate(each)])
 
     def chain(self, options: Options) -> DynamicsChain:
-        """The likelihood of all episodes on the settled basis."""
-        assert self.settled is not None
-        return self.chain_on(self.settled)
+        """The likelihood of all episodes on the settled basis, or on one chosen now."""
+        from tacit.inverse.logged.choice import choice_of
+
+        return choice_of(self, options)[1]
 
     def chain_on(self, basis: FittedBasis) -> DynamicsChain:
         """The likelihood of all episodes on a basis."""
