@@ -145,10 +145,11 @@ def test_a_basis_is_chosen_by_episodes_held_out_and_by_doubling(drawn):
     assert len({*tried["family"]}) > 3
     best = np.nanargmax(tried["score"])
     assert tried["family"][best].startswith(("Gaussian", "Matern"))
-    assert np.nanmax(tried["shift"]) < 0.5  # a smooth world settles at once
-    assert np.isnan(found.basis.unsettled)
-    kinds = {one.kind for one in found.identification.findings}
-    assert Kind.DECLARED not in kinds
+    assert np.nanmax(tried["shift"]) < 1.0  # a smooth world
+    said = [one for one in found.identification.findings if one.about.number is not None]
+    moved = [one for one in said if one.about.number == found.basis.unsettled]
+    assert bool(moved) == (np.nanmax(tried["shift"]) >= 0.5)
+    assert all(one.kind is Kind.BASIS for one in moved)
 
 
 def test_what_is_left_after_an_action_is_shared_by_all_actions():
@@ -158,7 +159,7 @@ def test_what_is_left_after_an_action_is_shared_by_all_actions():
     assert (off < 3.0 * found.parameters.standard_errors).all()
     assert found.regression.inputs.shared
     wrong = Logged(0.9, basis=bases.Gaussian(20), exogenous=["first"])
-    found = tacit.recover(wrong, drawn.features, drawn.rows, estimator=FREE)
+    found = tacit.recover(wrong, drawn.features, drawn.rows, estimator=FREE, throw=False)
     said = [one for one in found.identification.findings if one.kind is Kind.DECLARED]
     assert [one.about.feature for one in said] == ["first"]
 

@@ -173,7 +173,7 @@ def fitted(
         return basis, chain, fit.z, np.zeros(len(fit.z))
     chain = chain.corrected(fit.parts[0])
     fit = fit.refit(fit.problem.with_chains([chain]), max_steps=options.max_steps).completed
-    law = evidence_of([task.demonstrations], fit, options.max_steps).found.covariance
+    law = evidence_of([task.demonstrations], fit, options.max_steps).errors.covariance
     errors = np.sqrt(np.maximum(np.diagonal(law), 0.0))
     return basis, replace(chain, near=fit.parts[0]), fit.z, errors
 

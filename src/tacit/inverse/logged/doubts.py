@@ -23,8 +23,8 @@ DEAR = 5.0
 def declared_findings(task: LoggedTask) -> list[Finding]:
     """Columns that were declared to be moved by no action, or by what is left after it alone.
 
-    The next value of a column is regressed on a cubic of what was declared to decide it; what is
-    left must not depend on the action.
+    The next value of a column is regressed on a polynomial of what was declared to decide it; what
+    is left must not depend on the action.
     """
     seen, world = task.demonstrations, task.mdp
     if not world.declared:
@@ -62,12 +62,12 @@ def declared_findings(task: LoggedTask) -> list[Finding]:
 
 
 def _p_of_action(given: np.ndarray, taken: np.ndarray, values: np.ndarray) -> float:
-    """The p-value of the actions [n, A] in values [n], beside a cubic of rows [n, k]."""
-    cubic = Polynomials(3).functions(given, Scaling.of(given)).at(given)
-    inverse = np.linalg.pinv(cubic.T @ cubic)
+    """The p-value of the actions [n, A] in values [n], beside a polynomial of rows [n, k]."""
+    curves = Polynomials(5).functions(given, Scaling.of(given)).at(given)
+    inverse = np.linalg.pinv(curves.T @ curves)
 
     def rest(columns: np.ndarray) -> np.ndarray:
-        return columns - cubic @ (inverse @ (cubic.T @ columns))
+        return columns - curves @ (inverse @ (curves.T @ columns))
 
     left, moved = rest(values), rest(taken[:, 1:])
     if left @ left <= 1e-12 * max(float(values @ values), 1e-300):
@@ -78,7 +78,7 @@ def _p_of_action(given: np.ndarray, taken: np.ndarray, values: np.ndarray) -> fl
     rank = int(np.linalg.matrix_rank(moved.T @ moved))
     if not rank:
         return np.nan
-    return float(chi_square_tail(float(total @ np.linalg.pinv(scatter) @ total), rank))
+    return chi_square_tail(rank, float(total @ np.linalg.pinv(scatter) @ total))
 
 
 def basis_findings(task: LoggedTask, basis: FittedBasis) -> list[Finding]:

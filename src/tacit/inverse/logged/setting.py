@@ -53,7 +53,7 @@ def recover_logged(
             f"their own; got prior={options.prior!r:.60}"
         )
     choice, chain = choice_of(task, options)
-    setting = LoggedSetting(task.with_basis(choice.basis), choice, chain)
+    setting = LoggedSetting(task=task.with_basis(choice.basis), choice=choice, ready=chain)
     if estimator is None:
         said = "Likelihood was picked, with rewards of either sign: rows have no other estimator."
         setting = replace(setting, known=(Finding(said, Kind.CHOICE),))
@@ -61,7 +61,7 @@ def recover_logged(
     return delivered(cast("LoggedRecovery", found), throw)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class LoggedSetting:
     """Rows of a log on a basis that is settled: a `Setting`.
 
