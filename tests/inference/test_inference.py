@@ -304,10 +304,9 @@ def test_a_weight_on_its_bound_has_a_limit_on_one_side(few):
             if 1e-9 < end < 1.0 - 1e-9:
                 form = parts.tops[j] - end * parts.bottoms[j]
                 rise = around.rise(form, 0.0)
-                # The end has the cut of its own law, which is sought no finer than this, in a few
-                # rounds, each of which moves it outwards.
+                # The end has the cut of its own law, which is sought no finer than this.
                 beyond = rise - 0.5 * around.cut(form, 0.0, side)
-                assert -SETTLED <= beyond <= 2.0 * SETTLED
+                assert abs(beyond) <= SETTLED
                 assert rise >= 0.5 * CUT * (1.0 - 1e-3)
     held = np.flatnonzero(~found.free)
     assert (intervals[held, 0] == 0).all()

@@ -31,6 +31,9 @@ def seen(world):
     reward, costs = world.truth.tables(world.mdp)
     wanted = tacit.Objective(reward - PRICE * costs[0])
     expert = tacit.solve(world.mdp, wanted, solver=tacit.SoftDual(temperature=NOISE))
+    # With seed 0 the right model is one of the 5 % that are said not to fit (p = .018). Errors are
+    # then clustered, and never below Fisher's: in `identification` in no direction at all, in
+    # `parameters` in none within the norm that is known, by which errors of a price differ by 2 %.
     return tacit.simulate(world.mdp, expert.policy, trajectories=20, steps=100, seed=1)
 
 
