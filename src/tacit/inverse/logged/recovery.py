@@ -29,7 +29,7 @@ class LoggedRecovery(Recovery):
         features: of rows; None where they are functions and the recovery was read from a file.
         actions: names of the actions.
         regression: what follows every action, as regressed.
-        basis: on which functions, and which were tried.
+        basis: on which functions, and which were tried; None where there are nodes instead.
         objective: None: there are no states to have tables of.
         solution: None: policy, reward and costs are functions of rows.
     """
@@ -38,7 +38,7 @@ class LoggedRecovery(Recovery):
     features: RowFeatures | None = field(default=None, metadata={"packed": "kept_features"})
     actions: tuple[str, ...]
     regression: LoggedRegression
-    basis: BasisChoice
+    basis: BasisChoice | None = None
     objective: Objective | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
     solution: Solution | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
 

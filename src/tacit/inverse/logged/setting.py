@@ -53,7 +53,7 @@ def recover_logged(
             f"their own; got prior={options.prior!r:.60}"
         )
     choice, chain = choice_of(task, options)
-    setting = LoggedSetting(task=task.with_basis(choice.basis), choice=choice, ready=chain)
+    setting = LoggedSetting(task.with_basis(choice.basis), choice=choice, ready=chain)
     if estimator is None:
         said = "Likelihood was picked, with rewards of either sign: rows have no other estimator."
         setting = replace(setting, known=(Finding(said, Kind.CHOICE),))
@@ -61,23 +61,21 @@ def recover_logged(
     return delivered(cast("LoggedRecovery", found), throw)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class LoggedSetting:
     """Rows of a log on a basis that is settled: a `Setting`.
 
     Attributes:
         task: the world, features and rows.
-        choice: of the basis.
-        ready: the likelihood on it, after the orthogonal step.
         known: what is to be said beforehand.
-        membership: [E] of each episode to be of one of several types; None for one type.
+        choice: of the basis; None where there is none.
+        ready: the likelihood on it, after the orthogonal step; None likewise.
     """
 
     task: LoggedTask
-    choice: BasisChoice
-    ready: DynamicsChain
     known: tuple[Finding, ...] = ()
-    membership: np.ndarray | None = None
+    choice: BasisChoice | None = None
+    ready: DynamicsChain | None = None
 
     counted = True
 
@@ -98,6 +96,7 @@ class LoggedSetting:
 
     @cached_property
     def _plain(self) -> DynamicsChain:
+        assert self.ready is not None
         return replace(self.ready, tilt=None, near=None)
 
     def chain(self, options: Likelihood) -> DynamicsChain:
@@ -105,6 +104,7 @@ class LoggedSetting:
 
         With lapses or types steps are not all of one kind: then without.
         """
+        assert self.ready is not None
         return self.ready if options.lapses is False else self._plain
 
     def step_units(self, chain: DynamicsChain) -> StepUnits:
@@ -139,6 +139,7 @@ class LoggedSetting:
             "The likelihood of logged rows is not certain to be convex: the optimum is a local "
             "one, sought from where two steps of regression lead."
         )
+        assert self.choice is not None
         dynamics = evidence.dynamics[e] if evidence.dynamics else None
         return [
             *self.known,
@@ -160,11 +161,12 @@ class LoggedSetting:
         return replace(found, findings=(*found.findings, Finding(said, Kind.ERRORS, number=0.0)))
 
     def of_type(self, told: Evidence, k: int) -> LoggedSetting:
-        """Episodes by their chances to be of this type."""
-        return replace(self, membership=told.fitted.parts[0].membership[k])
+        """The same: types are not sought where dynamics are only logged."""
+        return self
 
     def recovery(self, called: str, found: Estimate, told: Evidence, e: int = 0) -> LoggedRecovery:
         """The answer, `called` by the estimator's call."""
+        assert self.choice is not None
         solved, task = told.chains[e].part.solved, self.task
         answer: Any = partial(
             LoggedRecovery,
