@@ -72,8 +72,7 @@ def one_task(name: str, theta: np.ndarray, trajectories: int) -> Cell:
     policy = policy_of(mdp, own, theta)
 
     def recovery(seed: int) -> tacit.Recovery:
-        about = {"trajectories": trajectories, "steps": 40, "seed": seed}
-        seen = tacit.simulate(mdp, policy, **about)
+        seen = tacit.simulate(mdp, policy, trajectories=trajectories, steps=40, seed=seed)
         return tacit.recover(mdp, own, seen, estimator=tacit.Likelihood(level=1.0))
 
     return Cell(name, theta, recovery, {})
@@ -122,8 +121,11 @@ def trips() -> Cell:
             pays = table @ theta
             pays[goal] = 0.0  # an arrival is no action
             policy = tacit.SoftDual(1.0).solve(world, tacit.Objective(pays)).policy
-            about = {"trajectories": many // len(GOALS), "steps": 500, "seed": 10 * seed + e}
-            parts.append(tacit.simulate(world, policy, **about))
+            share = many // len(GOALS)
+            own_seed = 10 * seed + e
+            parts.append(
+                tacit.simulate(world, policy, trajectories=share, steps=500, seed=own_seed)
+            )
         return parts[0] + parts[1] + parts[2] + parts[3]
 
     def recovery(seed: int) -> tacit.Recovery:

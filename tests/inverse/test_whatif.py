@@ -156,6 +156,8 @@ def test_what_cannot_be_changed_is_refused_in_one_line(found, trips):
         (lambda: found.counterfactual(world=streets()), "must have|features"),
         (lambda: found.counterfactual(closed=[99]), "must lie below"),
         (lambda: replace(found, temperature=0.0).counterfactual(), "a noise"),
+        (lambda: replace(found, solution=None).counterfactual(), "only logged"),
+        (lambda: replace(found, solution=None, origin=None).predict(), "policy"),
         (lambda: found.refit(levels=1), "options must be"),
         (lambda: replace(found, origin=None).refit(level=1.0), "refit needs"),
         (lambda: replace(found, origin=None).simulate(), "give world="),

@@ -269,6 +269,11 @@ def predict(
         number = DRAWS if draws is None else draws
         about = {"confidence": confidence, "lapses": recovery.lapses, "draws": number}
         return predicted(choices, own, **about)
+    if recovery.solution is None:
+        raise InvalidModel(
+            "predictions with intervals are of states; of rows of measurements "
+            "recovery.policy(rows) gives the chances"
+        )
     policy, absence = recovery.behaviour, "the world is not known: give world= and features="
     if choices is not None:
         absence = own.reason or "there are no coefficients"

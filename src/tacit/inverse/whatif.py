@@ -396,6 +396,8 @@ def counterfactual(
 def state_scenarios(recovery: Recovery, change: Change) -> tuple[Scenario, Scenario]:
     """One task without a change, and with it."""
     origin = recovery.origin
+    if recovery.solution is None:
+        raise InvalidModel("a counterfactual needs a world to change, and this one was only logged")
     if origin is None:
         raise InvalidModel(
             "a counterfactual needs the world that the recovery was made in, and one that was "
