@@ -319,7 +319,7 @@ def check_same(place: Path) -> None:
 def signals(quick: bool, place: Path) -> Counter:
     """SIGINT and SIGTERM at random moments (`tools/signals.py`)."""
     tries = 10 if quick else 100
-    words = [sys.executable, str(ROOT / "tests" / "signals.py"), str(tries), str(0.9 * BOUND)]
+    words = [sys.executable, str(ROOT / "tools" / "signals.py"), str(tries), str(0.9 * BOUND)]
     done = subprocess.run(words, capture_output=True, text=True, cwd=place)
     told = Counter(
         {m[1].strip(): int(m[2]) for m in re.finditer(r"^(\D+?) +(\d+) of", done.stdout, re.M)}
