@@ -1,5 +1,6 @@
 """Curves of a recovery: as smooth as the restricted likelihood says, with bands and tests."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -202,3 +203,57 @@ def test_a_straight_line_keeps_its_degree_of_freedom(found):
     assert straight.degrees > 0.99
     slope = np.gradient(straight.at().standard_errors)
     assert np.abs(slope).max() > 0.0
+
+
+def test_curves_of_rows_without_a_model_are_smoothed():
+    places = np.linspace(0.0, 1.0, 30)
+    moves = np.zeros((30, 2, 30))
+    for a, step in enumerate((-2, 2)):
+        for slip in (-1, 0, 1):
+            there = (np.arange(30) + step + slip).clip(0, 29)
+            moves[np.arange(30), a, there] += 1.0 / 3.0
+    line = tacit.MDP(moves, np.full(30, 1.0 / 30.0), 0.7)
+    expert = tacit.solve(line, tacit.Objective(hump(places)), solver=tacit.SoftDual(1.0))
+    walks = tacit.simulate(line, expert.policy, trajectories=100, steps=50, seed=0)
+    rows = [
+        (places[walks.states[a:b], None], walks.actions[a:b])
+        for a, b in itertools.pairwise(walks.offsets.tolist())
+    ]
+    seen = tacit.Measurements.from_trajectories(rows, columns=["x"])
+    logged = tacit.Logged(discount=0.7, basis=tacit.bases.Gaussian(15))
+    features = tacit.Features.from_formula("s(x)")
+    found = tacit.recover(logged, features, seen, estimator=tacit.Likelihood(), throw=False)
+    (curve,) = found.curves
+    grid = np.linspace(0.05, 0.95, 20)
+    assert np.corrcoef(curve.at(grid).values, hump(grid))[0, 1] > 0.9
+    assert curve.p_value < 1e-6
+    assert curve.density.sum() == pytest.approx(1.0)
+
+
+def test_curves_of_trips_are_smoothed(world, table):
+    rng = np.random.default_rng(4)
+    walks = []
+    for _ in range(150):
+        state, path, done = int(rng.integers(STATES)), [], []
+        while state != 24 and len(path) < 200:
+            action = int(rng.integers(4))
+            path.append(state)
+            done.append(action)
+            state = int(world.dense()[state, action].argmax())
+        if state == 24 and path:
+            walks.append(([*path, 24], done))
+    seen = tacit.Demonstrations.from_trajectories(walks)
+    features = tacit.Features.from_formula(
+        "step", ["s(x)"], data=table | {"step": -np.ones(STATES)}
+    )
+    found = tacit.recover(tacit.Trips(world, features, seen), throw=False)
+    (curve,) = found.curves
+    assert curve.density.sum() == pytest.approx(1.0)
+    assert curve.p_value > 1e-3
+
+
+def test_where_curves_are_not_smoothed_it_is_said(world, seen, table):
+    features = tacit.Features.from_formula("goal", ["s(x)"], data=table)
+    found = tacit.Likelihood(lapses=True).fit(world, features, seen)
+    assert not found.curves
+    assert any("not smoothed" in one for one in found.identification.findings)

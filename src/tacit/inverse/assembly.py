@@ -28,7 +28,7 @@ from tacit.inverse.expectations import (
     expectations_from_start,
     pull_back,
 )
-from tacit.inverse.findings import Finding, data_findings
+from tacit.inverse.findings import Finding, Kind, data_findings
 from tacit.inverse.parameters import Parameters
 from tacit.inverse.recovery import (
     NO_PARAMETERS,
@@ -171,7 +171,9 @@ def recovery(
         ),
         certificate=_certificate(mdp, features, demonstrations, found),
         history=History(found.history or {"loss": [-likely]}),
-        identification=known.with_findings(_findings(mdp, demonstrations, found)),
+        identification=known.with_findings(
+            [*_findings(mdp, demonstrations, found), *_curve_findings(features, found)]
+        ),
         estimator=estimator,
         reward_names=features.reward_names,
         cost_names=cost_names,
@@ -224,6 +226,18 @@ def _weights(
     absence = "there are no coefficients: the answer is a table, not weights of features"
     parameters = unmeasured(labels, nothing, lower=-np.inf, absence=absence)
     return np.full(features.reward.shape[-1], np.nan), costs, parameters
+
+
+def _curve_findings(features: Features, found: Estimate) -> list[Finding]:
+    """That curves are there and were not smoothed, where that is so."""
+    if found.curves or not features.curves:
+        return []
+    said = (
+        "Curves were not smoothed here, and have no bands: their parameters are those of a "
+        "regression spline. Likelihood smooths them, of one demonstrator, without lapses and "
+        "without a prior on weights."
+    )
+    return [Finding(said, Kind.ASSUMED)]
 
 
 def _with_solution(found: Estimate) -> Estimate:

@@ -203,7 +203,8 @@ class Curve:
 
 
 def density_of(term: CurveTerm, counts: np.ndarray) -> np.ndarray:
-    """[100] or [30, 30] the share of steps [S, A] at measurements of a curve in equal parts."""
+    """[100] or [30, 30] the share of steps [..., S, A] at measurements of a curve, equal parts."""
+    counts = counts.reshape(-1, *counts.shape[-2:]).sum(axis=0)
     sides = len(term.variables)
     by_state = term.values.ndim == 2
     weights = (counts.sum(axis=1) if by_state else counts).ravel()

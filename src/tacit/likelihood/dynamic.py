@@ -65,6 +65,7 @@ class DynamicsChain(HostView, OneKind):
         tilt: [D] slope of the loss that is added to it: what the penalty of learnt dynamics leaves
             of their errors in the scores; None for none.
         near: where a search begins; None for where two steps of regression lead, or 0.
+        penalty: [D, D] sparse and positive semidefinite, that of curves; None for none.
     """
 
     dynamics: Dynamics
@@ -75,11 +76,11 @@ class DynamicsChain(HostView, OneKind):
     ridge: float = 0.0
     tilt: np.ndarray | None = None
     near: DynamicPart | None = None
+    penalty: csr_array | None = None
 
     stage = "fit"
     exact = True
     large = False
-    penalty = None
     writable = True
     convex = False
     design = 1.0
@@ -189,12 +190,12 @@ class DynamicsChain(HostView, OneKind):
         scores = np.where(policy[..., None] > 0, responses - average[:, :, None], 0.0)
         flat = scores.reshape(-1, len(x))
         slope = (weights[:, :, None] * policy - counts).sum(axis=0)
-        gradient, eye = np.tensordot(slope, self.jacobian, 2) + self.ridge * x, np.eye(len(x))
+        gradient = np.tensordot(slope, self.jacobian, 2) + self.pull @ x
         return DynamicPart(
             x=x,
             loss=self._loss(solved, x) + 0.5 * self.ridge * float(x @ x),
             gradient=gradient if self.tilt is None else gradient + self.tilt,
-            curvature=_weighted(flat, weights[:, :, None] * policy) + self.ridge * eye,
+            curvature=_weighted(flat, weights[:, :, None] * policy) + self.pull,
             fisher=_weighted(flat, counts.sum(axis=2)[:, :, None] * policy),
             slopes=np.asarray(self.seen @ flat),
             solved=solved,
@@ -208,16 +209,23 @@ class DynamicsChain(HostView, OneKind):
 
     def _loss(self, solved: Solved, x: np.ndarray) -> float:
         tilted = 0.0 if self.tilt is None else float(self.tilt @ x)
+        tilted += 0.0 if self.penalty is None else 0.5 * float(x @ (self.penalty @ x))
         return tilted - float(self.counts.ravel() @ solved.log_policy.ravel())
 
+    @cached_property
+    def pull(self) -> np.ndarray:
+        """[D, D] curvature of the ridge and of the penalty."""
+        ridge = self.ridge * np.eye(self.space.size)
+        return ridge if self.penalty is None else ridge + self.penalty.toarray()
+
     def log_likelihood(self, part: DynamicPart) -> float:
-        """Of what was seen, without a ridge and without a tilt."""
+        """Of what was seen, without a ridge, a penalty and a tilt."""
         assert part.solved is not None
         return float(self.counts.ravel() @ part.solved.log_policy.ravel())
 
     def convex_of(self, part: DynamicPart) -> np.ndarray:
         """[D, D] the information of the steps, where the curvature bends down."""
-        return part.fisher + self.ridge * np.eye(len(part.fisher))
+        return part.fisher + self.pull
 
     def error(self, part: DynamicPart, x: np.ndarray, precision: float) -> float:
         """By what rounding may mistake the loss."""
@@ -310,8 +318,10 @@ class DynamicEvidence(OneKind):
 
     @property
     def curvature(self) -> np.ndarray:
-        """[D, D] of the loss; the information of the steps where that is no minimum."""
-        return positive_or(self.part.curvature, self.part.fisher)
+        """[D, D] of the loss without a penalty; that of the steps where that is no minimum."""
+        penalty = self.chain.penalty
+        own = self.part.curvature if penalty is None else self.part.curvature - penalty.toarray()
+        return positive_or(own, self.part.fisher)
 
     @cached_property
     def outer(self) -> np.ndarray:

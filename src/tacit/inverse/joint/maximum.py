@@ -83,6 +83,13 @@ class TripsChain(OneKind):
         """How many steps there are on the way to these goals."""
         return float(np.diff(self.journeys.steps)[self.chosen].sum())
 
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """[S, A] how often each action was taken, whatever the goal."""
+        seen = np.zeros(self.space.shape)
+        np.add.at(seen, (self.journeys.states, self.journeys.actions), 1.0)
+        return seen
+
     @property
     def at_random(self) -> float:
         """The loss if every action that leaves a way to the goal is as likely."""

@@ -25,7 +25,7 @@ from tacit.inverse.noisy.inference import described
 from tacit.inverse.noisy.known import check_temperature
 from tacit.inverse.noisy.lapses import saying_lapses, with_lapses
 from tacit.inverse.noisy.setting import Setting, StepsSetting
-from tacit.inverse.noisy.smoothing import NOT_SMOOTHED, Smoothing
+from tacit.inverse.noisy.smoothing import Smoothing
 from tacit.inverse.noisy.sparse import check_sparse, select
 from tacit.inverse.noisy.strength import strength_of
 from tacit.inverse.recovery import Recovery, delivered, warned
@@ -202,8 +202,6 @@ def maximise(
         rules = {"robust": robust, "counted": counted, "seed": options.seed}
         law = partial(evidence_of, seen, max_steps=options.max_steps, **rules)
         found = replace(found, curves=curves.recovered(full, reduced_fit, law))
-    elif space.curves:
-        findings.append(NOT_SMOOTHED)
     found = replace(found, findings=(*found.findings, *findings))
     if lapsing:
         found = saying_lapses(setting.with_lapses(found, chain), reduced_fit, plain)

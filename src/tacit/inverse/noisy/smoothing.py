@@ -18,12 +18,10 @@ import numpy as np
 from tacit.inference.activity import small_sample
 from tacit.inference.tails import chi_square_tail
 from tacit.inverse.curves import Curve, density_of
-from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.noisy.evidence import Evidence
 from tacit.inverse.parameters import inverse_information
 from tacit.likelihood.problem import Equalities, Fit
 from tacit.likelihood.rescue import VISIBLE, rescued
-from tacit.likelihood.steps import StepsChain
 from tacit.model.features.curves import CurveTerm
 from tacit.model.features.design import Design
 from tacit.search.algebra import square_roots
@@ -33,11 +31,6 @@ BAND, FEW = 0.1, 4000
 # A strength has settled when its logarithm moves less; it is sought within these, the largest as a
 # multiple of the information: far larger ones leave no digits of what is not penalised.
 SETTLED, LEAST, MOST = 0.05, 1e-6, 1e5
-NOT_SMOOTHED = Finding(
-    "Curves are not smoothed beside lapses or a prior on weights: their parameters are those of a "
-    "regression spline, and there are no bands.",
-    Kind.ASSUMED,
-)
 # Share of the largest eigenvalue of a penalty below which a direction is not penalised.
 FLAT = 1e-9
 # Where it begins, as a share of the information: a curve that is straight already stays so.
@@ -125,7 +118,7 @@ def smoothed(fit: Fit, curves: Sequence[Penalised], seen: object) -> Smoothed:
         np.full(len(own.penalties), BEGUN * size) for own, size in zip(curves, sizes, strict=True)
     ]
     if not np.isfinite(fit.loss) or not fit.converged:  # without a maximum there is no quadratic
-        fit = with_strengths(fit, curves, strengths)
+        fit = with_strengths(replace(fit, z=np.zeros(len(fit.z))), curves, strengths)
     for _ in range(ROUNDS):
         before = strengths
         information = _information(fit, seen)
@@ -201,7 +194,7 @@ class Smoothing:
     def of(cls, full: Fit, seen: Any) -> Smoothing | None:
         """The smoothing of the curves of a fit; None without any, and where there is a prior."""
         (chain, *others) = full.problem.chains
-        if others or not isinstance(chain, StepsChain) or chain.penalty is not None:
+        if others or chain.kinds != (chain,) or chain.penalty is not None:
             return None
         if not (curves := penalised(chain.space)):
             return None
