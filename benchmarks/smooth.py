@@ -165,7 +165,7 @@ def main() -> None:
     body = about(["tacit-irl", "numpy", "scipy"]) | {
         "cells": cells,
         "verdicts": {name: asdict(verdict) for name, verdict in verdicts.items()},
-        "seconds": took,
+        "seconds of a fit": took,
     }
     asked.out.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
 
