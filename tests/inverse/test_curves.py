@@ -257,3 +257,9 @@ def test_where_curves_are_not_smoothed_it_is_said(world, seen, table):
     found = tacit.Likelihood(lapses=True).fit(world, features, seen)
     assert not found.curves
     assert any("not smoothed" in one for one in found.identification.findings)
+
+
+def test_criteria_count_effective_degrees(found):
+    smooth = sum(curve.degrees for curve in found.curves)
+    count = (2.0 * found.log_likelihood + found.aic) / 2.0
+    assert count == pytest.approx(1.0 + smooth)

@@ -125,3 +125,23 @@ def test_bad_input_is_one_line(recovery, world):
         tacit.plot.map(recovery, "love")
     with pytest.raises(tacit.InvalidModel, match="a Recovery must be given; got MDP"):
         tacit.plot.weights(world.mdp)
+
+
+def test_a_curve_has_its_band_and_the_steps_below(world):
+    height = np.arange(world.mdp.states, dtype=float)
+    features = tacit.features.combine(tacit.features.curve(height, "height"))
+    expert = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(temperature=0.2))
+    seen = tacit.simulate(world.mdp, expert.policy, trajectories=20, steps=60, seed=1)
+    found = tacit.recover(world.mdp, features, seen, estimator=tacit.Likelihood())
+    (curve,) = found.curves
+    axes = tacit.plot.curve(curve)
+    here = curve.at()
+    line = next(line for line in axes.lines if len(line.get_xdata()) == len(here.values))
+    np.testing.assert_allclose(line.get_ydata(), here.values)
+    band = axes.collections[0].get_paths()[0].vertices[:, 1]
+    assert band.min() == pytest.approx(here.lower.min())
+    assert band.max() == pytest.approx(here.upper.max())
+    heights = np.array([bar.get_height() for bar in axes.patches])
+    np.testing.assert_allclose(heights / heights.sum(), curve.density)
+    assert max(bar.get_y() + bar.get_height() for bar in axes.patches) < here.lower.min()
+    assert "s(height)" in found.summary()

@@ -449,10 +449,14 @@ class Recovery(Saved):
         return part
 
     @property
-    def degrees(self) -> int:
-        """Number of free coefficients, and of a share of lapses that was estimated."""
+    def degrees(self) -> float:
+        """Number of free coefficients, and of a share of lapses that was estimated.
+
+        Of the coefficients of a curve its effective degrees of freedom.
+        """
         lapsing = self.lapses is not None and not np.isnan(self.lapses.p_value)
-        return self.parameters.degrees + int(lapsing)
+        spared = [max(np.count_nonzero(one.weights) - one.degrees, 0.0) for one in self.curves]
+        return self.parameters.degrees + int(lapsing) - sum(spared)
 
     @property
     def noise_prices(self) -> Parameters:
