@@ -189,3 +189,15 @@ def test_a_discount_profile_is_of_logged_worlds_too(drawn):
     assert found.log_likelihood[1] > found.log_likelihood[0]
     with pytest.raises(InvalidModel, match="needs a world of states"):
         tacit.checks.holdout(world, drawn.features, drawn.rows)
+
+
+def test_a_missing_feature_is_seen_in_functions_of_the_row(drawn, found):
+    assert found.goodness.verdict == "fits"
+    assert {part.name for part in found.goodness.parts} >= {"actions", "trajectories", "serial"}
+    less = Features.from_functions(reward={"east": continuous.east})
+    world = Logged(0.9, basis=bases.Gaussian(40))
+    wrong = tacit.recover(world, less, drawn.rows, estimator=FREE, throw=False)
+    assert not wrong.goodness.adequate
+    actions = next(part for part in wrong.goodness.parts if part.name == "actions")
+    assert actions.p_value < 1e-6
+    assert wrong.identification.findings[0].kind is Kind.MISFIT

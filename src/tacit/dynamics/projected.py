@@ -276,6 +276,13 @@ class Projected(Sites):
         visits = self.reach(solved, start[None])[0]
         return own + self._along(solved, scores, visits)
 
+    def drawn_error(self, solved: Solved, random: np.random.Generator) -> np.ndarray:
+        """[P] errors of the coefficients, drawn: what each row missed, by a random sign of it."""
+        worth = self.basis.worth(solved.unknowns)
+        missed = np.where(self._seen, self._seen_after(solved.values[0]) - worth, 0.0)
+        signs = random.choice([-1.0, 1.0], int(self.draws.max()) + 1)[self.draws]
+        return solved.factor.solve(self.basis.pulled(missed * signs[:, None]))
+
     def _along(self, solved: Solved, scores: np.ndarray, visits: np.ndarray) -> np.ndarray:
         """[n, D] levers of the continuations at these visits, times errors of the regression."""
         steps = (visits[:, None] * solved.policy[0])[..., None] * scores
@@ -372,9 +379,13 @@ class LoggedSource:
 
     def covariance_of(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         """[m, m] covariance of numbers, `parts` [n, m_i] being by what each site moved them."""
-        rows = np.concatenate(parts, axis=1)
-        sums = np.stack([np.bincount(self.draws, weights=column) for column in rows.T], axis=1)
+        sums = self.sums(parts)
         return sums.T @ sums
+
+    def sums(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """[u, m] by what each draw moved numbers."""
+        rows = np.concatenate(parts, axis=1)
+        return np.stack([np.bincount(self.draws, weights=column) for column in rows.T], axis=1)
 
 
 def _filled(system: np.ndarray) -> np.ndarray:

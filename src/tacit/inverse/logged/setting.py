@@ -12,7 +12,7 @@ from tacit.data.measurements import Measurements
 from tacit.dynamics.projected import Projected
 from tacit.errors import InvalidModel
 from tacit.inverse.assembly import Estimate, recovery
-from tacit.inverse.diagnostics import Goodness, untested
+from tacit.inverse.diagnostics import Goodness
 from tacit.inverse.findings import Finding, Kind, feature_findings
 from tacit.inverse.logged.choice import BasisChoice, choice_of
 from tacit.inverse.logged.doubts import (
@@ -21,6 +21,7 @@ from tacit.inverse.logged.doubts import (
     price_findings,
     support_findings,
 )
+from tacit.inverse.logged.goodness import logged_goodness
 from tacit.inverse.logged.recovery import LoggedRecovery
 from tacit.inverse.logged.world import LoggedRegression, LoggedTask
 from tacit.inverse.noisy.estimate import point_of
@@ -118,7 +119,7 @@ class LoggedSetting:
 
     def goodness(self, options: Likelihood, evidence: Evidence) -> Goodness:
         """Whether the model fits, at a fit that converged."""
-        return untested("")
+        return logged_goodness(evidence, self.task, options.level, options.seed)
 
     def point(self, evidence: Evidence, e: int = 0) -> Estimate:
         """The numbers of chain e of a fit; there are no states to have tables of."""
