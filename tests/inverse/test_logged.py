@@ -191,13 +191,19 @@ def test_a_discount_profile_is_of_logged_worlds_too(drawn):
         tacit.checks.holdout(world, drawn.features, drawn.rows)
 
 
-def test_a_missing_feature_is_seen_in_functions_of_the_row(drawn, found):
-    assert found.goodness.verdict == "fits"
-    assert {part.name for part in found.goodness.parts} >= {"actions", "trajectories", "serial"}
+def test_a_missing_feature_is_seen_in_functions_of_the_row():
+    drawn, world = continuous.navigation(3000, 0), Logged(0.9, basis=bases.Gaussian(30))
+    right = tacit.recover(world, drawn.features, drawn.rows, estimator=FREE).goodness
+    assert right.verdict == "fits"
+    assert {part.name for part in right.parts} >= {"actions", "trajectories", "serial"}
     less = Features.from_functions(reward={"east": continuous.east})
-    world = Logged(0.9, basis=bases.Gaussian(40))
     wrong = tacit.recover(world, less, drawn.rows, estimator=FREE, throw=False)
     assert not wrong.goodness.adequate
     actions = next(part for part in wrong.goodness.parts if part.name == "actions")
     assert actions.p_value < 1e-6
     assert wrong.identification.findings[0].kind is Kind.MISFIT
+
+
+def test_actions_are_not_tested_where_they_are_too_rare_for_the_basis(found):
+    actions = next(part for part in found.goodness.parts if part.name == "actions")
+    assert "too seldom" in actions.absence

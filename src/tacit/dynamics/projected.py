@@ -379,13 +379,9 @@ class LoggedSource:
 
     def covariance_of(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         """[m, m] covariance of numbers, `parts` [n, m_i] being by what each site moved them."""
-        sums = self.sums(parts)
-        return sums.T @ sums
-
-    def sums(self, parts: Sequence[np.ndarray]) -> np.ndarray:
-        """[u, m] by what each draw moved numbers."""
         rows = np.concatenate(parts, axis=1)
-        return np.stack([np.bincount(self.draws, weights=column) for column in rows.T], axis=1)
+        sums = np.stack([np.bincount(self.draws, weights=column) for column in rows.T], axis=1)
+        return sums.T @ sums
 
 
 def _filled(system: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ from tacit.inference.tails import chi_square_tail
 from tacit.inverse.diagnostics import Goodness, judged, untested
 from tacit.inverse.findings import LEVEL
 from tacit.inverse.logged.basis import Polynomials, Scaling
+from tacit.inverse.logged.doubts import basis_findings
 from tacit.inverse.logged.world import LoggedTask
 from tacit.inverse.noisy.evidence import Evidence
 from tacit.inverse.noisy.inference import fitted_scores
@@ -74,6 +75,8 @@ def moments_part(evidence: Evidence, task: LoggedTask, scores: np.ndarray) -> Pa
     """The test of the moments, at scores [D, n, A] of directions in which the fit could move."""
     own = evidence.chains[0]
     chain, part = own.chain, own.part
+    if task.settled is not None and basis_findings(task, task.settled):
+        return Part(name=ACTIONS, absence="some action was taken too seldom for so many functions")
     learnt: Any = chain.dynamics.learnt
     values, sites = row_functions(task), part.policy.shape[0]
     functions = np.zeros((sites, values.shape[1]))
@@ -86,15 +89,18 @@ def moments_part(evidence: Evidence, task: LoggedTask, scores: np.ndarray) -> Pa
     tables = np.concatenate([moments, np.moveaxis(scores, 0, 2)], axis=2)
     counts, visits = chain.counts[0], chain.visits
     steps = np.einsum("na,nad->nd", counts, tables)
-    steps += learnt.score_influence(part.solved, tables, visits)
-    sums = learnt.source.sums([steps])
+    noise = learnt.score_influence(part.solved, tables, visits)
     flat = tables.reshape(-1, tables.shape[2])
     expected = flat.T @ (flat * (visits[:, None] * policy).reshape(-1, 1))
     size = moments.shape[2]
+    # Moments less what a refit of the parameters would take away, to first order.
     onto = expected[:size, size:] @ np.linalg.pinv(expected[size:, size:])
-    left = sums[:, :size] - sums[:, size:] @ onto.T
-    half = square_roots(left.T @ left)[1]
-    total, degrees = half @ left.sum(axis=0), len(half)
+    rest = np.concatenate([np.eye(size), -onto], axis=1)
+    law = rest @ (expected + learnt.source.covariance_of([noise])) @ rest.T
+    # What a ridge does to the moments is taken off, and known no better than by its own size.
+    taken_off = rest @ noise.sum(axis=0)
+    half = square_roots(law + np.outer(taken_off, taken_off))[1]
+    total, degrees = half @ (rest @ steps.sum(axis=0) + taken_off), len(half)
     if degrees < 1:
         return Part(name=ACTIONS, absence="no function of the row varies beside the features")
     statistic = float(total @ total)
