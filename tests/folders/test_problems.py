@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -118,6 +119,24 @@ def test_what_is_saved_is_loaded(world, text, tmp_path):
     np.testing.assert_allclose(again.truth.costs, world.truth.costs, rtol=0, atol=1e-12 * text)
     if not text:  # a text table has one name for a column that the reward and a cost share
         assert again.features.cost_names == world.features.cost_names
+
+
+def test_curves_stay_curves(rooms, tmp_path):
+    problem = tacit.runs.Problem.load(rooms)
+    grid = tacit.worlds.hill_grid(seed=0)
+    height = np.arange(grid.mdp.states, dtype=float)
+    features = tacit.features.combine(
+        tacit.features.curve(height, "height"),
+        [tacit.features.curve(height, "slope", shape="increasing")],
+    )
+    problem = replace(
+        problem, mdp=grid.mdp, features=features, layout=grid.layout, demonstrations=None
+    )
+    problem.save(tmp_path / "again")
+    again = tacit.runs.Problem.load(tmp_path / "again").features
+    for one, other in zip(features.curves, again.curves, strict=True):
+        assert (one.name, one.block) == (other.name, other.block)
+        np.testing.assert_array_equal(one.basis.columns(height), other.basis.columns(height))
 
 
 def test_saving_over_something_is_refused_and_leaves_it(rooms):

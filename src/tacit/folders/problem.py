@@ -191,7 +191,8 @@ class Problem:
         parts = {name: getattr(self, name) for name in PARTS}
         parts["layout"] = replace(self.layout, leads=())  # as the transitions say
         maps, names = self.features.maps, (self.features.reward_names, self.features.cost_names)
-        parts["features"] = (maps[0], maps[1:], *names)  # sparse ones stay so
+        curves = [self.features.curves] if self.features.curves else []
+        parts["features"] = (maps[0], maps[1:], *names, *curves)  # sparse ones stay so
         write_arrays(folder / ARCHIVE, pack({"version": VERSION, **parts}))
         if self.demonstrations is not None:
             self.demonstrations.save(folder / "demonstrations.parquet")
@@ -264,7 +265,8 @@ def _from_arrays(
     with sound(path, "a problem"):
         held = unpack(arrays)
         parts: dict[str, Any] = {name: held[name] for name in PARTS}
-        parts["features"] = Features(*parts["features"])
+        *maps_and_names, curves = (*parts["features"], ())[:5]
+        parts["features"] = Features(*maps_and_names, curves=curves)
     check_version(f"{path}: version", held.get("version"))
     demonstrations = None
     if seen is not None:
