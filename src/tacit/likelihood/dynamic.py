@@ -312,7 +312,12 @@ class DynamicEvidence(OneKind):
         return self.part.fisher
 
     def events(self, move: np.ndarray) -> float:
-        """How many steps of one size would tell as much of a move [D] of the parameters."""
+        """How many steps of one size would tell as much of a move [D] of the parameters.
+
+        Far away learnt dynamics may have no solution: there the model of the loss is asked alone.
+        """
+        if self.chain.dynamics.learnt is not None:
+            return np.inf
         expected = self.chain.visits.ravel()[:, None] * self.part.policy
         return events_of(np.tensordot(move, self.scores, 1), expected)
 
