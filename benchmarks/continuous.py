@@ -27,8 +27,6 @@ from provenance import about
 from rates import coverage_verdict, rates_of
 from tacit import Features, Measurements
 
-RESULTS = Path(__file__).parent / "results" / "continuous.json"
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Drawn:
@@ -345,6 +343,13 @@ WORLDS: dict[str, Callable[[int, int], Drawn]] = {
     "two engines at .9999": partial(two_engines, discount=0.9999),
     "bus with 7 covariates": bus,
 }
+ROWS = {
+    "navigation": 2000,
+    "firm entry": 6000,
+    "two engines": 1000,
+    "two engines at .9999": 1000,
+    "bus with 7 covariates": 5000,
+}
 
 
 # ---------------------------------------------------------------------------------------- studies
@@ -386,12 +391,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=[*WORLDS])
     parser.add_argument("--draws", type=int, default=20)
-    parser.add_argument("--rows", type=int, default=2000)
+    parser.add_argument("--rows", type=int, help="of all worlds; the usual number by default")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     found = {}
     for name in asked.worlds:
-        found[name] = study(WORLDS[name], asked.draws, asked.rows)
+        found[name] = study(WORLDS[name], asked.draws, asked.rows or ROWS[name])
         print(name, json.dumps(found[name], indent=1))
     if asked.out is not None:
         document = about(["tacit-irl", "numpy", "scipy"]) | {"worlds": found}
