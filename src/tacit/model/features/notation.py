@@ -80,6 +80,8 @@ class Arithmetic:
     right: Node
 
     def __str__(self) -> str:
+        if self.sign == "-" and self.left == Number(0.0):
+            return f"(-{self.right})"
         return f"({self.left} {self.sign} {self.right})"
 
 
