@@ -214,7 +214,7 @@ def recover_on_nodes(
     options.check()
     said = "Likelihood was picked, with rewards of either sign: rows have no other estimator."
     known = (Finding(said, Kind.CHOICE),) if estimator is None else ()
-    setting = NodesSetting(task, known, options=options)
+    setting = NodesSetting(task, known=known, options=options)
     found = cast("NodesRecovery", warned(maximise(options, cast("Any", setting))))
     return delivered(found, throw)
 
