@@ -283,6 +283,44 @@ class Projected(Sites):
         signs = random.choice([-1.0, 1.0], int(self.draws.max()) + 1)[self.draws]
         return solved.factor.solve(self.basis.pulled(missed * signs[:, None]))
 
+    def noise_information(
+        self, solved: Solved, jacobian: np.ndarray, visits: np.ndarray
+    ) -> np.ndarray:
+        """[D, D] what noise of the regression adds to the information of steps at visits [n].
+
+        Features [n, A, D] with all that follows them are regressors, and are known with errors:
+        those make differences between actions where there are none.
+        """
+        responses = self.respond(solved, jacobian)[0]
+        average = np.einsum("na,nad->nd", solved.policy[0], responses)
+        missed = self.discount * self._seen_after(average) - (responses - jacobian)
+        spread = self._contrasts(solved.policy[0], visits)
+        spread = solved.factor.solve(spread, transposed=True)
+        spread = solved.factor.solve(np.ascontiguousarray(spread.T), transposed=True)
+        total = np.zeros((jacobian.shape[2],) * 2)
+        for a, (table, columns) in enumerate(zip(self.basis.tables, self.basis.columns, strict=True)):
+            seen = self._seen[:, a]
+            rows, errors = table[seen], missed[seen, a]
+            weights = np.einsum("np,np->n", rows @ spread[columns, columns], rows)
+            total += (errors * weights[:, None]).T @ errors
+        return total
+
+    def _contrasts(self, policy: np.ndarray, visits: np.ndarray) -> np.ndarray:
+        """[P, P] sum over visits [n] of the covariance of the basis over actions."""
+        total = np.zeros((self.basis.size,) * 2)
+        sites = np.flatnonzero(visits > 0)
+        for first in range(0, len(sites), CHUNK):
+            at = sites[first : first + CHUNK]
+            mean = np.zeros((len(at), self.basis.size))
+            for a, (table, columns) in enumerate(
+                zip(self.basis.tables, self.basis.columns, strict=True)
+            ):
+                own, chance = table[at], policy[at, a, None]
+                total[columns, columns] += own.T @ (own * chance * visits[at, None])
+                mean[:, columns] += chance * own
+            total -= mean.T @ (mean * visits[at, None])
+        return total
+
     def _along(self, solved: Solved, scores: np.ndarray, visits: np.ndarray) -> np.ndarray:
         """[n, D] levers of the continuations at these visits, times errors of the regression."""
         steps = (visits[:, None] * solved.policy[0])[..., None] * scores

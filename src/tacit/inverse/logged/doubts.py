@@ -9,6 +9,8 @@ from tacit.inference.tails import chi_square_tail, holm
 from tacit.inverse.findings import Finding, Kind, chance
 from tacit.inverse.logged.basis import Polynomials, Scaling
 from tacit.inverse.logged.world import FittedBasis, LoggedTask
+from tacit.likelihood.protocol import ChainEvidence
+from tacit.search.algebra import first_largest
 
 # Level of the tests of declarations, for all columns together.
 LEVEL = 0.01
@@ -18,6 +20,8 @@ USES = 10
 BEYOND, SHARE = 1.5, 0.01
 # Variance of the noise of dynamics, over that of the steps, from which a simulator helps most.
 DEAR = 5.0
+# Share of what seems known of a coefficient from which it is said to be noise of the regression.
+NOISY = 0.2
 
 
 def declared_findings(task: LoggedTask) -> list[Finding]:
@@ -118,6 +122,29 @@ def support_findings(task: LoggedTask, basis: FittedBasis) -> list[Finding]:
         "seen to follow: what they are worth is extrapolated."
     )
     return [Finding(said, Kind.SUPPORT, number=share)]
+
+
+def noise_findings(evidence: ChainEvidence) -> list[Finding]:
+    """That noise of the regression passes for information, where it is much of it.
+
+    What follows an action is a regressor that is known with errors: these make differences between
+    actions where there are none, so that coefficients are too near 0 and look too sure.
+    """
+    chain, part = evidence.chain, evidence.part
+    noise = chain.dynamics.noise_information(part.solved, chain.jacobian, chain.visits)
+    inverse = np.linalg.pinv(evidence.fisher, hermitian=True)
+    known = np.maximum(np.diagonal(inverse), np.finfo(float).tiny)
+    shares = np.diagonal(inverse @ noise @ inverse) / known
+    worst = first_largest(shares)
+    if not shares[worst] > NOISY:
+        return []
+    name = chain.space.names[worst]
+    said = (
+        f"Noise of the regression is about {min(shares[worst], 1.0):.0%} of what seems known of "
+        f"{name}: its coefficient is too near 0 for it, and its interval too narrow. More rows, "
+        "a declaration of what no action moves, or steps that are known would help."
+    )
+    return [Finding(said, Kind.NOT_IDENTIFIED, feature=name, number=float(shares[worst]))]
 
 
 def price_findings(price: float) -> list[Finding]:

@@ -18,6 +18,7 @@ from tacit.inverse.logged.choice import BasisChoice, choice_of
 from tacit.inverse.logged.doubts import (
     basis_findings,
     declared_findings,
+    noise_findings,
     price_findings,
     support_findings,
 )
@@ -148,6 +149,7 @@ class LoggedSetting:
             *self.choice.findings(),
             *basis_findings(self.task, self.choice.basis),
             *support_findings(self.task, self.choice.basis),
+            *noise_findings(evidence.chains[e]),
             *([] if dynamics is None else price_findings(dynamics.price)),
             *feature_findings(self.features, self.mdp),
             Finding(said, Kind.LOCAL_OPTIMUM),
