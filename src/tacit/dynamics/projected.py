@@ -298,7 +298,9 @@ class Projected(Sites):
         spread = solved.factor.solve(spread, transposed=True)
         spread = solved.factor.solve(np.ascontiguousarray(spread.T), transposed=True)
         total = np.zeros((jacobian.shape[2],) * 2)
-        for a, (table, columns) in enumerate(zip(self.basis.tables, self.basis.columns, strict=True)):
+        for a, (table, columns) in enumerate(
+            zip(self.basis.tables, self.basis.columns, strict=True)
+        ):
             seen = self._seen[:, a]
             rows, errors = table[seen], missed[seen, a]
             weights = np.einsum("np,np->n", rows @ spread[columns, columns], rows)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,8 @@ RAISED = 4
 # Standard errors by which coefficients may move when the basis is doubled; and from which it is
 # said that they do.
 SETTLED = 0.5
+# Families, the best by episodes held out, that are doubled until one settles; steps of a search.
+FAMILIES, STEPS = 2, 60
 # Most functions of one action, and rows that each of them must have.
 MOST, ROWS = 800, 10
 # Columns from which coordinates are scaled by how much they matter, and the least that they do.
@@ -81,7 +83,7 @@ class BasisChoice:
         if np.isnan(self.unsettled):
             return []
         said = (
-            f"The basis did not settle: when it was last doubled, to {self.tried[-1].size} "
+            f"The basis did not settle: when it was last doubled, to {size_of(self.basis)} "
             f"functions an action, a coefficient moved by {self.unsettled:.2g} standard errors. "
             "Intervals do not allow for that. More rows, a basis of your own, or what actions do "
             "not move (after=, exogenous=) would help."
@@ -111,25 +113,57 @@ def choose_basis(task: LoggedTask, options: Options) -> tuple[BasisChoice, Dynam
     families: list[Family] = [Gaussian(), Matern(), Polynomials(2), Polynomials(3)]
     found = [ridge_for(task, family, relevance) for family in families]
     rows = [tried for tried, _ in found]
-    best = int(np.argmax([max(one.score for one in tried) for tried in rows]))
-    family, basis, tried = families[best], found[best][1], [one for each in rows for one in each]
-    basis, chain, place, _ = fitted(task, basis, options)
-    shift = np.nan
-    while True:
-        family = family.doubled()
-        if family is None or too_many(task, family):
+    order = np.argsort([-max(one.score for one in tried) for tried in rows], kind="stable")
+    tried = [one for each in rows for one in each]
+    settling: list[Doubled] = []
+    for at in order[
+        :FAMILIES
+    ].tolist():  # held-out likelihoods are close: one that settles comes first
+        settling.append(doubled(task, families[at], found[at][1], relevance, options))
+        tried += settling[-1].tried
+        if not settling[-1].shift >= SETTLED:
             break
-        more, wider = ridge_for(task, family, relevance, around=basis.ridge)
+    best = min(settling, key=lambda one: np.nan_to_num(one.shift))
+    unsettled = best.shift if best.shift >= SETTLED else np.nan
+    return BasisChoice(basis=best.basis, tried=tuple(tried), unsettled=unsettled), best.chain
+
+
+class Doubled(NamedTuple):
+    """A family whose size was doubled while coefficients moved.
+
+    Attributes:
+        basis: the last.
+        chain: the likelihood on it, after the orthogonal step.
+        shift: largest move of a coefficient at the last doubling, in standard errors; NaN where
+            nothing was doubled.
+        tried: what was tried on the way.
+    """
+
+    basis: FittedBasis
+    chain: DynamicsChain
+    shift: float
+    tried: list[Tried]
+
+
+def doubled(
+    task: LoggedTask, family: Family, basis: FittedBasis, relevance: np.ndarray, options: Options
+) -> Doubled:
+    """A family, its size doubled until coefficients hardly move."""
+    basis, chain, place, errors = fitted(task, basis, options)
+    wider_family, tried = family.doubled(), list[Tried]()
+    shift = np.nan if (errors > 0).any() else np.inf
+    while wider_family is not None and not too_many(task, wider_family):
+        more, wider = ridge_for(task, wider_family, relevance, around=basis.ridge)
         if size_of(wider) <= size_of(basis):  # nothing was added: all directions are there
             break
         wider, chain, moved, errors = fitted(task, wider, options)
         shift = shift_of(place, moved, errors)
         tried += [replace(one, shift=shift if one.ridge == wider.ridge else np.nan) for one in more]
         basis, place = wider, moved
-        if shift < SETTLED:
+        if shift < SETTLED or np.isinf(shift):
             break
-    unsettled = shift if shift >= SETTLED else np.nan
-    return BasisChoice(basis=basis, tried=tuple(tried), unsettled=unsettled), chain
+        wider_family = wider_family.doubled()
+    return Doubled(basis, chain, shift, tried)
 
 
 def size_of(basis: FittedBasis) -> int:
@@ -144,8 +178,10 @@ def too_many(task: LoggedTask, family: Family) -> bool:
 
 
 def shift_of(before: np.ndarray, after: np.ndarray, errors: np.ndarray) -> float:
-    """The largest move of a coefficient [D] in standard errors."""
+    """The largest move of a coefficient [D] in standard errors; infinite where none is known."""
     known = (errors > 0) & np.isfinite(errors)
+    if not known.any():
+        return np.inf
     return float((np.abs(after - before)[known] / errors[known]).max(initial=0.0))
 
 
@@ -172,7 +208,8 @@ def fitted(
     if not fit.converged:
         return basis, chain, fit.z, np.zeros(len(fit.z))
     chain = chain.corrected(fit.parts[0])
-    fit = fit.refit(fit.problem.with_chains([chain]), max_steps=options.max_steps).completed
+    steps = min(options.max_steps, STEPS)
+    fit = fit.refit(fit.problem.with_chains([chain]), max_steps=steps).completed
     law = evidence_of([task.demonstrations], fit, options.max_steps).errors.covariance
     errors = np.sqrt(np.maximum(np.diagonal(law), 0.0))
     return basis, replace(chain, near=fit.parts[0]), fit.z, errors
@@ -183,7 +220,7 @@ def _maximum(chain: DynamicsChain, options: Options) -> Fit:
     known = Bounds.of(chain.space, options)
     problem = LikelihoodProblem.of(chain, known.lower, known.upper)
     begin = chain.approach(problem, known.start, options.max_steps)
-    rules = {"tolerance": options.tolerance, "max_steps": options.max_steps}
+    rules = {"tolerance": options.tolerance, "max_steps": min(options.max_steps, STEPS)}
     return begin.problem.minimum(begin.x, begin.parts, **rules).completed
 
 
