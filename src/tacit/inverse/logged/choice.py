@@ -30,7 +30,7 @@ RAISED = 4
 # said that they do.
 SETTLED = 0.5
 # Families, the best by episodes held out, that are doubled until one settles; steps of a search.
-FAMILIES, STEPS = 2, 60
+FAMILIES, STEPS = 4, 60
 # Most functions of one action, and rows that each of them must have.
 MOST, ROWS = 800, 10
 # Columns from which coordinates are scaled by how much they matter, and the least that they do.
