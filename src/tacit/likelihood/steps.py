@@ -26,7 +26,14 @@ from tacit.engine.backends import Host, backend_of, fetched, placed, tables_fit
 from tacit.forward.soft_dual import finite_start
 from tacit.forward.solution import visitation
 from tacit.likelihood.products import Loss, can_write_out, table_values
-from tacit.likelihood.protocol import Beginning, FirstPlace, HostView, OneKind, events_of
+from tacit.likelihood.protocol import (
+    ENOUGH_EVENTS,
+    Beginning,
+    FirstPlace,
+    HostView,
+    OneKind,
+    events_of,
+)
 from tacit.model.features.design import Design, sums_as_given
 from tacit.model.mdp import MDP, outside_policy
 from tacit.search.algebra import square_roots, weighted_products
@@ -411,9 +418,22 @@ class StepsEvidence(OneKind):
         return information(self.scores, self.part.policy, self.chain.visits)
 
     def events(self, move: np.ndarray) -> float:
-        """How many steps of one size would tell as much of a move [D] of the parameters."""
+        """How many steps of one size would tell as much of a move [D] of the parameters.
+
+        At least so many where they are very many: no score is larger than the largest of all.
+        """
+        largest = float(np.abs(move) @ self._largest)
+        surely = float(move @ self.fisher @ move) / largest**2 if largest > 0 else 0.0
+        if surely >= ENOUGH_EVENTS:
+            return surely
         expected = self.chain.visits[:, None] * self.part.policy
         return events_of(np.tensordot(move, self.scores, 1), expected)
+
+    @cached_property
+    def _largest(self) -> np.ndarray:
+        """[D] the largest score of a step where any is."""
+        seen = np.abs(self.scores) * (self.chain.visits > 0)[:, None]
+        return seen.reshape(len(self.scores), -1).max(axis=1)
 
     @cached_property
     def curvature(self) -> np.ndarray:
