@@ -131,7 +131,8 @@ def test_an_individual_is_held_out_as_a_whole():
     plain = tacit.checks.holdout(*task(once()), share=0.25, seed=3)
     for one, other in zip(found.scores, plain.scores, strict=True):
         assert_allclose(one.log_likelihood, other.log_likelihood, rtol=1e-6)
-        assert_allclose(one.log_likelihood_error, other.log_likelihood_error, rtol=1e-5)
+        # Of random actions it is 0 but for rounding.
+        assert_allclose(one.log_likelihood_error, other.log_likelihood_error, rtol=1e-5, atol=1e-12)
 
 
 def test_one_individual_held_out_shows_nothing():

@@ -297,7 +297,9 @@ def test_a_search_that_did_not_converge_shows_no_constraint():
     price = SimpleNamespace(multipliers=np.array([0.3]), reward_weights=np.ones(1))
     for converged, kind in ((True, Kind.ACTIVE), (False, Kind.NOT_CONVERGED)):
         fit = SimpleNamespace(converged=converged)
-        evidence = SimpleNamespace(gauge=lambda _: price, fitted=fit, asked=fit, robust=False)
+        evidence = SimpleNamespace(
+            gauge=lambda _: price, fitted=fit, unregularised=fit, robust=False
+        )
         (said,) = constraint_findings(cast(Evidence, evidence), Verdict.of(np.array([0.01])))
         assert said.kind is kind
 
