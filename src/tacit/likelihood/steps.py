@@ -63,6 +63,8 @@ MANY_FEATURES = 200
 ROUGH = 1e-4
 # Share of the information below which the loss is too flat to divide by.
 BENT = 0.05
+# Scores of all states and actions from which a look at each of them takes its time.
+MANY_SCORES = 10_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -420,20 +422,28 @@ class StepsEvidence(OneKind):
     def events(self, move: np.ndarray) -> float:
         """How many steps of one size would tell as much of a move [D] of the parameters.
 
-        At least so many where they are very many: no score is larger than the largest of all.
+        Of very many steps at least so many, where that is enough.
         """
-        largest = float(np.abs(move) @ self._largest)
-        surely = float(move @ self.fisher @ move) / largest**2 if largest > 0 else 0.0
-        if surely >= ENOUGH_EVENTS:
-            return surely
-        expected = self.chain.visits[:, None] * self.part.policy
-        return events_of(np.tensordot(move, self.scores, 1), expected)
+        if self.fewest_events >= ENOUGH_EVENTS:
+            return self.fewest_events
+        return events_of(np.tensordot(move, self.scores, 1), self._expected)
 
     @cached_property
-    def _largest(self) -> np.ndarray:
-        """[D] the largest score of a step where any is."""
-        seen = np.abs(self.scores) * (self.chain.visits > 0)[:, None]
-        return seen.reshape(len(self.scores), -1).max(axis=1)
+    def fewest_events(self) -> float:
+        """How many there are at least of any move; 0 of few steps, where each is soon counted.
+
+        By the triangle inequality of fourth moments, over moves whose scores are uncorrelated.
+        """
+        if self.scores.size < MANY_SCORES:
+            return 0.0
+        axes = square_roots(self.fisher)[1]
+        each = [events_of(np.tensordot(axis, self.scores, 1), self._expected) for axis in axes]
+        return float(np.sum(np.array(each) ** -0.5) ** -2.0)
+
+    @property
+    def _expected(self) -> np.ndarray:
+        """[S, A] steps of the fitted policy from where steps were seen."""
+        return self.chain.visits[:, None] * self.part.policy
 
     @cached_property
     def curvature(self) -> np.ndarray:
