@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 # Scaled features have range one. Far beyond any plausible parameter, even where one extreme entry
 # makes the range of a feature and all others differ by a thousandth of it.
 LARGEST = 1e5
-# Steps of one size that must tell of a move, so that the loss is as good as quadratic along it:
-# third derivatives are bounded by fourth powers of scores, and with 100 a cut of 4 is missed by a
-# quarter at most.
-ENOUGH_EVENTS = 100
 
 
 class Beginning(NamedTuple):

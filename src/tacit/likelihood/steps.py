@@ -26,14 +26,7 @@ from tacit.engine.backends import Host, backend_of, fetched, placed, tables_fit
 from tacit.forward.soft_dual import finite_start
 from tacit.forward.solution import visitation
 from tacit.likelihood.products import Loss, can_write_out, table_values
-from tacit.likelihood.protocol import (
-    ENOUGH_EVENTS,
-    Beginning,
-    FirstPlace,
-    HostView,
-    OneKind,
-    events_of,
-)
+from tacit.likelihood.protocol import Beginning, FirstPlace, HostView, OneKind, events_of
 from tacit.model.features.design import Design, sums_as_given
 from tacit.model.mdp import MDP, outside_policy
 from tacit.search.algebra import square_roots, weighted_products
@@ -63,8 +56,6 @@ MANY_FEATURES = 200
 ROUGH = 1e-4
 # Share of the information below which the loss is too flat to divide by.
 BENT = 0.05
-# Scores of all states and actions from which a look at each of them takes its time.
-MANY_SCORES = 10_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -420,30 +411,9 @@ class StepsEvidence(OneKind):
         return information(self.scores, self.part.policy, self.chain.visits)
 
     def events(self, move: np.ndarray) -> float:
-        """How many steps of one size would tell as much of a move [D] of the parameters.
-
-        Of very many steps at least so many, where that is enough.
-        """
-        if self.fewest_events >= ENOUGH_EVENTS:
-            return self.fewest_events
-        return events_of(np.tensordot(move, self.scores, 1), self._expected)
-
-    @cached_property
-    def fewest_events(self) -> float:
-        """How many there are at least of any move; 0 of few steps, where each is soon counted.
-
-        By the triangle inequality of fourth moments, over moves whose scores are uncorrelated.
-        """
-        if self.scores.size < MANY_SCORES:
-            return 0.0
-        axes = square_roots(self.fisher)[1]
-        each = [events_of(np.tensordot(axis, self.scores, 1), self._expected) for axis in axes]
-        return float(np.sum(np.array(each) ** -0.5) ** -2.0)
-
-    @property
-    def _expected(self) -> np.ndarray:
-        """[S, A] steps of the fitted policy from where steps were seen."""
-        return self.chain.visits[:, None] * self.part.policy
+        """How many steps of one size would tell as much of a move [D] of the parameters."""
+        expected = self.chain.visits[:, None] * self.part.policy
+        return events_of(np.tensordot(move, self.scores, 1), expected)
 
     @cached_property
     def curvature(self) -> np.ndarray:

@@ -27,7 +27,6 @@ from tacit.inverse.noisy.inference import Chosen, Errors, row_errors
 from tacit.inverse.parameters import inverse_information
 from tacit.inverse.sets import Ends
 from tacit.likelihood.problem import Equalities, Fit
-from tacit.likelihood.protocol import ENOUGH_EVENTS
 from tacit.likelihood.start import silent
 from tacit.likelihood.ties import UNSIZED
 from tacit.model.features.design import Design
@@ -36,6 +35,10 @@ from tacit.model.objective import Features
 # Parameters that move, beyond which intervals are by standard errors: profiles of so many cost
 # minutes. A threshold of law: docs/trust.md says by how much an interval jumps there.
 PROFILED = 200
+# Steps of one size that must tell of a move, so that the loss is as good as quadratic along it:
+# third derivatives are bounded by fourth powers of scores, and with 100 a cut of 4 is missed by a
+# quarter at most.
+ENOUGH = 100
 # Most evaluations of a fit under an equality.
 MOST_STEPS = 100
 # Relative size of what an equality that can hold may be missed by.
@@ -277,7 +280,7 @@ class ProfiledLoss:
         """Whether its rise is off that of its model by more than a share of it."""
         modelled, z = self.model.rise(form, constant), self._near(form, constant)
         move = self.model.place(form, constant) - self.model.best
-        if not modelled > 0.0 or self.events(move) >= ENOUGH_EVENTS:
+        if not modelled > 0.0 or self.events(move) >= ENOUGH:
             return False
         return not abs((self.fitted.lagrangian(z) - self.fitted.loss) / modelled - 1.0) <= share
 
