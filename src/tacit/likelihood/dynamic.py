@@ -319,7 +319,7 @@ class DynamicEvidence(OneKind):
         if self.chain.dynamics.learnt is not None:
             return np.inf
         expected = self.chain.visits.ravel()[:, None] * self.part.policy
-        return events_of(np.tensordot(move, self.scores, 1), expected)
+        return events_of(move, self.scores, expected)
 
     @property
     def curvature(self) -> np.ndarray:

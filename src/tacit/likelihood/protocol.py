@@ -10,6 +10,7 @@ import numpy as np
 from tacit.data.tally import Scatter
 from tacit.data.units import Units
 from tacit.dynamics import Source
+from tacit.engine.backends import row_blocks, side_by_side
 from tacit.model.features.design import Design
 
 if TYPE_CHECKING:
@@ -277,11 +278,19 @@ class Chain(Protocol):
         ...
 
 
-def events_of(scores: np.ndarray, chances: np.ndarray) -> float:
-    """How many events of one size would have this information: scores [...] so often [...]."""
-    squares = scores * scores
-    fourth = float((chances * squares * squares).sum())
-    return float((chances * squares).sum()) ** 2 / fourth if fourth > 0 else np.inf
+def events_of(move: np.ndarray, scores: np.ndarray, often: np.ndarray) -> float:
+    """How many events of one size would tell as much of a move [D]: scores [D, n, A], [n, A] times.
+
+    An interval asks it of every end, and a million states are many to look at.
+    """
+
+    def moments(rows: slice) -> tuple[float, float]:
+        squares = np.einsum("d,dna->na", move, scores[:, rows]) ** 2
+        weighted = often[rows] * squares
+        return float(weighted.sum()), float((weighted * squares).sum())
+
+    second, fourth = np.sum(side_by_side(moments, row_blocks(len(often))), axis=0)
+    return float(second**2 / fourth) if fourth > 0 else np.inf
 
 
 class OneKind:

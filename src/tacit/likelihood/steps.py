@@ -22,7 +22,7 @@ from tacit.data.observed import Observed, PartitionedDemonstrations
 from tacit.data.tally import Scatter, Tally, episode_sums, random_loss, squares_of, tally_of
 from tacit.data.units import EPISODES, Units, units_of
 from tacit.dynamics.counted import ChainSlopes, CountedRows, chain_slopes
-from tacit.engine.backends import Host, backend_of, fetched, placed, tables_fit
+from tacit.engine.backends import Host, backend_of, fetched, placed, side_by_side, tables_fit
 from tacit.forward.soft_dual import finite_start
 from tacit.forward.solution import visitation
 from tacit.likelihood.products import Loss, can_write_out, table_values
@@ -374,9 +374,13 @@ class StepsChain(OneKind):
         """[D, S, A] the score of one step: its features and all that follow, less the average."""
         mdp, tables, point = self.mdp, self.space.tables, self.written(point)
         result = np.empty(tables.shape)
-        for d, values in enumerate(point.table_values):
+
+        def score(d: int) -> None:
+            values = point.table_values[d]
             later = mdp.discount * mdp.expected_next(np.ascontiguousarray(values))
             result[d] = tables[d] + later - values[:, None]
+
+        side_by_side(score, range(len(tables)))
         if mdp.restricted:
             result[:, ~mdp.choices] = 0.0  # never taken, and nothing at an end is chosen
         largest = np.abs(point.table_values).max(axis=1, initial=0.0)
@@ -412,8 +416,12 @@ class StepsEvidence(OneKind):
 
     def events(self, move: np.ndarray) -> float:
         """How many steps of one size would tell as much of a move [D] of the parameters."""
-        expected = self.chain.visits[:, None] * self.part.policy
-        return events_of(np.tensordot(move, self.scores, 1), expected)
+        return events_of(move, self.scores, self._expected)
+
+    @cached_property
+    def _expected(self) -> np.ndarray:
+        """[S, A] steps of the fitted policy, from where steps were seen."""
+        return self.chain.visits[:, None] * self.part.policy
 
     @cached_property
     def curvature(self) -> np.ndarray:

@@ -262,7 +262,9 @@ class TripsEvidence(OneKind):
         """
         scores = self.part.scores @ move
         shown = float(scores @ scores) >= SHOWN * float(move @ self.fisher @ move)
-        return events_of(scores, np.ones(len(scores))) if shown and len(scores) else 0.0
+        if not shown or not len(scores):
+            return 0.0
+        return events_of(move, self.part.scores.T[:, :, None], np.ones((len(scores), 1)))
 
     @property
     def curvature(self) -> np.ndarray:
