@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from tacit.model.objective import Features, Objective
     from tacit.model.transitions import Successors
     from tacit.show import plot as plot
+    from tacit.show.fits import side_by_side
     from tacit.stream.watch import Watch
 
 __version__ = "0.1.0"

@@ -29,7 +29,7 @@ ROOMS = [
 # reads the folder that `recover` is given.
 DOORS = re.compile(
     r"\.(save|load|plot|summary|_repr_html_|problem_at|updated|refresh|with_origin|"
-    r"more_needed|certify|anytime)$"
+    r"more_needed|certify|anytime|model_card)$"
 )
 # Slow to load, or not on every machine: imported inside what uses them.
 HEAVY = {"jax", "numba", "highspy", "polars", "matplotlib", "rich", "scipy", "joblib", "jinja2"}

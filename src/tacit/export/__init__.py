@@ -1,7 +1,7 @@
-"""Out to the tools people use: Gymnasium environments, wrappers and frames.
+"""Out to the tools people use: Gymnasium environments, wrappers, frames and draws for ArviZ.
 
 An environment or a wrapper pays the reward and charges the costs of an objective. Frames are of an
-objective or a recovery.
+objective or a recovery; draws of its coefficients.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tacit.data.sources.discretise import Discretiser
 from tacit.data.sources.gymnasium import terminal_states
 from tacit.data.sources.recordings import ends_of, where_over
 from tacit.errors import InvalidModel, optional
+from tacit.export.draws import draws, inference_data
 from tacit.export.frames import actions_of, frame, memberships, objective_of
 from tacit.inverse.recovery import Recovery
 from tacit.model.layout import Layout
@@ -25,7 +26,7 @@ from tacit.model.objective import Objective
 if TYPE_CHECKING:
     from gymnasium import Env
 
-__all__ = ["environment", "frame", "memberships", "wrapper"]
+__all__ = ["draws", "environment", "frame", "inference_data", "memberships", "wrapper"]
 
 StateOf = Callable[[Any], npt.ArrayLike]  # of an observation, or of an action: anything
 

@@ -73,6 +73,16 @@ class Replicates(NamedTuple):
             converged=np.array(converged),
         )
 
+    @property
+    def coefficients(self) -> np.ndarray:
+        """[N, P] in units of the noise, as in `recovery.parameters`; NaN where there is none."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            parts = [self.reward_weights / self.temperatures[:, None]]
+            for k, weights in enumerate(self.cost_weights):
+                price = self.multipliers[:, k] / self.temperatures
+                parts.append(np.where(price > 0, price, 0.0)[:, None] * np.nan_to_num(weights))
+        return np.concatenate(parts, axis=1)
+
     @classmethod
     def of(cls, batch: Batch) -> Self:
         """Of a batch."""
@@ -346,7 +356,7 @@ def widened(recovery: Widened, batch: Replicates, units: Units) -> Widened:
     if standard is not None and not standard.uniform:
         scaled = _counted(recovery.standardised, _in_units(batch, standard), units)
         standard = standard.knowing(scaled)
-    return replace(recovery, identification=known, standard=standard)
+    return replace(recovery, identification=known, standard=standard, replicates=batch)
 
 
 def _in_units(batch: Replicates, units: Standard) -> Replicates:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from tacit.data.demonstrations import Demonstrations
     from tacit.data.observed import Observed
+    from tacit.inverse.bootstrap import Replicates
     from tacit.inverse.caution import Caution
     from tacit.inverse.certified import PolicyCertificate
     from tacit.inverse.hypotheses import HypothesisTest
@@ -319,6 +320,19 @@ class Saved:
 
         return summarise(shown(cast("Recovery", self), raw_units=raw_units), layout)
 
+    def model_card(self, layout: Layout | None = None) -> str:
+        """One page in Markdown for people who were not there.
+
+        What it is, its data, what it assumes, what was found, whether it fits, and what it must not
+        be used for: `Path("CARD.md").write_text(recovery.model_card())`.
+
+        Args:
+            layout: how states and actions are called.
+        """
+        from tacit.show.card import model_card
+
+        return model_card(cast("Recovery", self), layout)
+
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         from tacit.show.html import recovery_html
@@ -380,6 +394,7 @@ class Recovery(Saved):
         spending: what the demonstrator spends of each cost feature; None where that is not known.
         standard: the units of `standardised`; None where the features are not known.
         origin: world, features, demonstrations and estimator; None for a recovery that was loaded.
+        replicates: recoveries of resampled data; None without a bootstrap, and where it was loaded.
     """
 
     reward_weights: np.ndarray
@@ -410,6 +425,7 @@ class Recovery(Saved):
     spending: Spending | None = None
     standard: Standard | None = None
     origin: Origin | None = field(default=None, repr=False, metadata=LAZY)
+    replicates: Replicates | None = field(default=None, repr=False, metadata=LAZY)
 
     def __post_init__(self) -> None:
         for name in ("reward_weights", "multipliers", "budgets"):

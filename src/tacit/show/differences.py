@@ -35,7 +35,7 @@ def comparison_document(
         shared: the fit in which all of them have the same weights, where there is one.
     """
     every = dict(recoveries) if shared is None else {**recoveries, SHARED: shared_weights(shared)}
-    sections = [Section("Every weight and price", side_by_side(every))]
+    sections = [Section("Every weight and price", every_number(every))]
     heads = [
         Headline(str(one), "" if n else "Do they differ?") for n, one in enumerate(gaps.sentences)
     ]
@@ -65,7 +65,7 @@ def _difference_sections(gaps: Differences) -> list[Section]:
     return [Section("Their differences", [picture]), Section("All differences", [table])]
 
 
-def side_by_side(recoveries: Mapping[str, Recovery]) -> list[Block]:
+def every_number(recoveries: Mapping[str, Recovery]) -> list[Block]:
     """A picture and a table of every weight and price of all; nothing where none is known."""
     rows = {}
     for who, one in recoveries.items():

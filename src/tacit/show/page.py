@@ -21,7 +21,7 @@ from tacit.show.appendix import MOST_TRAJECTORIES, data_section, reproduce_secti
 from tacit.show.bands import curve_section
 from tacit.show.checks import answers, check_sections
 from tacit.show.curves import convergence_section
-from tacit.show.differences import side_by_side
+from tacit.show.differences import every_number
 from tacit.show.grid import middles
 from tacit.show.maps import are_pointable, forbidden_blocks, map_gallery
 from tacit.show.quantities import (
@@ -123,7 +123,7 @@ def _comparisons(
     if not parts.kind:
         return []
     sections = [
-        Section(f"The {_plural(parts)} side by side", side_by_side(parts.recoveries), WEIGHTS)
+        Section(f"The {_plural(parts)} side by side", every_number(parts.recoveries), WEIGHTS)
     ]
     if isinstance(result, MixtureRecovery) and not private:
         sections.append(membership_section(result, fits))
