@@ -2,19 +2,21 @@
 
 A unit is what one kind did: a trajectory, where kinds are types of noisy experts; or a single step,
 where the last kind wants nothing: a lapse, which acts at random. With shares w_t and the losses l_t
-of a unit under every kind, its loss is -log sum_t w_t exp(-l_t). An evaluation is one step of
-expectation: the values of every kind, the chances that each unit is of each, then the derivatives
-of every kind's likelihood on counts weighted by those chances. What not knowing kinds takes of
-their curvature is subtracted (Louis 1982); where the rest bends down the complete one stands in,
-whose step is one of expectation and maximisation.
+of a unit under every kind, its loss is -log sum_t w_t exp(-l_t). Where units follow each other in
+`Sequences`, the kind may switch from one to the next (`switching.py`): kinds are then intentions.
+An evaluation is one step of expectation: the values of every kind, the chances that each unit is of
+each, then the derivatives of every kind's likelihood on counts weighted by those chances. What not
+knowing kinds takes of their curvature is subtracted (Louis 1982); where the rest bends down the
+complete one stands in, whose step is one of expectation and maximisation.
 
-Shares are parameters like others, at their bound 0, too: nothing is divided by a share.
+Shares and chances to switch are parameters like others, at their bound 0, too: nothing is divided
+by one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,6 +30,14 @@ from tacit.likelihood.problem import Equalities, Fit, LikelihoodProblem
 from tacit.likelihood.protocol import LARGEST, Beginning, ChainEvidence, HostView
 from tacit.likelihood.start import Bounds
 from tacit.likelihood.steps import StepsChain, positive_or
+from tacit.likelihood.switching import (
+    Mixing,
+    Passes,
+    Sequences,
+    passes,
+    products_with_earlier,
+    slopes_of_mixing,
+)
 from tacit.likelihood.ties import Ties
 from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
@@ -41,9 +51,6 @@ if TYPE_CHECKING:
 MOST = 0.999
 # Logarithm of the noise of a kind or group relative to the first one's, at most.
 WIDEST = 7.0
-# Logarithm of how much likelier than under all kinds a unit may be under one that nobody is of: of
-# units that were never seen more would not be a finite number, nor tell anything.
-UNSEEN = 300.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -76,12 +83,36 @@ class StepUnits:
         )
 
     @classmethod
+    def ordered(cls, mdp: MDP, space: Design, seen: Demonstrations) -> StepUnits:
+        """The steps of these demonstrations one by one, in their order."""
+        from scipy.sparse import csr_matrix
+
+        index = seen.states.astype(np.int64) * mdp.actions + seen.actions
+        rows, shape = np.arange(seen.steps + 1), (seen.steps, mdp.states * mdp.actions)
+        table = csr_matrix((np.ones(seen.steps), index, rows), shape=shape)
+        return cls(table=table, repeats=np.ones(seen.steps), whole=StepsChain.of(mdp, space, seen))
+
+    @classmethod
     def steps(cls, whole: StepsChain) -> StepUnits:
         """Single steps: a unit for every pair of state and action, as often as it was seen."""
         from scipy.sparse import csr_matrix, eye_array
 
         table = csr_matrix(eye_array(whole.counts.size))
         return cls(table=table, repeats=whole.counts.ravel(), whole=whole, cells=True)
+
+    def joined(self, number: np.ndarray) -> StepUnits:
+        """The same in larger units: [U] the number of the one that each is part of."""
+        from scipy.sparse import csr_matrix
+
+        size, ones = (int(number[-1]) + 1, len(number)), np.ones(len(number))
+        sums = csr_matrix((ones, (number, np.arange(len(number)))), shape=size)
+        return replace(self, table=csr_matrix(sums @ self.table), repeats=np.ones(size[0]))
+
+    def select(self, which: np.ndarray) -> StepUnits:
+        """The same of some of the units, [U] bool."""
+        table, repeats = self.table[which], self.repeats[which]
+        counts = np.asarray(table.T @ repeats).reshape(self.whole.counts.shape)
+        return replace(self, table=table, repeats=repeats, whole=self.whole.reweighted(counts))
 
     def __len__(self) -> int:
         return len(self.repeats)
@@ -136,15 +167,16 @@ class StepUnits:
 class KindsPart(NamedTuple):
     """The loss of units of unknown kind at one x, and every kind's own likelihood there."""
 
-    x: np.ndarray  # [D] parameters of every kind, then the shares
+    x: np.ndarray  # [D] parameters of every kind, then the mixing
     loss: float
     gradient: np.ndarray  # [D]
     curvature: np.ndarray  # [D, D] of the observed loss
     convex: np.ndarray  # [D, D] the same if the kinds were known: it never bends down
-    slopes: np.ndarray  # [U, D] gradients of the units' losses
+    slopes: np.ndarray  # [E, D] gradients of the sequences' losses
     unknown: np.ndarray  # [D, D] what is not known of the kinds takes of the curvature
     membership: np.ndarray  # [T, U] chances that a unit is of each kind
-    losses: np.ndarray  # [U] of single units
+    losses: np.ndarray  # [E] of single sequences
+    mixing: Mixing
     chains: tuple[Any, ...]  # of every kind that wants something, units weighted
     parts: tuple[Any, ...]  # of those
 
@@ -155,13 +187,15 @@ class KindsPart(NamedTuple):
 
     @property
     def shares(self) -> np.ndarray:
-        """[T] of the units."""
-        return self.x[-len(self.membership) :]
+        """[T] of the units; of those that follow each other the expected ones."""
+        if len(self.mixing.switching):
+            return self.membership.mean(axis=1)
+        return self.mixing.start
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class KindsChain(HostView):
-    """Units of unknown kinds as one smooth loss of every kind's parameters and the shares.
+    """Units of unknown kinds as one smooth loss of every kind's parameters and the mixing.
 
     Attributes:
         units: what is of one kind: `StepUnits`, or of trips `TripUnits`.
@@ -169,6 +203,8 @@ class KindsChain(HostView):
         idle: whether there is one more, which wants nothing.
         prior: 1 / variance of a scaled parameter before anything is seen; 0 for no prior.
         ridge: pull of the parameters towards 0, on scaled features, that is no prior.
+        following: in which order units were done, where kinds may switch; None where each unit is
+            by itself.
     """
 
     units: Any
@@ -176,6 +212,7 @@ class KindsChain(HostView):
     idle: bool = False
     prior: float = 0.0
     ridge: float = 0.0
+    following: Sequences | None = None
 
     large = False
     penalty = None
@@ -195,10 +232,35 @@ class KindsChain(HostView):
         """One per kind that wants something, of all units."""
         return (self.whole,) * self.experts
 
+    @cached_property
+    def sequences(self) -> Sequences:
+        """The order of the units: each by itself, unless it is said what follows what."""
+        return self.following or Sequences.alone(len(self.units))
+
+    @cached_property
+    def repeats(self) -> np.ndarray:
+        """[E] how many sequences there are like each."""
+        return np.asarray(self.units.repeats[self.sequences.first])
+
     @property
     def many(self) -> int:
         """T, how many kinds there are."""
         return self.experts + self.idle
+
+    @property
+    def mixed(self) -> int:
+        """How many parameters the mixing has."""
+        return self.many + self.sequences.tables * self.many**2
+
+    @property
+    def laws(self) -> np.ndarray:
+        """[1 + G * K, D] what sums to 1: the shares, and from each kind the chances to go on."""
+        size, many = sum(len(one.scale) for one in self.kinds), self.mixed // self.many
+        return np.pad(np.repeat(np.eye(many), self.many, axis=1), ((0, 0), (size, 0)))
+
+    def mixing(self, x: np.ndarray) -> Mixing:
+        """That of parameters x [D]."""
+        return Mixing.of(x[len(x) - self.mixed :], self.many)
 
     @property
     def discount(self) -> float:
@@ -218,17 +280,19 @@ class KindsChain(HostView):
     @property
     def scale(self) -> np.ndarray:
         """[D] size of a gradient entry that counts as one."""
-        shares = np.full(self.many, float(self.units.repeats.sum()))
-        return np.concatenate([*(one.scale for one in self.kinds), shares])
+        mixed = np.full(self.mixed, float(self.units.repeats.sum()))
+        return np.concatenate([*(one.scale for one in self.kinds), mixed])
 
     @property
     def inputs(self) -> tuple:
         """What the loss is made of."""
-        return (*self.whole.inputs, self.units.repeats, self.experts, self.idle, self.prior)
+        order = self.sequences.offsets, self.sequences.entered
+        about = self.units.repeats, self.experts, self.idle, self.prior
+        return (*self.whole.inputs, *about, *order)
 
     def split(self, x: np.ndarray) -> list[np.ndarray]:
         """The parameters of every kind that wants something."""
-        return np.split(x[: len(x) - self.many], self.experts)
+        return np.split(x[: len(x) - self.mixed], self.experts)
 
     def view(self, x: np.ndarray, moving: np.ndarray | None) -> KindsChain:
         """Itself: nothing has to be placed anywhere."""
@@ -236,78 +300,93 @@ class KindsChain(HostView):
 
     def blank(self, x: np.ndarray) -> KindsPart:
         """A part at x [D] of which nothing is known."""
-        size, square = len(x), np.zeros((len(x), len(x)))
-        points = tuple(map(self.whole.blank, self.split(x)))
-        about = np.zeros((self.many, len(self.units))), np.zeros(len(self.units)), self.kinds
-        none = np.zeros((len(self.units), size))
-        return KindsPart(x, np.inf, np.zeros(size), square, square, none, square, *about, points)
+        size, square, many = len(x), np.zeros((len(x), len(x))), len(self.sequences)
+        return KindsPart(
+            x=x,
+            loss=np.inf,
+            gradient=np.zeros(size),
+            curvature=square,
+            convex=square,
+            slopes=np.zeros((many, size)),
+            unknown=square,
+            membership=np.zeros((self.many, len(self.units))),
+            losses=np.zeros(many),
+            mixing=self.mixing(x),
+            chains=self.kinds,
+            parts=tuple(map(self.whole.blank, self.split(x))),
+        )
 
     def at(
         self, x: np.ndarray, near: KindsPart, precision: float, *, lean: bool = False
     ) -> KindsPart:
         """The loss at x [D] with all derivatives: one step of expectation."""
-        solved, losses, ratios = self._expected(x, near, precision)
-        if not np.isfinite(losses).all():
+        solved, found = self._expected(x, near, precision)
+        if found is None or not np.isfinite(found.losses).all():
             return self.blank(x)
-        shares, repeats, pull = x[-self.many :], self.units.repeats, self.prior + self.ridge
-        membership = shares[:, None] * ratios
+        sequences, mixing, repeats = self.sequences, self.mixing(x), self.units.repeats
+        pull, membership = self.prior + self.ridge, found.membership
         chains, parts = self.units.weighted(solved, membership[: self.experts], precision)
-        size, coefficients = len(x), slice(len(x) - self.many)
+        size, coefficients = len(x), slice(len(x) - self.mixed)
         tail = slice(coefficients.stop, size)
         gradient, slopes = np.zeros(size), np.zeros((len(self.units), size))
         complete, unknown = np.zeros((size, size)), np.zeros((size, size))
+        scores = [self.units.scores(part) for part in parts]  # minus the slopes of kinds' losses
         for k, part in enumerate(parts):
-            width, share = len(part.gradient), coefficients.stop + k
+            width = len(part.gradient)
             own = slice(k * width, (k + 1) * width)
-            scores = self.units.scores(part)  # minus the slopes of the kind's loss
             gradient[own], complete[own, own] = part.gradient, part.curvature
-            slopes[:, own] = -membership[k][:, None] * scores
-            unknown[own, own] = weighted_products(scores.T, repeats * membership[k])
-            unknown[share, own] = unknown[own, share] = (repeats * ratios[k]) @ scores
-        slopes[:, tail] = -ratios.T
-        gradient[tail] = -ratios @ repeats
-        told = weighted_products(slopes.T, repeats)
-        complete[tail, tail] = told[tail, tail]
-        known = told.copy()
-        known[tail, tail] = 0.0
+            slopes[:, own] = -membership[k][:, None] * scores[k]
+            unknown[own, own] = weighted_products(scores[k].T, repeats * membership[k])
+        slopes[:, tail] = -slopes_of_mixing(sequences, found)
+        gradient[tail] = repeats @ slopes[:, tail]
         gradient[coefficients] += pull * x[coefficients]
         complete[coefficients, coefficients] += pull * np.eye(coefficients.stop)
+        earlier = products_with_earlier(sequences, found, scores, mixing, self.repeats)
+        unknown += earlier + earlier.T
+        sums = sequences.sums(slopes)
+        known = weighted_products(sums.T, self.repeats)
+        observed = complete + known - unknown
+        complete[tail, tail] = weighted_products(slopes[:, tail].T, repeats)
         return KindsPart(
             x=x,
-            loss=float(repeats @ losses) + 0.5 * pull * float(np.sum(x[coefficients] ** 2)),
+            loss=float(self.repeats @ found.losses)
+            + 0.5 * pull * float(np.sum(x[coefficients] ** 2)),
             gradient=gradient,
-            curvature=complete + known - unknown,
+            curvature=observed,
             convex=complete,
-            slopes=slopes,
+            slopes=sums,
             unknown=unknown,
             membership=membership,
-            losses=losses,
+            losses=found.losses,
+            mixing=mixing,
             chains=chains,
             parts=parts,
         )
 
     def loss_at(self, x: np.ndarray, near: KindsPart, precision: float) -> float:
         """The loss at x [D] without its ridge."""
-        losses, pulled = self._expected(x, near, precision)[1], x[: len(x) - self.many]
-        return float(self.units.repeats @ losses) + 0.5 * self.prior * float(pulled @ pulled)
+        found, pulled = self._expected(x, near, precision)[1], x[: len(x) - self.mixed]
+        if found is None:
+            return np.inf
+        return float(self.repeats @ found.losses) + 0.5 * self.prior * float(pulled @ pulled)
+
+    def passes(self, x: np.ndarray, near: KindsPart, precision: float) -> Passes | None:
+        """What is known of the kinds of all units at x [D]; None where values are not finite."""
+        return self._expected(x, near, precision)[1]
 
     def _expected(
         self, x: np.ndarray, near: KindsPart, precision: float
-    ) -> tuple[list[Any], np.ndarray, np.ndarray]:
-        """Every kind's point, [U] losses, [T, U] the chances under a kind over those under all."""
-        from scipy.special import logsumexp
-
+    ) -> tuple[list[Any], Passes | None]:
+        """Every kind's point, and what is known of the kinds there."""
         solved = [
             self.units.point(place, point, precision)
             for place, point in zip(self.split(x), near.parts, strict=True)
         ]
         if not all(np.isfinite(point.loss) for point in solved):
-            none = np.full(len(self.units), np.inf)
-            return solved, none, np.zeros((self.many, len(self.units)))
+            return solved, None
         each = [self.units.losses(point) for point in solved]
-        each = -np.stack([*each, self.units.idle] if self.idle else each)
-        total = np.asarray(logsumexp(each, axis=0, b=x[-self.many :, None]))
-        return solved, -total, np.exp(np.minimum(each - total, UNSEEN))
+        logs = -np.stack([*each, self.units.idle] if self.idle else each, axis=1)
+        return solved, passes(self.sequences, logs, self.mixing(x))
 
     def error(self, part: KindsPart, x: np.ndarray, precision: float) -> float:
         """By what rounding and rough solves may mistake the loss."""
@@ -341,7 +420,7 @@ class KindsChain(HostView):
             if begun is None:
                 return None
             places.append(begun.z)
-        z = problem.start(ties.start([*places, x[-self.many :]]))
+        z = problem.start(ties.start([*places, x[-self.mixed :]]))
         x = problem.parameters(z)[0]
         part = self.at(x, self.blank(x), precision)
         return Beginning(z, part, True) if np.isfinite(part.loss) else None
@@ -377,7 +456,7 @@ class KindsEvidence:
     @cached_property
     def kinds(self) -> tuple[ChainEvidence, ...]:
         """What the steps of every kind say, each counted by its chance to be of that kind."""
-        rows = np.split(self.inner[: len(self.inner) - self.chain.many], self.chain.experts)
+        rows = np.split(self.inner[: len(self.inner) - self.chain.mixed], self.chain.experts)
         each = zip(self.part.chains, self.part.parts, rows, strict=True)
         return tuple(chain.evidence(part, own, self.seen) for chain, part, own in each)
 
@@ -397,19 +476,27 @@ class KindsEvidence:
         part, units = self.part, self.chain.units
         if units.cells:
             found = weighted_products(part.slopes.T, units.expected(np.exp(-part.losses)))
-            pulled = np.arange(len(found)) < len(found) - self.chain.many
+            pulled = np.arange(len(found)) < len(found) - self.chain.mixed
             return found + np.diag(self.chain.prior * pulled)
-        return self.complete + part.curvature - part.convex
+        return self.complete + part.curvature - part.convex + self._across
 
     @property
     def curvature(self) -> np.ndarray:
         """[D, D] of the loss; the information of the units where that is no minimum."""
-        return positive_or(self.part.curvature, self.fisher)
+        return positive_or(self.part.curvature + self._across, self.fisher)
+
+    @property
+    def _across(self) -> np.ndarray | float:
+        """[D, D] that chances to switch sum to 1: across that the loss may bend down."""
+        if not self.chain.sequences.tables:
+            return 0.0
+        laws = self.chain.laws
+        return Equalities(matrix=laws, values=np.ones(len(laws))).information(self.complete)
 
     @property
     def outer(self) -> np.ndarray:
-        """[n, n] sum over all units of score times score, in the joint parameters."""
-        own = weighted_products(self.part.slopes.T, self.chain.units.repeats)
+        """[n, n] sum over all sequences of score times score, in the joint parameters."""
+        own = weighted_products(self.part.slopes.T, self.chain.repeats)
         return self.inner.T @ own @ self.inner
 
     @property
@@ -419,14 +506,15 @@ class KindsEvidence:
 
     @property
     def episodes(self) -> Units:
-        """Every unit by itself."""
-        return Units.alone(len(self.chain.units))
+        """Every sequence by itself."""
+        return Units.alone(len(self.chain.sequences))
 
-    def units(self, least: float) -> None:
-        """None: what is of one kind is independent."""
+    def units(self, least: float) -> Units | None:
+        """Sequences; None where units are by themselves: what is of one kind is independent."""
+        return self.episodes if self.chain.sequences.tables else None
 
     def scatter(self, units: Units) -> Scatter:
-        """Squares of the units' scores, in the joint parameters."""
+        """Squares of the sequences' scores, in the joint parameters."""
         return Scatter(len(units), self.outer)
 
 
@@ -447,7 +535,13 @@ def problem_of_kinds(
     """
     spaces, many = [chain.whole.space] * chain.experts, chain.many
     ties = Ties.of_lengths(spaces) if one_direction else Ties.of(spaces)
-    ties = ties.with_shares([f"share of kind {k}" for k in range(many)])
+    tables = range(chain.sequences.tables)
+    ties = ties.with_shares(
+        [
+            *(f"share of kind {k}" for k in range(many)),
+            *(f"from kind {j} to {k}" for _ in tables for j in range(many) for k in range(many)),
+        ]
+    )
     size = len(ties.names)
     lower, upper = np.full(size, np.exp(-WIDEST)), np.full(size, np.exp(WIDEST))
     for rows in ties.rows[:-1]:
@@ -458,8 +552,9 @@ def problem_of_kinds(
         upper[shares[-1]] = MOST
     if share is not None:
         lower[shares] = upper[shares] = [1.0 - share, share]
-    row = np.isin(np.arange(size), shares).astype(float)
-    sum_of = None if share is not None else Equalities(matrix=row[None], values=np.ones(1))
+    rows = np.zeros((len(chain.laws), size))
+    rows[:, shares] = chain.laws[:, -chain.mixed :]
+    sum_of = None if share is not None else Equalities(matrix=rows, values=np.ones(len(rows)))
     return LikelihoodProblem(
         chains=(chain,), ties=ties, lower=lower, upper=upper, equalities=sum_of
     )
@@ -469,7 +564,7 @@ def log_likelihood(found: Fit) -> float:
     """Of all actions, without what a prior or a ridge adds."""
     chain, part = found.problem.chains[0], found.parts[0]
     if isinstance(chain, KindsChain):
-        return -float(chain.units.repeats @ part.losses)
+        return -float(chain.repeats @ part.losses)
     prior = 0.0 if chain.penalty is None else found.z @ (chain.penalty @ found.z)
     return 0.5 * float(chain.ridge * found.z @ found.z + prior) - found.loss
 

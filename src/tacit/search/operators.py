@@ -104,7 +104,7 @@ class Matrices:
         would bend it, at times uphill.
         """
         free = ((low < 0) | (gradient < 0)) & ((high > 0) | (gradient > 0))
-        model = self.bent_up(free)
+        model = self.bent_up(free, ties)
         size = gradient.shape[1]
         own, every = np.diagonal(model, axis1=1, axis2=2), np.arange(size)
         # A coordinate that the policy does not react to yet still goes downhill; directions without
@@ -138,8 +138,11 @@ class Matrices:
                 break
         return step
 
-    def bent_up(self, free: np.ndarray) -> np.ndarray:
-        """[N, D, D] the curvatures, or what stands in where they bend down among the free."""
+    def bent_up(self, free: np.ndarray, ties: np.ndarray | None = None) -> np.ndarray:
+        """[N, D, D] the curvatures, or what stands in where they bend down among the free.
+
+        Only directions along the ties [E, D] count: no step goes across them.
+        """
         if self.convex is None:
             return self.values
         found = self.values.copy()
@@ -147,9 +150,18 @@ class Matrices:
             units = np.sqrt(np.maximum(np.diagonal(self.convex[n])[kept], 1e-300))
             block = found[n][np.ix_(kept, kept)] / np.outer(units, units)
             known = np.isfinite(block).all()
+            if known and ties is not None:
+                along = null_space(ties[:, kept] / units)
+                block = along.T @ block @ along
             if not known or not np.linalg.eigvalsh(block).min(initial=1.0) > BLIND:
                 found[n] = self.convex[n]
         return found
+
+
+def null_space(ties: np.ndarray) -> np.ndarray:
+    """[D, m] orthonormal directions in which the ties [E, D] do not change."""
+    _, sizes, directions = np.linalg.svd(ties)
+    return directions[int((sizes > 1e-12 * sizes.max(initial=0.0)).sum()) :].T
 
 
 def _unbounded_step(

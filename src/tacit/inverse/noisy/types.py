@@ -17,12 +17,15 @@ from tacit.likelihood.kinds import KindsChain, KindsEvidence, StepUnits, problem
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import Bounds
 from tacit.likelihood.steps import information
+from tacit.likelihood.switching import Mixing, Sequences
 from tacit.search.algebra import covariance_root
 from tacit.search.operators import Matrices
 
 if TYPE_CHECKING:
     from tacit.inverse.noisy.likelihood import Likelihood
 
+# Steps of the pieces that are dealt out to kinds that switch: as long as one may last.
+PIECES = (50, 15, 5)
 # Evaluations from every start before the best goes on.
 SHORT = 15
 # Precision of the values that a start is made of.
@@ -45,11 +48,13 @@ def search(
     seed: int,
     prior: float = 0.0,
     shared: bool = False,
+    following: Sequences | None = None,
 ) -> Fit:
     """The likeliest so many types found from several starts, the most frequent first.
 
     Half of the starts group trajectories by their scores, half deal them out at random; each gets a
-    few steps, and the best goes on.
+    few steps, and the best goes on. Where kinds may switch from unit to unit it is pieces of
+    trajectories, of one length after the other.
 
     Args:
         units: the trajectories.
@@ -60,22 +65,27 @@ def search(
         seed: of the starts.
         prior: 1 / variance of a scaled parameter before anything is seen; 0 for none.
         shared: whether the types share weights and prices and differ in their noise alone.
+        following: in which order units were done, where kinds may switch from one to the next.
     """
     rng, point = np.random.default_rng(seed), units.point(pooled.z, pooled.parts[0], VALUED)
-    directions = trajectory_directions(units, pooled, point)
-    chain = KindsChain(units=units, experts=types, prior=prior)
+    chain = KindsChain(units=units, experts=types, prior=prior, following=following)
     problem = problem_of_kinds(chain, Bounds.of(chain.whole.space, options), one_direction=shared)
+    pieces = [(1, units)]
+    if following is not None:
+        pieces = [(steps, units.joined(following.cut(steps))) for steps in PIECES]
     begun = []
     for number in range(starts):
+        dwell, dealt = pieces[number % len(pieces)]
         if number % 2:
-            member = rng.permutation(np.arange(len(units)) % types)
+            member = rng.permutation(np.arange(len(dealt)) % types)
         else:
-            member = k_means(rng, directions, types)
+            member = k_means(rng, trajectory_directions(dealt, pooled, point), types)
         # Nobody is certain at the start: a trajectory dealt out wrongly must be able to leave.
-        chances = np.full((types, len(units)), 0.2 / types)
-        chances[member, np.arange(len(units))] += 0.8
-        apart = [scored(units, pooled, point, chance) for chance in chances]
-        start = problem.ties.start([*apart, chances.mean(axis=1)])
+        chances = np.full((types, len(dealt)), 0.2 / types)
+        chances[member, np.arange(len(dealt))] += 0.8
+        apart = [scored(dealt, pooled, point, chance) for chance in chances]
+        mixing = Mixing.sticky(chances.mean(axis=1), chain.sequences.tables, dwell)
+        start = problem.ties.start([*apart, mixing.flat])
         begun.append(
             problem.minimum(
                 start, tolerance=options.tolerance, max_steps=min(SHORT, options.max_steps)
@@ -104,7 +114,8 @@ def by_share(found: Fit) -> Fit:
     if (np.diff(order) > 0).all():
         return found
     ties, steps = found.problem.ties, found.steps
-    z = ties.start([*(found.x(int(k)) for k in order), shares[order]])
+    mixing = found.parts[0].mixing.ordered(order)
+    z = ties.start([*(found.x(int(k)) for k in order), mixing.flat])
     part = found.problem.chains[0]
     near = part.blank(found.problem.parameters(z)[0])
     points = tuple(found.parts[0].parts[k] for k in order)
