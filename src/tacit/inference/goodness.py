@@ -219,8 +219,8 @@ def _event_shares(whitened: np.ndarray, expected: np.ndarray) -> tuple[np.ndarra
     its score: its chance may be 1e-9 and the score 1e4. No eigenvalue of the information shows it.
     """
     flat = whitened.reshape(len(whitened), expected.size)
-    lengths = (flat**2).sum(axis=0)
-    shares, axes = np.linalg.eigh((flat * (expected.ravel() * lengths)) @ flat.T)
+    lengths = np.einsum("dn,dn->n", flat, flat)
+    shares, axes = np.linalg.eigh(weighted_products(flat, expected.ravel() * lengths))
     return shares, axes.T
 
 
