@@ -14,7 +14,7 @@ from tacit.errors import InvalidModel
 from tacit.inverse.joint.tasks import SharedLikelihood
 from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.model.layout import Layout
-from tacit.show.differences import side_by_side
+from tacit.show.differences import every_number
 from tacit.show.page import recovery_document
 from tacit.show.several import shared_weights
 from tacit.show.tables import short
@@ -261,7 +261,7 @@ def test_what_groups_share_is_tested_and_shown_beside_their_own(named, tmp_path,
     assert json.loads(capsys.readouterr().out)["agreement"] == told["agreement"]
     page = place.read_text("utf-8")
     own = {n: tacit.runs.Run.load(n).recovery.standardised for n in told["runs"]}
-    _, table = side_by_side({**own, "shared": shared_weights(joint)})
+    _, table = every_number({**own, "shared": shared_weights(joint)})
     shown = {row.cells[0]: row.cells[-1] for row in table.rows}
     for name, weight in zip(joint.recoveries[0].reward_names, joint.reward_weights, strict=True):
         assert shown[name].value == weight
