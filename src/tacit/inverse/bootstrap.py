@@ -156,7 +156,7 @@ def resampled(task: Task, recovery: Answer, *, estimator: Any, resampling: Resam
     units = task.units(CLUSTERS * sum(task.features.sizes))
     draws = (task.select(episodes) for episodes in resampling.drawn(units))
     idle = [k for k, own in enumerate(recovery.cost_weights) if not np.isfinite(own).all()]
-    asked = any(getattr(estimator, name, None) for name in ("lapses", "prior"))
+    asked = any(getattr(estimator, name, None) for name in ("lapses", "prior", "restrict"))
     if isinstance(task, Trips) and not asked:
         found = _of_trips(draws, task, estimator, idle)
     elif _batched(task, estimator):
@@ -245,7 +245,9 @@ def jointly_resampled(
 
 def _batched(task: Task, estimator: Any) -> bool:
     """Whether nothing is asked of the estimator that searches in lockstep do not know of."""
-    asked = (getattr(estimator, name, None) for name in ("lapses", "prior", "temperature"))
+    asked = (
+        getattr(estimator, name, None) for name in ("lapses", "prior", "temperature", "restrict")
+    )
     plain = isinstance(estimator, Batched) and not any(asked)
     return plain and not task.chain(estimator).by_products
 

@@ -18,6 +18,7 @@ from tacit.inference.tails import chi_square_tail
 from tacit.inverse.findings import LEVEL
 from tacit.inverse.parameters import Parameters
 from tacit.inverse.quantities import number_of
+from tacit.likelihood.problem import Equalities
 
 if TYPE_CHECKING:
     from tacit.inverse.recovery import Recovery
@@ -182,7 +183,8 @@ def likelihood_ratio(full: Recovery, restricted: Recovery) -> HypothesisTest:
     mixture of such laws there; where errors are clustered or robust, scores scatter as they do.
     """
     wide, narrow = full.parameters, restricted.parameters
-    _check_nested(full, restricted, wide, narrow)
+    equations = _equations_in(restricted)
+    _check_nested(full, restricted, wide, narrow, equations)
     values = dict(zip(narrow.names, narrow.estimates, strict=True))
     at = np.array([values.get(name, 0.0) for name in wide.names])
     fixed = dict(zip(narrow.names, narrow.fixed, strict=True))
@@ -193,11 +195,18 @@ def likelihood_ratio(full: Recovery, restricted: Recovery) -> HypothesisTest:
         own = {wide.mover(int(j)) for j in np.flatnonzero(which & ~wide.fixed)}
         return np.isin(np.arange(len(wide.free)), list(own))
 
-    def directions(which: np.ndarray) -> Directions:
-        one_sided = moving(which & bounded)
-        size = np.eye(len(one_sided))
-        return Directions([size], moving(which & ~bounded) & ~one_sided, one_sided)
+    def directions(which: np.ndarray, rows: np.ndarray) -> Directions:
+        one_sided, moves = moving(which & bounded), rows @ wide.jacobian
+        one_sided &= ~moves.any(axis=0)  # one on its bound that an equation ties stays there
+        free = moving(which & ~bounded) & ~one_sided
+        tangents = Equalities(matrix=moves, values=np.zeros(len(moves))).tangents(free)
+        inner = np.concatenate([tangents, np.eye(len(free))[one_sided]]).T
+        is_free = np.arange(inner.shape[1]) < len(tangents)
+        return Directions([inner], is_free, ~is_free)
 
+    rows = np.zeros((0, len(wide)))
+    if equations:
+        rows, _ = equations_of(equations, wide.names)
     ratio = 2.0 * max(full.log_likelihood - restricted.log_likelihood, 0.0)
     law = wide.law
     plain = wide.errors == "fisher" and wide.dynamics is None
@@ -205,16 +214,17 @@ def likelihood_ratio(full: Recovery, restricted: Recovery) -> HypothesisTest:
     p_value = ratio_p_value(
         ratio * small_sample(full.observed_steps, wide.degrees),
         [law.information],
-        directions(np.ones(len(wide), bool)),
-        directions(fitted),
+        directions(np.ones(len(wide), bool), np.zeros((0, len(wide)))),
+        directions(fitted, rows),
         levels=LEVEL,
         scatter=scatter,
     )
     gone = np.flatnonzero(~fitted & ~wide.fixed).tolist()
+    told = [f"{wide.names[j]} = {at[j]:g}" for j in gone]
     return HypothesisTest(
-        hypothesis=", ".join(f"{wide.names[j]} = {at[j]:g}" for j in gone),
+        hypothesis=", ".join([*told, *([equations] if equations else [])]),
         statistic=ratio,
-        degrees=int(moving(~fitted).sum()),
+        degrees=int(moving(~fitted).sum()) + len(rows),
         p_value=p_value,
         method="likelihood ratio",
         differences=np.zeros(0),
@@ -222,8 +232,15 @@ def likelihood_ratio(full: Recovery, restricted: Recovery) -> HypothesisTest:
     )
 
 
+def _equations_in(restricted: Recovery) -> str:
+    """What the coefficients of a restricted fit were told to keep; empty for nothing."""
+    origin = restricted.origin
+    told = () if origin is None else getattr(origin.estimator, "restrict", ())
+    return ", ".join(told)
+
+
 def _check_nested(
-    full: Recovery, restricted: Recovery, wide: Parameters, narrow: Parameters
+    full: Recovery, restricted: Recovery, wide: Parameters, narrow: Parameters, equations: str
 ) -> None:
     """Raises `InvalidModel` unless the one fit is of the same steps and restricts the other."""
     pairs = [(one.log_likelihood, one.null_log_likelihood) for one in (full, restricted)]
@@ -242,10 +259,11 @@ def _check_nested(
             f"the restricted fit must have coefficients of the full one; got {some(others, 3)}"
         )
     fitted = {name for name, one in zip(narrow.names, narrow.fixed, strict=True) if not one}
-    if not any(name not in fitted for name in np.array(wide.names)[~wide.fixed]):
+    if not equations and not any(n not in fitted for n in np.array(wide.names)[~wide.fixed]):
         raise InvalidModel(
             "the restricted fit must have fewer free coefficients than the full one; got "
-            f"{len(fitted)} and {int((~wide.fixed).sum())}"
+            f"{len(fitted)} and {int((~wide.fixed).sum())} (what a fit was told to keep by "
+            "restrict= is not in a file: with_origin tells it)"
         )
     excess = pairs[1][0] - pairs[0][0]
     if excess > ROUNDING * (1.0 + abs(pairs[0][0])):

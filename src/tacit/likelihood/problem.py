@@ -35,10 +35,34 @@ class Equalities:
     Attributes:
         matrix: [E, n].
         values: [E].
+        norms: [E] bool, those that say how large a reward is, as a known temperature does; None
+            for none.
     """
 
     matrix: np.ndarray
     values: np.ndarray
+    norms: np.ndarray | None = None
+
+    @classmethod
+    def none(cls, size: int) -> Equalities:
+        """None, about so many parameters."""
+        return cls(matrix=np.zeros((0, size)), values=np.zeros(0))
+
+    def among(self, rows: np.ndarray, columns: np.ndarray | slice = slice(None)) -> Equalities:
+        """Some of them, [E] bool, about some of the parameters."""
+        norms = None if self.norms is None else self.norms[rows]
+        return Equalities(
+            matrix=self.matrix[rows][:, columns], values=self.values[rows], norms=norms
+        )
+
+    def joined(self, matrix: np.ndarray, values: np.ndarray, *, norms: bool) -> Equalities:
+        """These and others, [F, n] and [F]."""
+        own = np.zeros(len(self.values), bool) if self.norms is None else self.norms
+        return Equalities(
+            matrix=np.concatenate([self.matrix, matrix]),
+            values=np.concatenate([self.values, values]),
+            norms=np.append(own, np.full(len(values), norms)),
+        )
 
     def information(self, fisher: np.ndarray) -> np.ndarray:
         """[n, n] that of knowing them, beside that of the steps [n, n]: so much that it is sure."""
@@ -541,10 +565,15 @@ class Fit:
     def known(self, e: int = 0) -> Equalities | None:
         """What was known of sums of a chain's own parameters, which no tie changes; else None."""
         known, rows = self.problem.equalities, self.problem.ties.rows[e]
-        own = np.zeros(0, bool) if known is None else known.matrix[:, rows].any(axis=1)
-        if known is None or not own.any():
+        own = np.zeros(0, bool) if known is None else np.asarray(known.matrix[:, rows].any(axis=1))
+        return None if known is None or not own.any() else known.among(own, rows)
+
+    def norm(self, e: int = 0) -> Equalities | None:
+        """How large a chain's reward is, where its temperature is known; else None."""
+        known = self.known(e)
+        if known is None or known.norms is None or not known.norms.any():
             return None
-        return Equalities(matrix=known.matrix[own][:, rows], values=known.values[own])
+        return known.among(known.norms)
 
     def informed(self, fisher: np.ndarray) -> np.ndarray:
         """[n, n] an information with that of what was known beforehand."""

@@ -31,6 +31,8 @@ NOWHERE = (
 )
 
 # Options that say something of single coefficients.
+# By what the search may miss an equation, relative to its right side.
+MISSED = 1e-6
 OF_COEFFICIENTS = ("bounds", "fixed", "start")
 Label = str | int
 Range = Sequence[float | None]
@@ -213,7 +215,7 @@ def within_temperature(fitted: Fit, temperature: float, max_steps: int) -> Fit:
     """
     problem, known = fitted.problem, fitted.problem.equalities
     signs = np.where(problem.lower >= 0, 1.0, np.where(problem.upper <= 0, -1.0, np.nan))
-    forms = [] if known is None else list(known.matrix)
+    forms = list[np.ndarray]()
     bends = fitted.diagonal
     if bends is None:
         raise InvalidModel(
@@ -238,11 +240,44 @@ def within_temperature(fitted: Fit, temperature: float, max_steps: int) -> Fit:
         form *= telling | (~problem.movable & (problem.lower != 0.0))
         _check_reachable(form, problem, 1.0 / temperature)
         forms.append(form)
-    values = np.full(len(forms), 1.0 / temperature)
-    if known is not None:
-        values[: len(known.values)] = known.values
-    tied = Equalities(matrix=np.stack(forms), values=values)
+    known = known or Equalities.none(len(signs))
+    tied = known.joined(np.stack(forms), np.full(len(forms), 1.0 / temperature), norms=True)
     return fitted.refit(replace(problem, equalities=tied), max_steps=max_steps)
+
+
+def restricted(fitted: Fit, rows: np.ndarray, goals: np.ndarray, max_steps: int) -> Fit:
+    """The fit under linear equations of every demonstrator's coefficients: rows . them = goals.
+
+    Args:
+        fitted: without the equations.
+        rows: [q, D] of coefficients.
+        goals: [q].
+        max_steps: most evaluations of the loss.
+    """
+    problem = fitted.problem
+    size = len(problem.lower)
+    if fitted.diagonal is None:
+        raise InvalidModel(
+            "restrict needs the curvature of the likelihood written out: at most "
+            f"{PARAMETERS} features; got {size}"
+        )
+    forms, values = [], []
+    for e, chain in problem.wanting:
+        for row, goal in zip(rows, goals, strict=True):
+            form = np.zeros(size)
+            form[problem.ties.rows[e]] = row / chain.space.scales
+            length = float(np.linalg.norm(form))
+            forms.append(form / length)
+            values.append(goal / length)
+    known = problem.equalities or Equalities.none(size)
+    tied = known.joined(np.stack(forms), np.array(values), norms=False)
+    found = fitted.refit(replace(problem, equalities=tied), max_steps=max_steps)
+    if np.abs(found.missing(found.z)).max() > MISSED * (1.0 + np.abs(tied.values).max()):
+        raise InvalidModel(
+            "restrict must be possible within the bounds of the coefficients (costs and, without "
+            "free_reward, rewards are not negative); no coefficients are"
+        )
+    return found
 
 
 def _check_reachable(form: np.ndarray, problem: LikelihoodProblem, norm: float) -> None:

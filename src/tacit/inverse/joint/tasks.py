@@ -130,6 +130,11 @@ def _check(tasks: Sequence[Task], options: SharedLikelihood) -> None:
         if not isinstance(task, Task):
             raise InvalidModel(f"tasks must be Task objects; task {e} is {type(task).__name__}")
     options.check()
+    if options.likelihood.restrict:
+        raise InvalidModel(
+            "restrict is about the coefficients of one task; several are tied by what they share: "
+            f"leave it out; got {options.likelihood.restrict!r:.60}"
+        )
     first = tasks[0].features
     for e, task in enumerate(tasks[1:], start=1):
         if task.features.cost_names != first.cost_names:
@@ -284,11 +289,12 @@ def with_noise_of(alone: Sequence[Fit], problem: LikelihoodProblem) -> Likelihoo
 
     Where the reward is the same in all tasks it is known once.
     """
-    ties, rows, values = problem.ties, [], []
+    ties, rows, values, norms = problem.ties, [], [], []
     for e, fitted in enumerate(alone):
         known = fitted.problem.equalities
         if known is None or (ties.kinds[0] is Tie.SAME and e != ties.leaders[0]):
             continue
+        norms += [True] * len(known.values)
         for row, value in zip(known.matrix, known.values, strict=True):
             joint = np.zeros(len(ties.names))
             joint[ties.rows[e]] = row * ties.factors[e]
@@ -296,7 +302,8 @@ def with_noise_of(alone: Sequence[Fit], problem: LikelihoodProblem) -> Likelihoo
             values.append(value)
     if not rows:
         return problem
-    return replace(problem, equalities=Equalities(matrix=np.array(rows), values=np.array(values)))
+    known = Equalities(matrix=np.array(rows), values=np.array(values), norms=np.array(norms))
+    return replace(problem, equalities=known)
 
 
 def ties_of(options: SharedLikelihood, space: Design) -> list[Tie]:

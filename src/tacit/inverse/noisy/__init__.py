@@ -104,9 +104,9 @@ class DeltaMethod:
 
 def check_plain(options: object, what: str, known: tuple[str, ...] = ()) -> None:
     """Raises `InvalidModel` where an estimator was asked for more than `what` knows of."""
-    for name in ("lapses", "prior", "temperature", "bounds", "fixed", "start"):
+    for name in ("lapses", "prior", "temperature", "bounds", "fixed", "start", "restrict"):
         given = getattr(options, name, None)
-        if given not in (None, False, {}) and name not in known:
+        if given not in (None, False, {}, ()) and name not in known:
             raise InvalidModel(f"{what} must be without {name}: leave it out; got {given!r}")
 
 

@@ -257,9 +257,9 @@ def coefficients_of(
     absence = evidence.absence or (TOO_MANY if space.size > TABLED else "")
     if absence:
         return unmeasured(names, points, lower=lower, absence=absence)
-    if known is not None:
+    if (norm := fitted.norm(e)) is not None:
         # None is more than all of the reward; a hair above, where one is all of it, is no bound.
-        whole = np.where(known.matrix[0] != 0, known.values[0] * (1.0 + 1e-12), np.inf)
+        whole = np.where(norm.matrix[0] != 0, norm.values[0] * (1.0 + 1e-12), np.inf)
         upper = whole if upper is None else np.minimum(upper, whole)
     moves = problem.movable | (fitted.z == 0.0) if len(evidence.chains) > 1 else slice(None)
     inner = np.where(given[:, None], 0.0, evidence.chains[e].inner) / space.scales[:, None]

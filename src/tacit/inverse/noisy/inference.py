@@ -44,8 +44,9 @@ CLUSTERS = 10
 
 def described(options: object) -> str:
     """The estimator in words, lapses, a prior or a temperature that were asked for among them."""
-    asked = {name: getattr(options, name, None) for name in ("lapses", "prior", "temperature")}
-    told = "".join(f", {k}={v!r}" for k, v in asked.items() if v is not None and v is not False)
+    words = ("lapses", "prior", "temperature", "restrict")
+    asked = {name: getattr(options, name, None) for name in words}
+    told = "".join(f", {k}={v!r}" for k, v in asked.items() if v not in (None, False, ()))
     return f"{repr(options)[:-1]}{told})"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,11 @@ import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.inverse.findings import LEVEL, Finding, Kind, chance
+from tacit.inverse.hypotheses import equations_of
 from tacit.inverse.noisy import MANY
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import Bounds
+from tacit.model.objective import coefficient_names
 
 if TYPE_CHECKING:
     from tacit.inverse.noisy.convex import Convex
@@ -31,6 +34,44 @@ def check_temperature(options: Likelihood | Convex | Mixture) -> None:
     number = isinstance(given, int | float | np.number) and not isinstance(given, bool)
     if given is None or not number or not 0.0 < given < np.inf:
         raise InvalidModel(f"temperature must be positive and finite; got {given!r:.60}")
+
+
+def check_restrictions(options: Likelihood) -> None:
+    """Raises `InvalidModel` unless the restrictions are texts, a list of them."""
+    given = options.restrict
+    if isinstance(given, str) or not all(isinstance(one, str) for one in given):
+        raise InvalidModel(f'restrict must be a list of equations, ["a = b"]; got {given!r:.60}')
+
+
+def restrictions_of(equations: Sequence[str], space: Design) -> tuple[np.ndarray, np.ndarray]:
+    """([q, D], [q]) rows and right sides of the equations, about the coefficients of a space."""
+    groups = [space.names[block] for block in space.blocks]
+    return equations_of(", ".join(equations), coefficient_names(groups[0], groups[1:]))
+
+
+def check_droppable(rows: np.ndarray, goals: np.ndarray, space: Design, level: float) -> None:
+    """Raises `InvalidModel` where an equation gives a cost a size, and a test may leave it out."""
+    sized = np.asarray(rows[goals != 0.0].any(axis=0))
+    held = np.flatnonzero(sized[space.blocks[0].stop :])
+    if held.size and level < 1.0:
+        name = space.names[space.blocks[0].stop + int(held[0])]
+        raise InvalidModel(
+            f"restrict gives {name} a size, and a test may leave its constraint out: keep all "
+            "constraints with level=1, or restrict it to other coefficients"
+        )
+
+
+def restriction_findings(options: Likelihood, fitted: Fit, plain: Fit) -> list[Finding]:
+    """What the coefficients were told to keep, and what that costs the likelihood."""
+    if not options.restrict:
+        return []
+    cost = max(fitted.loss - plain.loss, 0.0)
+    beside = "" if options.lapses is False and options.temperature is None else None
+    said = f"The coefficients were told to keep {', '.join(options.restrict)}"
+    if beside is None:
+        return [Finding(f"{said}.", Kind.ASSUMED)]
+    sentence = f"{said}: that costs {cost:.4g} nats of the log-likelihood."
+    return [Finding(sentence, Kind.ASSUMED, number=cost)]
 
 
 def bound_findings(
@@ -64,7 +105,7 @@ def bound_findings(
 
 def given_temperature_findings(fitted: Fit, e: int = 0) -> list[Finding]:
     """That the temperature was given, if it was."""
-    known = fitted.known(e)
+    known = fitted.norm(e)
     if known is None:
         return []
     norm = float(known.values[0])
@@ -106,7 +147,7 @@ def zero_findings(evidence: Evidence, e: int = 0) -> list[Finding]:
     space, x, rows = own.chain.space, fitted.x(e), fitted.problem.ties.rows[e]
     reward = space.blocks[0]
     zeros = int(((x == 0.0) & (fitted.problem.lower[rows] == 0.0))[reward].sum())
-    known = fitted.known(e) is not None  # the unit is known then
+    known = fitted.norm(e) is not None  # the unit is known then
     if zeros < MANY or evidence.absence or known:
         return []
     findings, law = list[Finding](), own.inner @ evidence.errors.covariance @ own.inner.T
@@ -132,7 +173,7 @@ def temperature_findings(
     `own` is the fit that knows it, `unknown` the one that does not.
     """
     fitted, findings = evidence.fitted, given_temperature_findings(evidence.fitted, e)
-    known = fitted.known(e)
+    known = fitted.norm(e)
     if known is None or unknown is None or evidence.absence:
         return findings
     form, norm = known.matrix[0], float(known.values[0])

@@ -6,7 +6,7 @@ starts from the convex fit, and the recovery says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 
@@ -22,7 +22,13 @@ from tacit.inverse.noisy.activity import Restraint, without_idle_constraints
 from tacit.inverse.noisy.estimate import estimate_of
 from tacit.inverse.noisy.evidence import evidence_of, score_law
 from tacit.inverse.noisy.inference import described
-from tacit.inverse.noisy.known import check_temperature
+from tacit.inverse.noisy.known import (
+    check_droppable,
+    check_restrictions,
+    check_temperature,
+    restriction_findings,
+    restrictions_of,
+)
 from tacit.inverse.noisy.lapses import saying_lapses, with_lapses
 from tacit.inverse.noisy.setting import Setting, StepsSetting
 from tacit.inverse.noisy.smoothing import Smoothing
@@ -35,6 +41,7 @@ from tacit.likelihood.start import (
     Range,
     check_coefficients,
     maximum,
+    restricted,
     within_temperature,
 )
 from tacit.model.arguments import integer, number
@@ -63,6 +70,8 @@ class Likelihood:
             the noise, as in `Recovery.parameters`. Others have the bounds they have by default.
         fixed: {coefficient: value}, those that are known beforehand; an offset is a feature with 1.
         start: {coefficient: value}, where to begin the search.
+        restrict: linear equations that the coefficients keep, such as "road = 2 * water"; names
+            that are not one word stand in `backticks`.
     """
 
     free_reward: bool = False
@@ -77,6 +86,7 @@ class Likelihood:
     bounds: Mapping[Label, Range] = field(default_factory=dict, repr=False, hash=False)
     fixed: Mapping[Label, float] = field(default_factory=dict, repr=False, hash=False)
     start: Mapping[Label, float] = field(default_factory=dict, repr=False, hash=False)
+    restrict: Sequence[str] = field(default=(), repr=False)
 
     def check(self) -> None:
         """Raises `InvalidModel` unless the options make sense."""
@@ -88,6 +98,7 @@ class Likelihood:
             wanted = "True, False or a share in (0, 1)"
             number(self.lapses, "lapses", wanted, lambda share: 0.0 < share < 1.0)
         check_coefficients(self)
+        check_restrictions(self)
         if self.temperature is not None:
             check_temperature(self)
         if not isinstance(self.prior, Ridge | Smooth | Sparse | None):
@@ -143,6 +154,10 @@ def maximise(
     full_fit, counted = plain, setting.counted and not lapsing
     if lapsing:
         full_fit = with_lapses(setting.step_units(chain), options, plain)
+    if options.restrict:
+        rows, goals = restrictions_of(options.restrict, space)
+        check_droppable(rows, goals, space, options.level)
+        full_fit = restricted(full_fit, rows, goals, options.max_steps)
     if options.temperature is not None:
         unknown = full_fit
         full_fit = within_temperature(full_fit, options.temperature, options.max_steps)
@@ -202,6 +217,7 @@ def maximise(
         rules = {"robust": robust, "counted": counted, "seed": options.seed}
         law = partial(evidence_of, seen, max_steps=options.max_steps, **rules)
         found = replace(found, curves=curves.recovered(full, reduced_fit, law))
+    findings += restriction_findings(options, full_fit, plain)
     found = replace(found, findings=(*found.findings, *findings))
     if lapsing:
         found = saying_lapses(setting.with_lapses(found, chain), reduced_fit, plain)
