@@ -586,3 +586,58 @@ def test_roads_that_do_not_carry_the_trips_are_refused(roads, words, tmp_path, c
     for word in words:
         assert word in line
     assert not (tmp_path / "p").exists()
+
+
+def tracks_with_maps(folder: Path) -> list[str]:
+    """A log of 6 animals on maps of land cover, slope and roads: the words of `ingest`."""
+    rng, size = np.random.default_rng(3), 8
+    lines = ["animal,hour,x,y"]
+    for animal in range(6):
+        at = rng.integers(size, size=2)
+        for hour in range(60):
+            lines.append(f"a{animal},{hour},{at[0] + 0.5},{at[1] + 0.5}")
+            at = np.clip(at + rng.integers(-1, 2, 2), 0, size - 1)
+    (folder / "log.csv").write_text("\n".join(lines) + "\n")
+    maps = {
+        "cover": rng.integers(1, 4, (size, size)),
+        "slope": rng.uniform(1, 9, (size, size)).round(2),
+        "road": (rng.random((size, size)) < 0.3).astype(int),
+    }
+    for name, values in maps.items():
+        head = f"ncols {size}\nnrows {size}\nxllcorner 0\nyllcorner 0\ncellsize 1\n"
+        rows = "\n".join(" ".join(map(str, row)) for row in values.tolist())
+        (folder / f"{name}.asc").write_text(head + rows + "\n")
+    words = ["ingest", str(folder / "log.csv"), "--episode", "animal", "--time", "hour"]
+    words += ["--x", "x", "--y", "y", "--cell", "1", "--classes", "cover", "--out"]
+    return [*words, str(folder / "p"), "--maps", *(f"{n}={folder / n}.asc" for n in maps)]
+
+
+def test_formulas_name_what_may_matter(tmp_path):
+    words = tracks_with_maps(tmp_path)
+    costs = ["--cost", "road", "road:C(cover)"]
+    assert main([*words, "--reward", "C(cover) + scale(slope)", *costs]) == 0
+    features = tacit.runs.Problem.load(tmp_path / "p").features
+    slope, *classes = sorted(features.reward_names, key=len, reverse=True)
+    assert slope == "scale(slope)"
+    assert len(classes) == 2
+    assert all(name.startswith("cover: ") for name in classes)
+    assert features.cost_names == (("road",), tuple(f"road:{name}" for name in classes))
+    products = features.costs[0] * features.reward[..., :2]
+    assert np.allclose(features.costs[1], products)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--reward", "slope + slop"], ["'slop'", "did you mean 'slope'?"]),
+        (["--reward", "open('x')"], ["open", "allowed are columns"]),
+        (["--cost", "road:forest"], ["'forest'"]),
+    ],
+)
+def test_formulas_that_cannot_be_are_refused_in_one_line(words, said, tmp_path, capsys):
+    assert main([*tracks_with_maps(tmp_path), *words]) == 2
+    line = capsys.readouterr().err.strip()
+    assert "\n" not in line
+    for one in said:
+        assert one in line
+    assert not (tmp_path / "p").exists()

@@ -513,7 +513,19 @@ TEXT_FAULTS = {
         ["problem.toml: initial", "sums to 0.5"],
     ),
     "column": ("problem.toml", '"sun"', '"son"', ["features.reward", "'son'", "'sun'?"]),
-    "costs": ("problem.toml", '[["heat"]]', '["heat"]', ["features.costs", '[["heat"]]']),
+    "costs": ("problem.toml", '[["heat"]]', "[3]", ["features.costs", '[["heat"]]']),
+    "formula": (
+        "problem.toml",
+        '[["heat"]]',
+        '["heat + son"]',
+        ["problem.toml", "'son'", "'sun'?"],
+    ),
+    "code": (
+        "problem.toml",
+        '[["heat"]]',
+        '["__import__(1)"]',
+        ["features.costs[0]", "__import__", "allowed are columns"],
+    ),
     "nan": ("features.csv", "0.5", "nan", ["features.csv, line 3", "sun", "'nan'", "finite"]),
     "infinite": ("features.csv", "0.5", "inf", ["features.csv, line 3", "sun", "'inf'"]),
     "text": ("features.csv", "0.5", "warm", ["features.csv, line 3", "sun", "'warm'"]),
@@ -713,8 +725,14 @@ def test_a_constraint_may_have_a_feature_a_state_beside_columns(tmp_path):
 @pytest.mark.parametrize(
     ("features", "said"),
     [
-        ('reward = { one_hot = "stat" }', "features.reward must be a list of columns, or { one_"),
-        ('reward = { onehot = "state" }', "features.reward must be a list of columns, or { one_"),
+        (
+            'reward = { one_hot = "stat" }',
+            "features.reward must be a formula, a list of columns, or { one_",
+        ),
+        (
+            'reward = { onehot = "state" }',
+            "features.reward must be a formula, a list of columns, or { one_",
+        ),
         (f'reward = ["sun"]\ncosts = {ONE_HOT}', "features.costs must be one list of columns"),
         ("reward = []", "features.reward must name at least one column; got none"),
         (f"reward = {ONE_HOT}\ncosts = [[]]", "features.costs[0] must name at least one column"),
@@ -735,3 +753,27 @@ def test_a_feature_a_state_needs_to_know_the_states(tmp_path):
     with open(place / "problem.toml", "a", encoding="utf-8") as file:
         file.write('[names]\nstates = ["hall", "Küche", "sun room"]\n')
     assert tacit.runs.Problem.load(place).features.sizes == (3,)
+
+
+def test_formulas_of_a_folder_are_those_of_python(tmp_path):
+    features = "state,action,cover,slope,road\n" + "".join(
+        f"{s},{a},{cover},{slope},{road}\n"
+        for s, cover, slope in [("hall", "wood", 1), ("Küche", "stone", 4), ("sun room", "wood", 9)]
+        for a, road in [("go on", slope / 2), ("wait", 0)]
+    )
+    text = ROOMS["problem.toml"].replace('["sun"]', '"C(cover) + sqrt(slope)"')
+    text = text.replace('[["heat"]]', '["road:slope", ["road"]]').partition("[truth]")[0]
+    place = folder(tmp_path / "p", features__csv=features, problem__toml=text)
+    problem = tacit.runs.Problem.load(place)
+    made = tacit.Features.from_formula(
+        "C(cover) + sqrt(slope)",
+        ["road:slope", "road"],
+        data=place / "features.csv",
+        layout=problem.layout,
+    )
+    assert problem.features.reward_names == made.reward_names == ("cover[wood]", "sqrt(slope)")
+    assert problem.features.cost_names == made.cost_names == (("road:slope",), ("road",))
+    found, kept = problem.features, problem.mdp.available
+    assert np.array_equal(found.reward[kept], made.reward[kept])
+    for one, other in zip(found.costs, made.costs, strict=True):
+        assert np.array_equal(one[kept], other[kept])

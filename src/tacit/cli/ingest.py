@@ -99,9 +99,9 @@ class Ingest:
     roads: Annotated[Optional[Path], shown_default("none")] = None
     """table of roads with columns from, to and attributes: each episode is a trip along them"""
     reward: Annotated[Union[None, tuple[str, ...]], shown_default("all but the costs")] = None
-    """names of columns and maps that may be wanted"""
+    """what may be wanted: names of columns and maps, or a formula, scale(slope) + C(cover)"""
     cost: Annotated[Union[None, tuple[str, ...]], shown_default("none")] = None
-    """those that may be refused, a constraint each; roads+water makes one constraint of both"""
+    """what may be refused, a constraint each: a name, roads+water, or a formula, road:hunting"""
     discount: Annotated[Optional[float], shown_default("0.9, on roads 1")] = None
     """how far ahead is planned: 1 / (1 - discount) steps"""
     decimal_comma: bool = False
@@ -136,13 +136,15 @@ class Ingest:
         if (proposal := self.proposal()) is not None:
             return proposal
         log = self.read()
-        features = self.features(log)
+        self.features(log)  # refuses what cannot be made, before anything is written
+        reward, costs = log.made_of(*self.asked(log))
+        made_of = {"reward": reward, "costs": costs}
         settings: dict[str, object] = {"discount": self._discount}
         if self.roads is not None:  # every episode is a trip to its last state
             settings["goal"] = "last"
 
         def write(folder: Path) -> None:
-            write_log(folder, log, features, settings)
+            write_log(folder, log, made_of, settings)
             if log.places is not None:
                 write_bytes(folder / PICTURE, png(places_figure(log), dots_per_inch=150))
 
@@ -280,7 +282,14 @@ class Ingest:
 
     def features(self, log: Log) -> Features:
         """What reward and cost may be made of."""
-        return log.maps(self.reward, constraints_of(self.cost or (), log.features))
+        return log.maps(*self.asked(log))
+
+    def asked(self, log: Log) -> tuple[Sequence[str] | str | None, list[tuple[str, ...] | str]]:
+        """Names or a formula for the reward, None where it was not given, and for each cost."""
+        known, reward = {*log.features}, self.reward
+        if reward is not None and not {*reward} <= known:
+            reward = " + ".join(_quoted(one) if one in known else one for one in reward)
+        return reward, constraints_of(self.cost or (), log.features)
 
     def check_resolution(self) -> ResolutionCheck:
         """What coarser and finer cells give."""
@@ -302,15 +311,20 @@ def _quoted(name: str) -> str:
     return name if name.isidentifier() else f"`{name}`"
 
 
-def constraints_of(asked: Sequence[str], features: Collection[str]) -> list[tuple[str, ...]]:
-    """The features of each constraint: a name is one by itself, NAME+NAME one of several."""
-    made = [(one,) if one in features else tuple(one.split("+")) for one in asked]
+def constraints_of(asked: Sequence[str], features: Collection[str]) -> list[tuple[str, ...] | str]:
+    """What each constraint is made of: NAME, NAME+NAME of several, or a formula."""
+    made: list[tuple[str, ...] | str] = []
+    for one in asked:
+        names = (one,) if one in features else tuple(one.split("+"))
+        made.append(names if {*names} <= {*features} else one)
     for names in made:
-        if len({*names}) < len(names) or made.count(names) > 1:
+        twice = not isinstance(names, str) and len({*names}) < len(names)
+        if twice or made.count(names) > 1:
             raise InvalidModel(
                 "--cost must name each constraint, and each feature in it, once; got "
-                f"{'+'.join(names)!r} in {' '.join(asked)!r}: a name by itself is a constraint, "
-                "roads+water is one of two features"
+                f"{names if isinstance(names, str) else '+'.join(names)!r} in "
+                f"{' '.join(asked)!r}: a name by itself is a constraint, roads+water is one of two "
+                "features"
             )
     return made
 

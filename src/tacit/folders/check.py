@@ -328,7 +328,9 @@ def faults(folder: Path, first: Exception) -> tuple[str, ...]:
     if table is not None:
         states, actions = in_order(table.states), in_order(table.actions)
         if settings is not None:
-            attempt(lambda: table_features(table, settings, Names(states, actions)))
+            names = Names(states, actions)
+            there = np.ones((len(states), max(1, len(actions))), bool)
+            attempt(lambda: table_features(table, settings, names, there))
         if untold("transitions.csv"):
             known = Names(states, sources=("features.csv", ""))
             attempt(lambda: TransitionTable.read(folder / "transitions.csv", known))

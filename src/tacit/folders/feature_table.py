@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tacit.errors import InvalidModel
+from tacit.files.atomic import naming
 from tacit.files.columns import RawColumn
 from tacit.files.tables import TableSource, open_table
 from tacit.files.wording import did_you_mean, nearest
 from tacit.folders.names import Names
 from tacit.folders.settings import LARGEST_TABLE, ProblemSettings
+from tacit.model.features.formulas import FormulaFeatures, features_of_columns
+from tacit.model.features.notation import formula_of
+from tacit.model.features.terms import columns_of
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 
@@ -81,7 +85,7 @@ class FeatureTable:
             names: of states and actions.
             settings: of `problem.toml`.
         """
-        named = {*(settings.reward or ()), *(name for names in settings.costs for name in names)}
+        named = settings.used
         spare = [name for name in self.offered if name not in named and name != settings.initial]
         if MASK not in spare:
             near = None if MASK in self.offered else nearest(MASK, spare, cutoff=0.8)
@@ -131,6 +135,16 @@ class FeatureTable:
         first = values[np.arange(len(values)), there.argmax(axis=1)]
         return np.where(there, values, first[:, None])
 
+    def cells(self, name: str, names: Names) -> np.ndarray:
+        """[S] or [S, A] the numbers of a column, or its words, for formulas."""
+        column = self.columns[name]
+        column.refuse(column.voids, "a number or a name")
+        if column.texts is None or np.isfinite(column.numbers()).all():
+            return self.column(name, names)
+        places = replace(column, values=column.values, texts=None)
+        codes = replace(self, columns={**self.columns, name: places}).column(name, names)
+        return np.array(column.texts)[codes.astype(np.int64)]
+
     def check_names(self, names: Names, mdp: MDP) -> None:
         """Raises unless the table speaks of exactly the states and actions of the model."""
         for kind, known, count in (
@@ -155,13 +169,16 @@ class FeatureTable:
             )
 
 
-def table_features(table: FeatureTable | None, settings: ProblemSettings, names: Names) -> Features:
-    """The `Features` that `problem.toml` names among the columns, or makes of the states.
+def table_features(
+    table: FeatureTable | None, settings: ProblemSettings, names: Names, available: np.ndarray
+) -> Features:
+    """The `Features` that `problem.toml` makes of the columns, or of the states.
 
     Args:
         table: of `features.csv`; None where no column is needed.
         settings: of `problem.toml`.
         names: of states and actions.
+        available: [S, A] bool, which actions there are.
     """
     path, offered = (table.path, table.offered) if table else (settings.path, ())
     if settings.reward is None:
@@ -169,8 +186,12 @@ def table_features(table: FeatureTable | None, settings: ProblemSettings, names:
             f"{settings.path} must say which columns of {path.name} matter: under [features], "
             f"reward = [...] and costs = [[...]]; {path.name} has {', '.join(offered)}"
         )
-    chosen = {"reward": settings.reward}
-    chosen |= {f"costs[{k}]": listed for k, listed in enumerate(settings.costs)}
+    blocks = [settings.reward, *settings.costs]
+    if table is not None and any(isinstance(block, str) for block in blocks):
+        return _formula_features(table, settings, blocks, names, available)
+    lists = [block for block in blocks if not isinstance(block, str)]
+    keys = ["reward", *(f"costs[{k}]" for k in range(len(lists) - 1))]
+    chosen = dict(zip(keys, lists, strict=True))
     for key, listed in chosen.items():
         if strange := next((name for name in listed if name not in offered), None):
             raise InvalidModel(
@@ -192,3 +213,25 @@ def table_features(table: FeatureTable | None, settings: ProblemSettings, names:
     except InvalidModel as error:
         message = str(error)
         raise InvalidModel(message if str(path) in message else f"{path}: {message}") from None
+
+
+def _formula_features(
+    table: FeatureTable,
+    settings: ProblemSettings,
+    blocks: Sequence[tuple[str, ...] | str],
+    names: Names,
+    available: np.ndarray,
+) -> Features:
+    """The `Features` of formulas over the columns; a list of columns is their sum."""
+    if not all(blocks):
+        raise InvalidModel(
+            f"{settings.path}: features.reward and costs must not be a formula beside "
+            '{ one_hot = "state" }; got both: list columns in the place of the formula'
+        )
+    reward, *costs = (one if isinstance(one, str) else formula_of(one) for one in blocks)
+    with naming(settings.path, InvalidModel):
+        formulas = FormulaFeatures(reward=reward, costs=tuple(costs))
+        asked = columns_of(formulas.blocks)
+        columns = {name: table.cells(name, names) for name in table.offered if name in asked}
+        unused = {name: np.zeros(0) for name in table.offered if name not in asked}
+        return features_of_columns(formulas, unused | columns, names.actions, available)

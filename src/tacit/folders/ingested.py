@@ -15,22 +15,22 @@ from tacit.folders.settings import FILE, VERSION, toml_lines
 if TYPE_CHECKING:
     from tacit.data.sources import Log
     from tacit.model.layout import Layout
-    from tacit.model.objective import Features
 
 
-def write_log(folder: Path, log: Log, features: Features, settings: Mapping[str, object]) -> None:
+def write_log(
+    folder: Path, log: Log, made_of: Mapping[str, object], settings: Mapping[str, object]
+) -> None:
     """Writes the text files of a problem into an existing folder.
 
     Args:
         folder: of the problem.
         log: that was ingested. Where it has actions of its own, nobody knows where they lead: they
             are counted from the demonstrations whenever the folder is read.
-        features: what reward and costs may be made of, among those of the log.
+        made_of: what `[features]` of `problem.toml` says.
         settings: what stands at the top of `problem.toml`.
     """
     layout, seen = log.layout, log.demonstrations
     states, actions = np.array(layout.state_names), np.array(layout.action_names)
-    made_of = {"reward": features.reward_names, "costs": features.cost_names}
     lines = [
         "# Made by tacit ingest. docs/formats.md explains every key.",
         *toml_lines({"version": VERSION, **settings}),

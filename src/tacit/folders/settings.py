@@ -14,6 +14,8 @@ from tacit.errors import InvalidModel
 from tacit.files.atomic import check_text, naming
 from tacit.files.wording import did_you_mean
 from tacit.inverse.joint.trips import UNENDED
+from tacit.model.features.notation import terms_of
+from tacit.model.features.terms import columns_of
 from tacit.model.prior import Over, Prior, Unvisited
 
 FILE = "problem.toml"
@@ -53,9 +55,9 @@ class ProblemSettings:
         initial: name or number of the first state, name of a column, or {name: probability}.
         goal: "last" where every trajectory is a trip to its last state; "" where it is not.
         unended: what to do with trips that did not end.
-        reward: columns of `features.csv` that the reward is made of; None where not given, and
-            empty where it has one indicator a state, which needs no column.
-        costs: the same, one tuple per constraint.
+        reward: columns of `features.csv` that the reward is made of, or a formula over them; None
+            where not given, and empty where it has one indicator a state, which needs no column.
+        costs: the same, one tuple or formula per constraint.
         link_size: coefficients at which link sizes of trips are made; empty for none.
         states: names of the states in their order; empty where not given.
         actions: names of the actions in their order; empty where not given.
@@ -75,8 +77,8 @@ class ProblemSettings:
     initial: str | dict[str, float] | None = None
     goal: str = ""
     unended: str = "refuse"
-    reward: tuple[str, ...] | None = None
-    costs: tuple[tuple[str, ...], ...] = ()
+    reward: tuple[str, ...] | str | None = None
+    costs: tuple[tuple[str, ...] | str, ...] = ()
     link_size: dict[str, float] = field(default_factory=dict)
     states: tuple[str, ...] = ()
     actions: tuple[str, ...] = ()
@@ -89,6 +91,14 @@ class ProblemSettings:
     truth: dict[str, Any] = field(default_factory=dict)
     coefficients: dict[str, dict[str, Any]] = field(default_factory=dict)
     measurements: RowSettings | None = None
+
+    @property
+    def used(self) -> set[str]:
+        """The columns of `features.csv` that features are made of."""
+        blocks = [one for one in (self.reward, *self.costs) if one]
+        formulas = [terms_of(one) for one in blocks if isinstance(one, str)]
+        listed = {name for one in blocks if not isinstance(one, str) for name in one}
+        return listed | columns_of(formulas)
 
 
 # A key of sixteen parts with dots between them.
@@ -177,20 +187,22 @@ def _names(key: str, value: object) -> tuple[str, ...]:
     return names
 
 
-def _made_of(key: str, value: object) -> tuple[str, ...]:
-    """Names of columns; none for one indicator a state."""
+def _made_of(key: str, value: object) -> tuple[str, ...] | str:
+    """Names of columns, or a formula over them; none for one indicator a state."""
+    if isinstance(value, str):
+        return _formula(key, value)
     if isinstance(value, dict):
         if value != {"one_hot": "state"}:
-            raise _wrong(key, 'a list of columns, or { one_hot = "state" }', value)
+            raise _wrong(key, 'a formula, a list of columns, or { one_hot = "state" }', value)
         return ()
     if names := _names(key, value):
         return names
     raise InvalidModel(f"{key} must name at least one column; got none")
 
 
-def _costs(key: str, value: object) -> tuple[tuple[str, ...], ...]:
-    if not isinstance(value, list) or any(not isinstance(one, list | dict) for one in value):
-        raise _wrong(key, 'one list of columns per constraint, [["heat"]]', value)
+def _costs(key: str, value: object) -> tuple[tuple[str, ...] | str, ...]:
+    if not isinstance(value, list) or any(not isinstance(one, list | dict | str) for one in value):
+        raise _wrong(key, 'one list of columns, or one formula, per constraint, [["heat"]]', value)
     return tuple(_made_of(f"{key}[{k}]", entry) for k, entry in enumerate(value))
 
 
@@ -249,7 +261,7 @@ def _measurements(key: str, value: object) -> RowSettings:
     if not isinstance(costs, list):
         raise _wrong(f"{key}.costs", 'one formula per constraint, ["dose"]', costs)
     return RowSettings(
-        columns=_made_of(f"{key}.columns", value["columns"]),
+        columns=_names(f"{key}.columns", value["columns"]),
         reward=_formula(f"{key}.reward", value["reward"]),
         costs=tuple(_formula(f"{key}.costs[{k}]", one) for k, one in enumerate(costs)),
         exogenous=_names(f"{key}.exogenous", value.get("exogenous", [])),
@@ -257,8 +269,11 @@ def _measurements(key: str, value: object) -> RowSettings:
 
 
 def _formula(key: str, value: object) -> str:
+    """A formula: it is read, and never run."""
     if not isinstance(value, str) or not value.strip():
         raise _wrong(key, 'a formula such as "age + log(dose)"', value)
+    with naming(key, InvalidModel):
+        terms_of(value)
     return value
 
 

@@ -86,7 +86,7 @@ def read_text(
         notes = mdp.evidence.sentences(layout, ends=mdp.ends)
     if table is not None:
         table.check_names(names, mdp)
-    features = table_features(table, settings, names)
+    features = table_features(table, settings, names, mdp.available)
     return {
         "mdp": mdp,
         "features": features,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from errno import ENOENT
@@ -23,6 +24,9 @@ from tacit.files.columns import RawColumn, real
 from tacit.files.frames import Frame
 from tacit.files.wording import did_you_mean, natural_order, some
 from tacit.model.features import depends_on_action, filled, means_at
+from tacit.model.features.formulas import FormulaFeatures, features_of_columns
+from tacit.model.features.notation import formula_of, terms_of
+from tacit.model.features.terms import columns_of
 from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -76,13 +80,51 @@ class Log:
         return MDP(lists, start, discount, available=there)
 
     def maps(
-        self, reward: Sequence[str] | None = None, costs: Sequence[Sequence[str]] = ()
+        self,
+        reward: Sequence[str] | str | None = None,
+        costs: Sequence[Sequence[str] | str] = (),
     ) -> Features:
-        """The `Features` of these names; None for a reward of all that no constraint has."""
-        refused = [name for names in costs for name in names]
-        wanted = [*self.features] if reward is None else reward
-        wanted = [n for n in wanted if reward is not None or n not in refused]
-        for name in (*wanted, *refused):
+        """The `Features` of these names, or of formulas over them, such as "scale(slope) + road".
+
+        Args:
+            reward: names or a formula; None for all that no constraint has.
+            costs: names or a formula, for each constraint.
+        """
+        reward, costs = self.made_of(reward, costs)
+        if isinstance(reward, str) or any(isinstance(one, str) for one in costs):
+            first, *others = (
+                one if isinstance(one, str) else formula_of(one) for one in (reward, *costs)
+            )
+            formulas = FormulaFeatures(reward=first, costs=tuple(others))
+            shape = len(self.layout.state_names), len(self.layout.action_names)
+            there = np.ones(shape, bool) if self.moves is None else self.moves >= 0
+            return features_of_columns(formulas, self.features, self.layout.action_names, there)
+
+        def stacked(names: Sequence[str]) -> np.ndarray:
+            parts = [self.features[name] for name in names]
+            if len({part.ndim for part in parts}) > 1:  # what the action changes, and what not
+                shape = (*parts[0].shape[:1], len(self.layout.action_names))
+                parts = [np.broadcast_to(p.reshape(len(p), -1), shape) for p in parts]
+            return np.stack(parts, axis=-1)
+
+        return Features(
+            stacked(reward), [stacked(names) for names in costs], reward, [[*n] for n in costs]
+        )
+
+    def made_of(
+        self, reward: Sequence[str] | str | None, costs: Sequence[Sequence[str] | str]
+    ) -> tuple[Sequence[str] | str, list[Sequence[str] | str]]:
+        """What reward and costs are made of: names, or formulas in which classes are shares."""
+        costs = [self._spelled(one) if isinstance(one, str) else one for one in costs]
+        refused = [name for names in costs if not isinstance(names, str) for name in names]
+        if isinstance(reward, str):
+            reward, wanted = self._spelled(reward), ["a formula"]
+        elif reward is None:
+            of_costs = {*refused} | columns_of(terms_of(c) for c in costs if isinstance(c, str))
+            wanted = reward = [name for name in self.features if name not in of_costs]
+        else:
+            wanted = reward
+        for name in (*(() if isinstance(reward, str) else reward), *refused):
             if name not in self.features:
                 raise InvalidModel(
                     f"a feature must be one of {', '.join(self.features) or 'none'}; got {name!r}"
@@ -93,17 +135,20 @@ class Log:
                 "a reward must be made of at least one feature; got none: name one that no "
                 "constraint has, or one of them for the reward as well"
             )
+        return reward, costs
 
-        def stacked(names: Sequence[str]) -> np.ndarray:
-            parts = [self.features[name] for name in names]
-            if len({part.ndim for part in parts}) > 1:  # what the action changes, and what not
-                shape = (*parts[0].shape[:1], len(self.layout.action_names))
-                parts = [np.broadcast_to(p.reshape(len(p), -1), shape) for p in parts]
-            return np.stack(parts, axis=-1)
-
-        return Features(
-            stacked(wanted), [stacked(names) for names in costs], wanted, [[*n] for n in costs]
-        )
+    def _spelled(self, formula: str) -> str:
+        """The formula, a column of classes being the sum of the shares of its classes."""
+        shares: dict[str, list[str]] = {}
+        for name in self.features:
+            column, colon, _ = name.partition(": ")
+            if colon and column not in self.features:
+                shares.setdefault(column, []).append(name)
+        for column, names in shares.items():
+            quoted = rf"`{re.escape(column)}`|\b{re.escape(column)}\b"
+            called = rf"C\(\s*(?:{quoted})\s*\)|{quoted}"
+            formula = re.sub(called, f"({formula_of(names)})".replace("\\", r"\\"), formula)
+        return formula
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -178,8 +178,51 @@ def features_of_table(
             f"{ACTION!r} in a formula needs names of the actions in a layout, or a column "
             f"{action!r} in the table"
         )
-    learned = _learned(features.blocks, columns, actions)
-    rows = Rows(columns, learned)
+    return _features(features, columns, columns, shape, actions)
+
+
+def features_of_columns(
+    features: FormulaFeatures,
+    columns: Mapping[str, np.ndarray],
+    actions: Sequence[str],
+    available: np.ndarray,
+) -> Features:
+    """The features [S, D] or [S, A, D] of columns by name, each [S] or [S, A].
+
+    Args:
+        features: the formulas.
+        columns: numbers; NaN where one is missing.
+        actions: names of the actions.
+        available: [S, A] bool, the pairs of which transforms learn.
+    """
+    asked = columns_of(features.blocks)
+    if unknown := sorted(asked - {*columns, ACTION}):
+        raise unknown_column(unknown[0], [*columns])
+    own = {name: columns[name] for name in sorted(asked - {ACTION})}
+    if all(column.ndim == 1 for column in own.values()):
+        count = len(available)
+        own = own or {"": np.zeros(count)}
+        return _features(features, own, own, (count,), actions)
+    shape = available.shape
+    pairs = {
+        name: np.broadcast_to(column.reshape(len(column), -1), shape)
+        for name, column in own.items()
+    }
+    pairs[ACTION] = np.broadcast_to(np.array(actions), shape)
+    known = {name: column[available] for name, column in pairs.items()}
+    flat = {name: column.ravel() for name, column in pairs.items()}
+    return _features(features, known, flat, shape, actions)
+
+
+def _features(
+    features: FormulaFeatures,
+    known: Mapping[str, np.ndarray],
+    columns: Mapping[str, np.ndarray],
+    shape: tuple[int, ...],
+    actions: Sequence[str],
+) -> Features:
+    """The features of columns [n], laid out in a shape; transforms learn from the known rows."""
+    rows = Rows(columns, _learned(features.blocks, known, actions))
     tables, labels, curves = [], [], []
     for k, terms in enumerate(features.blocks):
         each = [rows.block(terms)] if ACTION in columns else _by_action(rows, terms, actions)

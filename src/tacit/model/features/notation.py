@@ -112,6 +112,15 @@ Term = tuple[Node, ...]
 """Factors that are multiplied; none of them is the constant 1."""
 
 
+def formula_of(names: Sequence[str]) -> str:
+    """The formula of columns side by side.
+
+    >>> formula_of(["sbp", "mean pressure"])
+    'sbp + `mean pressure`'
+    """
+    return " + ".join(str(Column(name)) for name in names)
+
+
 def terms_of(formula: str) -> tuple[Term, ...]:
     """The terms of a formula, in order; `InvalidModel` for all that is not in the notation."""
     if not isinstance(formula, str) or len(formula) > LONGEST:

@@ -160,7 +160,8 @@ class Rows:
             return self._curve(node)
         if isinstance(node, Call) and called in BASES:
             return self._basis(node)
-        return Factor(self._numbers(node)[:, None], (str(node),))
+        label = node.name if isinstance(node, Column) else str(node)
+        return Factor(self._numbers(node)[:, None], (label,))
 
     def _column(self, node: Column) -> np.ndarray:
         if node.name not in self.columns:
