@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tacit.inverse.bootstrap import Replicates
     from tacit.inverse.caution import Caution
     from tacit.inverse.certified import PolicyCertificate
+    from tacit.inverse.effects import Effects
     from tacit.inverse.hypotheses import HypothesisTest
     from tacit.inverse.origin import Origin
     from tacit.inverse.predictions import ChoiceModel, Prediction
@@ -297,6 +298,55 @@ class Saved:
         )
         number = DRAWS if draws is None else draws
         return counterfactual(self.part(part), change, confidence=confidence, draws=number)
+
+    def marginal_effects(
+        self,
+        feature: str,
+        at: npt.ArrayLike | None = None,
+        *,
+        part: int | None = None,
+        confidence: float = CONFIDENCE,
+        draws: int | None = None,
+    ) -> Effects:
+        """What changes for each unit that a feature grows by, each number with an interval.
+
+        `recovery.marginal_effects("toll", at=[3])`: `.sums`, `.flows`, `.surplus`, `.chances`.
+
+        Args:
+            feature: name of a coefficient.
+            at: where it grows: states [n], or pairs of state and action [n, 2]; None for all.
+            part: number of a type or a task; needed where there are several.
+            confidence: of the intervals.
+            draws: how many, where a number bends within its error; 0 for none, and no check.
+        """
+        about = {"relative": False, "confidence": confidence, "draws": draws}
+        return self._effects(feature, at, part, **about)
+
+    def elasticities(
+        self,
+        feature: str,
+        at: npt.ArrayLike | None = None,
+        *,
+        part: int | None = None,
+        confidence: float = CONFIDENCE,
+        draws: int | None = None,
+    ) -> Effects:
+        """By how many per cent what is done changes for each per cent that a feature grows by.
+
+        Arguments are those of `marginal_effects`. A sum of the feature itself has 1 in it: what is
+        used as before costs so much more.
+        """
+        about = {"relative": True, "confidence": confidence, "draws": draws}
+        return self._effects(feature, at, part, **about)
+
+    def _effects(
+        self, feature: str, at: npt.ArrayLike | None, part: int | None, **about: Any
+    ) -> Effects:
+        from tacit.inverse.effects import effects
+        from tacit.inverse.whatif import DRAWS
+
+        about |= {"draws": DRAWS if about["draws"] is None else about["draws"]}
+        return effects(self.part(part), feature, at, **about)
 
     def part(self, part: int | None = None) -> Recovery:
         """One type or task of several, by its number; the recovery itself where it is one."""

@@ -17,17 +17,19 @@ import numpy.typing as npt
 from tacit.errors import Infeasible, InvalidModel, TacitError
 from tacit.files.wording import table_text
 from tacit.forward.soft_dual import SoftDual
-from tacit.forward.solution import Solution, Status
+from tacit.forward.solution import Solution, Status, visitation
 from tacit.inference.predictions import FittedLaw, Spread, spread_of
 from tacit.inverse.expectations import pull_back
 from tacit.inverse.findings import Finding, Kind
 from tacit.inverse.joint.flows import without
 from tacit.inverse.joint.goals import PLANNED, Goals
 from tacit.inverse.joint.trips import Journeys, between
-from tacit.inverse.predictions import check_features, world_of
+from tacit.inverse.predictions import PRECISION, check_features, world_of
 from tacit.inverse.quantities import Quantity, quantity_of
+from tacit.likelihood.steps import StepsChain
+from tacit.model.features.design import Design
 from tacit.model.layout import Layout
-from tacit.model.mdp import MDP
+from tacit.model.mdp import MDP, outside_policy
 from tacit.model.objective import Features, Objective
 
 if TYPE_CHECKING:
@@ -77,6 +79,20 @@ class Scenario(Protocol):
         """Why there is no outcome with coefficients [P]."""
         ...
 
+    @property
+    def features(self) -> Features:
+        """What reward and costs are made of."""
+        ...
+
+    @property
+    def available(self) -> np.ndarray:
+        """[S, A] bool, the actions there are."""
+        ...
+
+    def about(self, features: Features) -> Scenario:
+        """The same with other features."""
+        ...
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Change:
@@ -115,29 +131,78 @@ class StateScenario:
 
     lost = 0
 
+    @property
+    def available(self) -> np.ndarray:
+        """[S, A] bool, the actions there are."""
+        return self.world.available
+
+    def about(self, features: Features) -> StateScenario:
+        """The same with other features."""
+        return replace(self, features=features)
+
     def outcome(self, coefficients: np.ndarray) -> Outcome:
         """With coefficients [P]; NaN where there is no finite value, or budgets cannot be met."""
         shape, size = self.world.available.shape, len(coefficients)
         _, costs = blocks_of(self.features, coefficients)
         if not all(costs[k].any() for k in {*self.prices, *self.budgets}):
             return nowhere(shape, size, len(costs))  # a cost without weights has no price
-        found = self.solution(coefficients)
-        if found.status is not Status.CONVERGED:
-            return nowhere(shape, size, len(costs))
-        reward, costs = blocks_of(self.features, priced(self.features, coefficients, self.prices))
+        at = priced(self.features, coefficients, self.prices)
+        reward, costs = blocks_of(self.features, at)
         prices = np.array([block.sum() for block in costs])
-        for k, paid in zip(sorted(self.budgets), found.multipliers, strict=True):
-            prices[k] = paid
-        return Outcome(
-            flows=found.visitation,
-            sums=np.concatenate(pull_back(self.features, found.visitation)),
-            prices=_quotients(prices, np.abs(reward).sum()),
-            surplus=np.asarray(self.world.initial @ found.values),
-        )
+        if self.is_plain:
+            point = self._point(at)
+            if not np.isfinite(point.loss):
+                return nowhere(shape, size, len(costs))
+            chances = outside_policy(self.world, np.asarray(point.policy))
+            flows = visitation(self.world, chances)
+            sums = np.concatenate(pull_back(self.features, flows))
+            # The log-sum is what is collected and the entropy of every choice: what is the same
+            # everywhere, which the chain leaves out, is in it.
+            gains = float(np.concatenate([reward, *(-block for block in costs)]) @ sums)
+            done = np.where(chances > 0, chances, 1.0)  # nothing is chosen at an end
+            surplus = gains - float((flows * np.log(done)).sum())
+        else:
+            found = self.solution(coefficients)
+            if found.status is not Status.CONVERGED:
+                return nowhere(shape, size, len(costs))
+            for k, paid in zip(sorted(self.budgets), found.multipliers, strict=True):
+                prices[k] = paid
+            flows = found.visitation
+            sums = np.concatenate(pull_back(self.features, flows))
+            surplus = float(self.world.initial @ found.values)
+        prices = _quotients(prices, np.abs(reward).sum())
+        return Outcome(flows=flows, sums=sums, prices=prices, surplus=np.asarray(surplus))
 
     def policy(self, coefficients: np.ndarray) -> np.ndarray:
         """[S, A] with coefficients [P]."""
+        if self.is_plain:
+            at = priced(self.features, coefficients, self.prices)
+            return outside_policy(self.world, np.asarray(self._point(at).policy))
         return self.solution(coefficients).policy
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether no price is sought, and values are finite whatever the coefficients."""
+        return not self.budgets and self.world.discount < 1.0
+
+    @cached_property
+    def _chain(self) -> StepsChain:
+        nothing = np.zeros(self.world.available.shape)
+        return StepsChain.matching(self.world, Design.of(self.world, self.features), nothing)
+
+    @cached_property
+    def _begun(self) -> list[Any]:
+        """The first point, near which all others are sought."""
+        return []
+
+    def _point(self, coefficients: np.ndarray) -> Any:
+        """The values and the policy with coefficients [P], and whether they are finite."""
+        x = coefficients * self._chain.space.scales
+        near = self._begun[0] if self._begun else self._chain.blank(x)
+        found = self._chain.at(x, near, PRECISION)
+        if not self._begun and np.isfinite(found.loss):
+            self._begun.append(found)
+        return found
 
     def failure(self, coefficients: np.ndarray) -> TacitError:
         """Why there is no outcome with coefficients [P]."""
@@ -177,6 +242,18 @@ class TripsScenario:
     features: Features
     prices: Mapping[int, float]
     lost: int = 0
+
+    @property
+    def available(self) -> np.ndarray:
+        """[S, A] bool, the actions there are."""
+        return self.journeys.mdp.available
+
+    def about(self, features: Features) -> TripsScenario:
+        """The same with other features."""
+        own = self.journeys
+        ends = own.origins, np.repeat(own.goals, np.diff(own.begins))
+        journeys, _ = between(own.mdp, features, own.discount, *ends)
+        return replace(self, journeys=journeys, features=features)
 
     def outcome(self, coefficients: np.ndarray) -> Outcome:
         """With coefficients [P]; NaN where there is no finite value."""
