@@ -7,7 +7,8 @@ Small worlds of four kinds: one task whose coefficients are far from their bound
 that are 0 and so on them, trips to four goals, and two tasks that share a cost. Every draw
 simulates demonstrations and recovers; asked are the chances of every action, the discounted sums of
 all features after two ways are closed, the change of these sums and of the log-sum (surplus), all
-flows, and the ratio of two coefficients. Writes benchmarks/results/predictions.json: how often the
+flows, the ratio of two coefficients, elasticities of all sums in the first feature, and what one
+unit more of it in two states does to flows. Writes benchmarks/results/predictions.json: how often the
 95 % intervals hold the truth, with a verdict on each question by the rule of rates.py, and how
 often they were made by draws.
 """
@@ -29,7 +30,10 @@ from rates import coverage_verdict, rates_of
 
 RESULTS = Path(__file__).parent / "results" / "predictions.json"
 PACKAGES = ("tacit-irl", "numpy", "scipy", "jax")
-QUESTIONS = ("chances", "sums", "changes of sums", "surplus", "changes of flows", "ratio")
+QUESTIONS = (
+    "chances", "sums", "changes of sums", "surplus", "changes of flows", "ratio", "elasticities",
+    "marginal effects",
+)  # fmt: skip
 SIDE, GOALS = 4, (3, 5, 12, 15)
 CLOSED = [(5, 1), (10, 2)]
 # Draws of the coefficients where a number bends within its error.
@@ -135,11 +139,15 @@ def trips() -> Cell:
 
 
 def answers(found: Any, asked: dict[str, Any], draws: int) -> tuple[list[Any], Any]:
-    """The quantities of one recovery: chances, sums, their changes, surplus, flows, ratio."""
+    """The quantities of one recovery, in the order of the questions but for chances."""
     chances = found.predict(draws=draws, **asked)
     after = found.counterfactual(closed=CLOSED, draws=draws)
     ratio = found.function(lambda c: c[1] / c[0])
+    name = found.parameters.names[0]
+    elastic = found.elasticities(name, draws=draws)
+    effect = found.marginal_effects(name, at=[6, 9], draws=draws)
     parts = [after.sums, after.sum_change, after.surplus, after.flow_change, ratio]
+    parts += [elastic.sums, effect.flows]
     return parts, chances
 
 

@@ -145,3 +145,57 @@ def test_a_curve_has_its_band_and_the_steps_below(world):
     np.testing.assert_allclose(heights / heights.sum(), curve.density)
     assert max(bar.get_y() + bar.get_height() for bar in axes.patches) < here.lower.min()
     assert "s(height)" in found.summary()
+
+
+def test_every_picture_has_the_table_of_its_numbers(world, recovery):
+    weights = tacit.plot.weights.table(recovery)
+    axes = tacit.plot.weights(recovery)
+    dots = [float(line.get_xdata()[0]) for line in axes.lines if line.get_marker() == "o"]
+    assert weights["value"].to_list() == pytest.approx(dots)
+    assert weights.columns == ["name", "value", "lower", "upper"]
+    both = tacit.plot.prices.table({"one": recovery, "another": recovery})
+    assert both["recovery"].to_list() == ["one"] * (len(both) // 2) + ["another"] * (len(both) // 2)
+    reward = tacit.plot.map.table(recovery, layout=world.layout)
+    assert reward["value"].to_list() == pytest.approx(recovery.standardised.objective.reward)
+    policy = tacit.plot.policy.table(recovery, layout=world.layout)
+    assert policy["probability"].sum() == pytest.approx(world.mdp.states)
+    flows = tacit.plot.flows.table(recovery, layout=world.layout)
+    assert flows["flow"].sum() == pytest.approx(recovery.solution.visitation.sum())
+    residuals = tacit.plot.residuals.table(recovery)
+    worst = np.nanmax(np.abs(recovery.goodness.residuals))
+    assert residuals["residual"].abs().max() == pytest.approx(worst)
+    curve = tacit.checks.price_curve(world.mdp, recovery.objective, points=5)
+    line = tacit.plot.price_curve(curve).lines[0]
+    table = tacit.plot.price_curve.table(curve)
+    assert table["price"].to_list() == pytest.approx(line.get_ydata())
+    overview = tacit.plot.overview.table(recovery)
+    assert len(overview) > len(weights)
+    public = [getattr(tacit.plot, name) for name in tacit.plot.__all__]
+    assert all(callable(one.table) and one.__doc__ for one in public)
+
+
+def test_a_table_is_one_of_pandas_where_asked(recovery):
+    pytest.importorskip("pandas")
+    assert type(tacit.plot.weights.table(recovery, pandas=True)).__module__.startswith("pandas")
+    for frame in (
+        recovery.parameters.frame(pandas=True),
+        tacit.export.frame(recovery, pandas=True),
+    ):
+        assert type(frame).__module__.startswith("pandas")
+
+
+def test_a_partial_effect_is_its_coefficient_times_the_feature(world, recovery):
+    for j, name in enumerate(recovery.parameters.names):
+        axes = tacit.plot.partial_effect(recovery, name)
+        table = tacit.plot.partial_effect.table(recovery, name)
+        sign = 1.0 if j < len(recovery.reward_names) else -1.0
+        rise = np.diff(table["effect"]) / np.diff(table[name])
+        assert np.allclose(rise, sign * recovery.parameters.estimates[j])
+        wide = table["upper"] - table["lower"]
+        low, high = recovery.parameters.intervals[j]
+        centre = table[name][wide.arg_min()]
+        assert table["density"].sum() == pytest.approx(1.0)
+        assert np.allclose(wide, (high - low) * np.abs(table[name] - centre), atol=wide.max() / 50)
+        matplotlib.pyplot.close(axes.figure)
+    with pytest.raises(tacit.InvalidModel, match="no coefficient is named"):
+        tacit.plot.partial_effect(recovery, "nothing")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,17 +38,20 @@ def actions_of(objective: Objective) -> int:
     return objective.costs.shape[2] if objective.costs.ndim == 3 else 0
 
 
-def frame(source: Objective | Recovery, layout: Layout | None = None) -> polars.DataFrame:
+def frame(
+    source: Objective | Recovery, layout: Layout | None = None, *, pandas: bool = False
+) -> polars.DataFrame | Any:
     """What is wanted and refused as a Polars frame, one row for each state and action.
 
     Columns are `state`, `state_name`, `action`, `action_name`, `reward`, `cost_0`, ...; of a
     recovery also `policy`, `visitation`, and where it forbids something, `available`. Without a
     number of actions there is one row a state. `.write_csv(path)` and `.write_parquet(path)` make
-    files of it, `.to_pandas()` a frame of pandas.
+    files of it.
 
     Args:
         source: an objective, or a recovery of it.
         layout: names of states and actions; None calls them by their numbers.
+        pandas: give a frame of pandas.
     """
     import polars
 
@@ -76,7 +79,8 @@ def frame(source: Objective | Recovery, layout: Layout | None = None) -> polars.
         columns |= {name: getattr(recovery.solution, name).ravel() for name in LEARNT}
         if recovery.available is not None:
             columns["available"] = recovery.available.ravel()
-    return polars.DataFrame(columns)
+    found = polars.DataFrame(columns)
+    return found.to_pandas() if pandas else found
 
 
 def memberships(mixture: MixtureRecovery, demonstrations: Demonstrations) -> dict[str, np.ndarray]:

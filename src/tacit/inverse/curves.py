@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -140,10 +140,12 @@ class Curve:
         axes = [np.linspace(low, high, many) for low, high in self.basis.ends]
         return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, sides)
 
-    def frame(self, grid: npt.ArrayLike | None = None, **about: bool | float) -> polars.DataFrame:
+    def frame(
+        self, grid: npt.ArrayLike | None = None, *, pandas: bool = False, **about: bool | float
+    ) -> polars.DataFrame | Any:
         """One row a place: the measurements, the value, its standard error and the band.
 
-        Arguments are those of `at`.
+        Arguments are those of `at`; `pandas` asks for a frame of pandas.
         """
         import polars
 
@@ -155,7 +157,8 @@ class Curve:
             "lower": found.lower,
             "upper": found.upper,
         }
-        return polars.DataFrame(columns | about_values)
+        made = polars.DataFrame(columns | about_values)
+        return made.to_pandas() if pandas else made
 
     @property
     def sentence(self) -> str:

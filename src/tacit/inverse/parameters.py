@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -387,15 +387,16 @@ class Parameters:
             free=self.free[others],
         )
 
-    def frame(self) -> polars.DataFrame:
+    def frame(self, *, pandas: bool = False) -> polars.DataFrame | Any:
         """One row a coefficient: name, estimate, standard error, z, p-value, interval."""
         import polars
 
         columns = (self.estimates, self.standard_errors, self.z, self.p_values, *self.intervals.T)
         names = ("estimate", "standard_error", "z", "p_value", "lower", "upper")
-        return polars.DataFrame(
+        found = polars.DataFrame(
             {"name": list(self.names), **dict(zip(names, columns, strict=True))}
         )
+        return found.to_pandas() if pandas else found
 
     @property
     def _bound(self) -> np.ndarray:

@@ -1,11 +1,17 @@
-"""Pictures of recovered curves: the band around each, and where the steps are below it."""
+"""Pictures of curves and partial effects: the band around each, and the steps below it."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from tacit.inverse.curves import Curve, CurveValues
+from tacit.data.tally import counts_of
+from tacit.errors import InvalidModel
+from tacit.inverse.curves import GRID, Curve, CurveValues
+from tacit.inverse.quantities import number_of
+from tacit.inverse.recovery import Recovery
 from tacit.show import Gallery, Picture, Section
 from tacit.show.canvas import (
     COLUMN,
@@ -55,20 +61,47 @@ def draw_curve(curve: Curve, axes: Axes | None = None, *, simultaneous: bool = F
 
 
 def _draw_line(axes: Axes, curve: Curve, found: CurveValues) -> None:
-    across, colour = found.grid[:, 0], series_colour(1 if curve.block else 0)
+    _draw_band(
+        axes,
+        found.grid[:, 0],
+        found.values,
+        found.lower,
+        found.upper,
+        density=curve.density,
+        ends=curve.basis.ends[0],
+        colour=series_colour(1 if curve.block else 0),
+        bare=curve.absence,
+    )
+
+
+def _draw_band(
+    axes: Axes,
+    across: np.ndarray,
+    values: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    *,
+    density: np.ndarray,
+    ends: tuple[float, float],
+    colour: str,
+    bare: str,
+) -> None:
+    """A line with its band, none where it is bare, and a density below it."""
     axes.axhline(0.0, color=MUTED, lw=0.7)
-    if not curve.absence:
-        axes.fill_between(across, found.lower, found.upper, color=colour, alpha=0.25, lw=0)
-    axes.plot(across, found.values, color=colour, lw=1.6)
-    ends = [found.values] if curve.absence else [found.lower, found.upper]
-    low, high = min(float(np.min(ends)), 0.0), max(float(np.max(ends)), 0.0)
+    if not bare:
+        axes.fill_between(across, lower, upper, color=colour, alpha=0.25, lw=0)
+    axes.plot(across, values, color=colour, lw=1.6)
+    edges_of = [values] if bare else [lower, upper]
+    finite = np.concatenate(edges_of)
+    finite = finite[np.isfinite(finite)]
+    low, high = min(float(finite.min()), 0.0), max(float(finite.max()), 0.0)
     room = (high - low) or 1.0
     bottom = low - (FLOOR + 0.08) * room
-    edges = np.linspace(*curve.basis.ends[0], len(curve.density) + 1)
-    heights = FLOOR * room * curve.density / max(float(curve.density.max()), 1e-300)
+    edges = np.linspace(*ends, len(density) + 1)
+    heights = FLOOR * room * density / max(float(density.max()), 1e-300)
     look = {"color": MUTED, "alpha": 0.6, "align": "edge", "lw": 0}
     axes.bar(edges[:-1], heights, np.diff(edges), bottom=bottom, **look)
-    axes.set(xlim=curve.basis.ends[0], ylim=(bottom, high + 0.05 * room), ylabel=UNIT)
+    axes.set(xlim=ends, ylim=(bottom, high + 0.05 * room), ylabel=UNIT)
     tidy_values(axes)
 
 
@@ -94,6 +127,86 @@ def _draw_map(axes: Axes, curve: Curve, found: CurveValues) -> None:
     bar.outline.set_visible(False)  # pyright: ignore[reportCallIssue]
     bar.ax.tick_params(labelsize=TINY, length=0)
     bar.set_label(UNIT, size=TINY)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PartialEffect:
+    """What a feature adds to the utility over its range, relative to its mean where steps were.
+
+    Attributes:
+        feature: its name.
+        block: 0 for the reward, 1 + k for constraint k.
+        values: [n] of the feature.
+        effects: [n] in units of the noise; of a cost what it takes away.
+        lower: [n] end of the band.
+        upper: [n] end of the band.
+        density: [n] share of the steps near each value.
+        absence: why there is no band; empty where there is.
+    """
+
+    feature: str
+    block: int
+    values: np.ndarray
+    effects: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    density: np.ndarray
+    absence: str = ""
+
+
+def partial_effects(recovery: Recovery, feature: str, *, confidence: float) -> PartialEffect:
+    """The `PartialEffect` of a feature of states, or of states and actions."""
+    origin, own = recovery.origin, recovery.parameters.at(confidence)
+    number = number_of(feature, own.names)
+    if origin is None or recovery.solution is None:
+        raise InvalidModel(
+            "a partial effect needs the features that the recovery was made with: give "
+            "with_origin(...); of trips and logged rows there is none"
+        )
+    block = next(b for b, part in enumerate(origin.features.blocks) if number < part.stop)
+    column = number - origin.features.blocks[block].start
+    if any(one.block == block and column in one.columns for one in recovery.curves):
+        raise InvalidModel(f"{feature} is a part of a curve: draw it by plot.curve")
+    world = origin.mdp
+    table = origin.features.by_action(world.actions)[block][..., column]
+    counts = counts_of(world, origin.demonstrations)
+    seen = table[world.available]
+    edges = np.linspace(seen.min(), seen.max(), GRID)
+    half = 0.5 * (edges[1] - edges[0]) if seen.max() > seen.min() else 0.5
+    bins = np.append(edges - half, edges[-1] + half)
+    density, _ = np.histogram(table, bins, weights=counts)
+    centre = float((counts * table).sum() / max(counts.sum(), 1.0))
+    sign = -1.0 if block else 1.0
+    away = edges - centre
+    ends = sign * away[:, None] * own.intervals[number]
+    with np.errstate(invalid="ignore"):
+        lower, upper = np.nan_to_num(
+            np.sort(ends, axis=1).T, nan=0.0, posinf=np.inf, neginf=-np.inf
+        )
+    return PartialEffect(
+        feature=feature,
+        block=block,
+        values=edges,
+        effects=sign * away * own.estimates[number],
+        lower=lower,
+        upper=upper,
+        density=density / max(counts.sum(), 1.0),
+        absence=own.reason,
+    )
+
+
+@styled()
+def draw_partial_effect(found: PartialEffect, axes: Axes | None = None) -> Axes:
+    """The axes, with the line, its band and the density of the steps below it."""
+    axes = axes_at(new_figure(COLUMN, 2.5), 0.55, 0.3, COLUMN - 0.7, 1.75) if axes is None else axes
+    colour = series_colour(1 if found.block else 0)
+    ends = (float(found.values[0]), float(found.values[-1]))
+    lines = (found.values, found.effects, found.lower, found.upper)
+    _draw_band(axes, *lines, density=found.density, ends=ends, colour=colour, bare=found.absence)
+    of = f"cost {found.block - 1}" if found.block else "the reward"
+    axes.set_xlabel(plain(found.feature))
+    axes.set_title(plain(f"{found.feature} of {of}"))
+    return axes
 
 
 def curve_picture(curve: Curve) -> Picture:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -21,13 +21,14 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from tacit.errors import InvalidModel
+from tacit.inverse.parameters import CONFIDENCE
 from tacit.inverse.recovery import Recovery
 from tacit.inverse.standardised import in_one_unit
 from tacit.model.layout import Layout
 from tacit.search.algebra import largest_first
 from tacit.show import anchor
 from tacit.show.arrows import draw_policy, ways_of
-from tacit.show.bands import draw_curve
+from tacit.show.bands import draw_curve, draw_partial_effect, partial_effects
 from tacit.show.canvas import (
     COLUMN,
     COST_MAP,
@@ -45,6 +46,13 @@ from tacit.show.canvas import (
     series_colour,
     styled,
 )
+from tacit.show.drawn import (
+    history_table,
+    intervals_table,
+    pairs_table,
+    states_table,
+    with_table,
+)
 from tacit.show.grid import draw_values, extent, middles
 from tacit.show.intervals import draw_beside, draw_level, tidy_values
 from tacit.show.quantities import MOST_ROWS, Group, NamedRecovery
@@ -61,6 +69,7 @@ __all__ = [
     "flows",
     "map",
     "overview",
+    "partial_effect",
     "policy",
     "price_curve",
     "prices",
@@ -73,6 +82,21 @@ Panel = tuple[Callable[..., Axes], float]  # what draws on given axes, and their
 WEIGHTS, PRICES = "weight, of sum 1 in each group", "price of one more unit of the budget"
 
 
+def _weight_groups(
+    recoveries: Recovery | Recoveries, *, raw_units: bool = False
+) -> dict[str, Group]:
+    each = _each(recoveries, raw_units=raw_units)
+    return {who: one.weight_rows() for who, one in each.items()}
+
+
+def _price_groups(
+    recoveries: Recovery | Recoveries, *, raw_units: bool = False
+) -> dict[str, Group]:
+    each = _each(recoveries, raw_units=raw_units)
+    return {who: one.price_rows for who, one in each.items()}
+
+
+@with_table(lambda *args, **about: intervals_table(_weight_groups(*args, **about)))
 def weights(
     recoveries: Recovery | Recoveries, axes: Axes | None = None, *, raw_units: bool = False
 ) -> Axes:
@@ -83,10 +107,10 @@ def weights(
         axes: what to draw on; a new figure unless given.
         raw_units: draw the weights of the features as given, and not of standardised ones.
     """
-    each = _each(recoveries, raw_units=raw_units)
-    return draw_beside({who: one.weight_rows() for who, one in each.items()}, axes, WEIGHTS)
+    return draw_beside(_weight_groups(recoveries, raw_units=raw_units), axes, WEIGHTS)
 
 
+@with_table(lambda *args, **about: intervals_table(_price_groups(*args, **about)))
 def prices(
     recoveries: Recovery | Recoveries, axes: Axes | None = None, *, raw_units: bool = False
 ) -> Axes:
@@ -94,10 +118,32 @@ def prices(
 
     Of one recovery or of several, and in units, as in `weights`.
     """
-    each = _each(recoveries, raw_units=raw_units)
-    return draw_beside({who: one.price_rows for who, one in each.items()}, axes, PRICES)
+    return draw_beside(_price_groups(recoveries, raw_units=raw_units), axes, PRICES)
 
 
+def _mapped(named: NamedRecovery, what: str | int) -> tuple[np.ndarray, str, str]:
+    """[S] the numbers of a map, their colours and what they are."""
+    known = {
+        "reward": (named.reward, REWARD_MAP, "reward"),
+        "visits": (100.0 * named.time, VISIT_MAP, "share of its time, in %"),
+        **{k: (cost, COST_MAP, named.cost_title(k)) for k, cost in enumerate(named.costs)},
+    }
+    if isinstance(what, bool) or what not in known:
+        raise InvalidModel(
+            f"what must be 'reward', 'visits' or a constraint below {named.constraints}; "
+            f"got {what!r:.60}"
+        )
+    return known[what]
+
+
+def _map_table(
+    recovery: Recovery, what: str | int = "reward", *, layout: Layout | None = None
+) -> dict[str, Any]:
+    named = _named(recovery, layout)
+    return states_table(named, _mapped(named, what)[0])
+
+
+@with_table(_map_table)
 @styled()
 def map(  # noqa: A001
     recovery: Recovery,
@@ -115,17 +161,7 @@ def map(  # noqa: A001
         layout: where the states lie.
     """
     named = _named(recovery, layout)
-    known = {
-        "reward": (named.reward, REWARD_MAP, "reward"),
-        "visits": (100.0 * named.time, VISIT_MAP, "share of its time, in %"),
-        **{k: (cost, COST_MAP, named.cost_title(k)) for k, cost in enumerate(named.costs)},
-    }
-    if isinstance(what, bool) or what not in known:
-        raise InvalidModel(
-            f"what must be 'reward', 'visits' or a constraint below {named.constraints}; "
-            f"got {what!r:.60}"
-        )
-    values, colours, title = known[what]
+    values, colours, title = _mapped(named, what)
     if not named.layout.is_map:
         return _bars(named, values, axes, title)
     axes = _panel(named, axes)
@@ -134,6 +170,12 @@ def map(  # noqa: A001
     return axes
 
 
+def _policy_table(recovery: Recovery, *, layout: Layout | None = None) -> dict[str, Any]:
+    named = _named(recovery, layout)
+    return pairs_table(named, np.where(named.offered, named.policy, np.nan), "probability")
+
+
+@with_table(_policy_table)
 @styled()
 def policy(recovery: Recovery, axes: Axes | None = None, *, layout: Layout | None = None) -> Axes:
     """The axes, with what is done in each state: arrows as long as they are likely, or bars.
@@ -160,6 +202,12 @@ def policy(recovery: Recovery, axes: Axes | None = None, *, layout: Layout | Non
     return axes
 
 
+def _flow_table(recovery: Recovery, *, layout: Layout) -> dict[str, Any]:
+    named = _named(recovery, layout)
+    return pairs_table(named, np.where(named.offered, named.visits, np.nan), "flow")
+
+
+@with_table(_flow_table)
 @styled()
 def flows(recovery: Recovery, axes: Axes | None = None, *, layout: Layout) -> Axes:
     """The axes, with how often each move is made: lines as wide as the flow over them.
@@ -199,6 +247,11 @@ def has_ways(layout: Layout) -> bool:
     return layout.is_map and bool(layout.directions if layout.is_grid else layout.leads)
 
 
+def _residual_table(recovery: Recovery, *, layout: Layout | None = None) -> dict[str, Any]:
+    return pairs_table(_named(recovery, layout), recovery.goodness.residuals, "residual")
+
+
+@with_table(_residual_table)
 @styled()
 def residuals(
     recovery: Recovery, axes: Axes | None = None, *, layout: Layout | None = None
@@ -224,6 +277,7 @@ def residuals(
     return axes
 
 
+@with_table(lambda watch: history_table(*watch.history.T))
 @styled()
 def evidence(watch: Watch, axes: Axes | None = None) -> Axes:
     """The axes, with the evidence of a watch against the steps, and where it gives an alarm."""
@@ -239,6 +293,7 @@ def evidence(watch: Watch, axes: Axes | None = None) -> Axes:
     return axes
 
 
+@with_table(lambda curve: {"budget": curve.budgets, "price": curve.multipliers})
 @styled()
 def price_curve(curve: PriceCurve, axes: Axes | None = None) -> Axes:
     """The axes, with the price of a budget against the budget; made by `checks.price_curve`."""
@@ -251,6 +306,7 @@ def price_curve(curve: PriceCurve, axes: Axes | None = None) -> Axes:
     return axes
 
 
+@with_table(lambda recovered, **about: recovered.frame(**about).to_dict())
 def curve(recovered: Curve, axes: Axes | None = None, *, simultaneous: bool = False) -> Axes:
     """The axes, with a curve, its band and where the steps are; of a surface a map.
 
@@ -262,6 +318,50 @@ def curve(recovered: Curve, axes: Axes | None = None, *, simultaneous: bool = Fa
     return draw_curve(recovered, axes, simultaneous=simultaneous)
 
 
+def _partial_table(
+    recovery: Recovery, feature: str, *, confidence: float = CONFIDENCE
+) -> dict[str, Any]:
+    found = partial_effects(recovery, feature, confidence=confidence)
+    names = ("values", "effects", "lower", "upper", "density")
+    heads = (feature, "effect", "lower", "upper", "density")
+    return dict(zip(heads, (getattr(found, name) for name in names), strict=True))
+
+
+@with_table(_partial_table)
+def partial_effect(
+    recovery: Recovery,
+    feature: str,
+    axes: Axes | None = None,
+    *,
+    confidence: float = CONFIDENCE,
+) -> Axes:
+    """The axes, with what a feature adds to the utility over its range, and its band.
+
+    In units of the noise and relative to its mean where steps were: e to it is how much likelier
+    an action is that pays so at once. Of curves `curve` is the picture.
+
+    Args:
+        recovery: of states; it must know its features.
+        feature: name of a coefficient.
+        axes: what to draw on; a new figure unless given.
+        confidence: of the band.
+    """
+    return draw_partial_effect(partial_effects(recovery, feature, confidence=confidence), axes)
+
+
+def _overview_table(
+    recoveries: Recovery | Recoveries,
+    *,
+    layout: Layout | None = None,
+    shares: Group | None = None,
+) -> dict[str, Any]:
+    prices = _price_groups(recoveries)
+    return intervals_table(
+        {who: {**own, **prices[who]} for who, own in _weight_groups(recoveries).items()}
+    )
+
+
+@with_table(_overview_table)
 def overview(
     recoveries: Recovery | Recoveries,
     *,
