@@ -34,7 +34,7 @@ import tacit
 from families import likeliest
 from provenance import about
 from rates import rates_of, size_verdict
-from tacit.inverse.forbidden.candidates import candidates_of
+from tacit.estimators.forbidden.candidates import candidates_of
 from tacit.model.closure import close
 
 RESULTS = Path(__file__).parent / "results" / "forbidden.json"

@@ -21,7 +21,7 @@ import numpy as np
 
 import tacit
 from provenance import about
-from tacit.inverse.baselines import RewardOnly
+from tacit.estimators.baselines import RewardOnly
 from tacit.judge.behaviour import log_likelihood
 
 

@@ -8,8 +8,8 @@ that are 0 and so on them, trips to four goals, and two tasks that share a cost.
 simulates demonstrations and recovers; asked are the chances of every action, the discounted sums of
 all features after two ways are closed, the change of these sums and of the log-sum (surplus), all
 flows, the ratio of two coefficients, elasticities of all sums in the first feature, and what one
-unit more of it in two states does to flows. Writes benchmarks/results/predictions.json: how often the
-95 % intervals hold the truth, with a verdict on each question by the rule of rates.py, and how
+unit more of it in two states does to flows. Writes benchmarks/results/predictions.json: how often
+the 95 % intervals hold the truth, with a verdict on each question by the rule of rates.py, and how
 often they were made by draws.
 """
 

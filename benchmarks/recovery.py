@@ -24,7 +24,7 @@ import tacit
 from provenance import about
 from rates import coverage_verdict, rates_of, size_verdict
 from tacit.forward.solution import visitation
-from tacit.inverse.parameters import inverse_information
+from tacit.inference.parameters import inverse_information
 from tacit.likelihood.problem import Fit, LikelihoodProblem
 from tacit.likelihood.protocol import LARGEST
 from tacit.likelihood.steps import StepsChain, information

@@ -25,7 +25,7 @@ import numpy as np
 import tacit
 from provenance import about
 from rates import coverage_verdict, rates_of, size_verdict
-from tacit.inverse.curves import Curve
+from tacit.inference.curves import Curve
 
 DISCOUNT, SLIP = 0.9, 0.1
 SIZES, LENGTH = (1_000, 4_000, 20_000), 50

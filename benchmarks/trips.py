@@ -367,7 +367,7 @@ def slippery(side: int, goals: int, each: int, seed: int) -> tacit.Trips:
 
 def random_moves(args: Args) -> list[dict[str, Any]]:
     """CPU seconds with goals as columns and goal by goal, and how far the answers are apart."""
-    from tacit.inverse.joint.goals import Columns
+    from tacit.estimators.trips.goals import Columns
 
     rows, usable = [], Columns.usable
     for side in args.random:

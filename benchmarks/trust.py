@@ -22,7 +22,7 @@ import numpy as np
 import tacit
 from provenance import about
 from rates import coverage_verdict, rates_of
-from tacit.inverse.noisy import intervals
+from tacit.inference import gauged_intervals
 from tacit.show.canvas import (
     FAINT,
     INK,
@@ -185,12 +185,12 @@ def zeros(seed: int) -> tuple[float, Found, Found]:
     world = worlds.six_by_six()
     expert = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(temperature=1.0))
     seen = tacit.simulate(world.mdp, expert.policy, trajectories=200, steps=100, seed=seed)
-    rounds, found = intervals.ROUNDS, []
+    rounds, found = gauged_intervals.ROUNDS, []
     for most in (0, rounds):
-        intervals.ROUNDS = most  # none: the law that prices had before
+        gauged_intervals.ROUNDS = most  # none: the law that prices had before
         options = tacit.Likelihood(level=1.0)
         found.append(price(options.fit(world.mdp, world.features, seen, throw=False), 1))
-    intervals.ROUNDS = rounds
+    gauged_intervals.ROUNDS = rounds
     return float(expert.multipliers[1]), found[0], found[1]
 
 

@@ -10,7 +10,7 @@ import oracles
 import tacit
 from tacit import MDP, Demonstrations, Features
 from tacit.data.tally import Horizons
-from tacit.inverse.expectations import Expectations, pull_back
+from tacit.inference.expectations import Expectations, pull_back
 
 TEMPERATURE, PRICE = 0.0025, 0.05
 

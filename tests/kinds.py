@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from tacit.inverse.findings import Finding, Kind
+from tacit.inference.findings import Finding, Kind
 
 
 def told(findings: Iterable[Finding], kind: Kind, **about) -> list[Finding]:

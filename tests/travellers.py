@@ -4,7 +4,7 @@ import numpy as np
 
 import networks
 from tacit import MDP, Demonstrations, Features
-from tacit.inverse.joint.trips import at_ends, goal_world, trimmed
+from tacit.estimators.trips.world import at_ends, goal_world, trimmed
 
 TRUTH = np.array([-1.5, -0.7, 0.4])
 GOALS = [3, 5, 12, 15]

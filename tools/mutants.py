@@ -262,12 +262,12 @@ MUTANTS = (
     ),
     mutant(
         "intervals: what does not fit is not scaled",
-        "intervals:unequal",
+        "profiles:unequal",
         ("rise if self.excess is None else rise / self.excess(form)", "rise"),
     ),
     mutant(
         "intervals: nothing scatters where nothing was seen",
-        "intervals:cliff",
+        "profiles:cliff",
         ("scatter = at_least(floor, scatter)  # where", "scatter = scatter + 0.0  # where"),
     ),
     mutant(

@@ -12,8 +12,8 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
 
-from tacit.inverse.findings import ENOUGH
-from tacit.inverse.recover import DETERMINISTIC
+from tacit.estimators.recover import DETERMINISTIC
+from tacit.inference.findings import ENOUGH
 
 # Okabe and Ito's blue and vermilion: told apart by all eyes, and by lightness in print. Outlines
 # differ as well, so that the colours are not needed.

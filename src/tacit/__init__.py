@@ -32,6 +32,22 @@ if TYPE_CHECKING:
         NotConverged,
         TacitError,
     )
+    from tacit.estimators import methods as methods
+    from tacit.estimators.baselines import ConstraintOnly, RewardOnly
+    from tacit.estimators.cloning import Cloning
+    from tacit.estimators.convex import Convex
+    from tacit.estimators.explanation.estimator import Explanation
+    from tacit.estimators.forbidden.estimator import Forbidden
+    from tacit.estimators.joint_recovery import JointRecovery
+    from tacit.estimators.likelihood import Likelihood
+    from tacit.estimators.logged import basis as bases
+    from tacit.estimators.logged.recovery import LoggedRecovery
+    from tacit.estimators.logged.world import Logged
+    from tacit.estimators.mixture import Mixture
+    from tacit.estimators.paper.alternating import Alternating
+    from tacit.estimators.recover import Estimator, recover
+    from tacit.estimators.task import Task
+    from tacit.estimators.trips.world import Trips
     from tacit.forward import policies as policies
     from tacit.forward.column_generation import ColumnGeneration
     from tacit.forward.occupancy_lp import OccupancyLP
@@ -39,30 +55,14 @@ if TYPE_CHECKING:
     from tacit.forward.soft_dual import SoftDual
     from tacit.forward.solution import Certificate, Solution, Status
     from tacit.forward.solve import solve
-    from tacit.inverse import methods as methods
-    from tacit.inverse.baselines import ConstraintOnly, RewardOnly
-    from tacit.inverse.cloning import Cloning
-    from tacit.inverse.findings import Finding, Kind
-    from tacit.inverse.forbidden.estimator import Forbidden
-    from tacit.inverse.joint.recovery import JointRecovery
-    from tacit.inverse.joint.trips import Trips
-    from tacit.inverse.logged import basis as bases
-    from tacit.inverse.logged.recovery import LoggedRecovery
-    from tacit.inverse.logged.world import Logged
-    from tacit.inverse.noisy.convex import Convex
-    from tacit.inverse.noisy.likelihood import Likelihood
-    from tacit.inverse.noisy.mixture import Mixture
-    from tacit.inverse.optimal.explanation import Explanation
-    from tacit.inverse.paper.alternating import Alternating
-    from tacit.inverse.recover import Estimator, recover
-    from tacit.inverse.recovery import Recovery, RecoveryStatus
-    from tacit.inverse.task import Task
+    from tacit.inference.findings import Finding, Kind
     from tacit.judge.comparison import compare
     from tacit.model import features as features
     from tacit.model import sharded as scale
     from tacit.model.mdp import MDP
     from tacit.model.objective import Features, Objective
     from tacit.model.transitions import Successors
+    from tacit.recovery import Recovery, RecoveryStatus
     from tacit.show import plot as plot
     from tacit.show.fits import side_by_side
     from tacit.stream.watch import Watch

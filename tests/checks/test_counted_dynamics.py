@@ -10,10 +10,10 @@ import tacit
 from experts import grid, hill_expert
 from tacit import MDP
 from tacit.data.tally import Scatter
+from tacit.inference import information
+from tacit.inference.findings import Kind
 from tacit.inference.goodness import Chances
-from tacit.inverse.findings import Kind
-from tacit.inverse.noisy import inference
-from tacit.inverse.noisy.inference import clusters_of
+from tacit.inference.information import clusters_of
 from tacit.likelihood.steps import StepsEvidence
 
 
@@ -178,7 +178,7 @@ def test_episodes_of_one_individual_count_as_one(monkeypatch):
     ratio = errors["individuals"] / errors["trajectories"]
     assert (ratio <= np.sqrt(3.0) * 1.01).all()
     assert (ratio >= np.sqrt(3.0) * 0.92).all()
-    monkeypatch.setattr(inference, "at_least", lambda fisher, scatter: scatter)
+    monkeypatch.setattr(information, "at_least", lambda fisher, scatter: scatter)
     plain = [
         tacit.Likelihood().fit(world.mdp, world.features, seen).identification
         for seen in (named, thrice)

@@ -16,8 +16,8 @@ from kinds import told
 from tacit import Kind, checks
 from tacit.checks.assumptions import DISCOUNTS, best_discount
 from tacit.checks.marks import clearest_mark, missing_marks, with_marks
-from tacit.inverse.noisy import lapses
-from tacit.inverse.noisy.types import trajectory_p_value
+from tacit.estimators import lapses
+from tacit.estimators.types import trajectory_p_value
 from tacit.likelihood.kinds import StepUnits
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import StepsChain, information

@@ -13,7 +13,7 @@ from kinds import told
 from oracles import policy_visitation
 from rates import coverage_verdict, rates_of
 from tacit import MDP
-from tacit.inverse.findings import Kind
+from tacit.inference.findings import Kind
 
 GRID = (0.5, 0.7, 0.8, 0.85, 0.9, 0.93, 0.96)
 

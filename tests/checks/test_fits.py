@@ -13,7 +13,7 @@ from kinds import told
 from tacit import Demonstrations
 from tacit.checks import reliability
 from tacit.checks.reliability import trajectory_fits
-from tacit.inverse.findings import Kind
+from tacit.inference.findings import Kind
 from tacit.search.algebra import coarse
 
 

@@ -13,7 +13,7 @@ from experts import policy_of
 from rates import rates_of, size_verdict
 from tacit import Demonstrations
 from tacit.checks.groups import redrawn_counts
-from tacit.inverse.findings import Kind
+from tacit.inference.findings import Kind
 
 EQUAL = ([1.2, 0.0], [0.8, 0.0])  # a reward and a cost weight on their bounds
 OTHER = ([1.2, 0.0], [0.0, 2.4])

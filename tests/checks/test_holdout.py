@@ -10,7 +10,7 @@ import experts
 import tacit
 from experts import grid, hill_expert
 from tacit import Demonstrations, Features
-from tacit.inverse.findings import Kind
+from tacit.inference.findings import Kind
 
 sampled = partial(experts.sampled, steps=50)
 

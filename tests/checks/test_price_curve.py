@@ -13,7 +13,7 @@ from strategies import examples, problems
 from tacit import Objective
 from tacit.checks.prices import price_curve
 from tacit.forward.solution import Status
-from tacit.inverse.findings import Kind
+from tacit.inference.findings import Kind
 
 # Solvers meet their certificates to 1e-9 of the value; sums and differences of a few.
 CLOSE = 1e-7

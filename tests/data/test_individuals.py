@@ -15,7 +15,7 @@ import kinds
 import tacit
 from experts import grid, hill_expert
 from tacit.data.units import EPISODES, Units, units_of
-from tacit.inverse.findings import Kind
+from tacit.inference.findings import Kind
 
 COPIES = 3
 

@@ -22,8 +22,8 @@ from tacit.data.sources import LogReader, clusters, hexagons, read_raster, squar
 from tacit.data.sources.rasters import Raster
 from tacit.data.sources.times import seconds
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.inverse.findings import Kind
-from tacit.inverse.task import Task
+from tacit.estimators.task import Task
+from tacit.inference.findings import Kind
 
 
 def ingest(log, **options):

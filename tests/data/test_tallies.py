@@ -18,7 +18,7 @@ from strategies import examples, problems
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import Moves, Scatter, SumSpread, Tally, counts_of, group_sums, tally_of
 from tacit.errors import InvalidDemonstrations
-from tacit.inverse.expectations import moves_of
+from tacit.inference.expectations import moves_of
 
 # Of sums of some hundred numbers, each rounded to about 1e-16 of the largest.
 ROUNDING = 1e-12
@@ -433,7 +433,7 @@ def walked(mdp, seed: int, episodes: int = 12, steps: int = 9) -> Demonstrations
     discount=st.sampled_from([0.6, 0.95, 1.0]),
 )
 def test_an_end_is_collected_once_on_arrival(problem, seed, discount):
-    from tacit.inverse.expectations import expectations
+    from tacit.inference.expectations import expectations
 
     if problem.mdp.states < 2:
         return
@@ -494,7 +494,7 @@ def test_unavailable_steps_are_refused_by_episode_and_step(tmp_path):
 
 
 def test_bounds_know_that_an_episode_could_have_been_longer():
-    from tacit.inverse.expectations import expectations
+    from tacit.inference.expectations import expectations
 
     # A coin is tossed until it shows heads; every toss counts 1, the end nothing.
     table = np.array([[[0.5, 0.5]], [[0.0, 0.0]]])

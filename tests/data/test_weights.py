@@ -10,7 +10,7 @@ import tacit
 from refusals import refusal
 from tacit.data.tally import Tally
 from tacit.folders.runs import Run, data_hashes
-from tacit.inverse.findings import Kind
+from tacit.inference.findings import Kind
 from tacit.show.page import recovery_document
 from tacit.show.tables import by_state
 from text_form import save_text

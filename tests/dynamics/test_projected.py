@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 
 import tacit
 from tacit.dynamics.projected import PAID, UNSEEN, ActionBasis, Projected
-from tacit.inverse.noisy.evidence import evidence_of
+from tacit.inference.evidence import evidence_of
 from tacit.likelihood.dynamic import DynamicsChain
 from tacit.likelihood.problem import LikelihoodProblem
 from tacit.model.features.design import Design

@@ -12,7 +12,7 @@ import pytest
 import tacit
 from tacit.data.tally import tally_of
 from tacit.forward import column_generation
-from tacit.inverse import lockstep
+from tacit.likelihood import lockstep
 from tacit.likelihood.problem import LikelihoodProblem
 from tacit.likelihood.protocol import LARGEST
 from tacit.likelihood.steps import StepsChain

@@ -14,7 +14,7 @@ from tacit.engine.backends import Host
 from tacit.engine.backends.device import dense, sparse
 from tacit.engine.progress import Event, StopEarly, log, once, pursue, watching
 from tacit.files.trees import digest, pack, unpack
-from tacit.inverse.findings import About
+from tacit.inference.findings import About
 from tacit.search.minimise import Stage
 from tacit.search.smooth_dual import Dual, minimum
 from walks import seen_by

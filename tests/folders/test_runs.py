@@ -21,7 +21,7 @@ from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.atomic import LOCK, locked, read_page, write_page
 from tacit.folders.claims import claimed, difference, identity
 from tacit.folders.runs import Run, data_hashes
-from tacit.inverse.findings import Finding, Kind
+from tacit.inference.findings import Finding, Kind
 from tacit.model.layout import Layout
 from tacit.show.canvas import series_mark
 from tacit.show.summary import data_summary
@@ -120,7 +120,7 @@ def test_every_field_comes_back_with_its_type(run, exact, tmp_path):
 def test_a_class_of_elsewhere_is_not_made(run, tmp_path):
     run.recovery.save(tmp_path)
     arrays = read_arrays(tmp_path / "recovery.npz")
-    text = str(arrays["skeleton"]).replace("tacit.inverse.recovery.History", "subprocess.Popen")
+    text = str(arrays["skeleton"]).replace("tacit.recovery.History", "subprocess.Popen")
     write_arrays(tmp_path / "recovery.npz", arrays | {"skeleton": np.array(text)})
     page = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
     content = (tmp_path / "recovery.npz").read_bytes()

@@ -14,14 +14,14 @@ from kinds import told
 from strategies import draws, examples
 from tacit import Features
 from tacit.engine.backends import Direct
+from tacit.estimators.likelihood import Likelihood
 from tacit.inference import activity as tests_of_activity
 from tacit.inference.activity import Trial, judge, selection_of, small_sample
 from tacit.inference.boundary import activity_p_value
+from tacit.inference.findings import Kind
+from tacit.inference.idle_constraints import level_findings
+from tacit.inference.information import FARTHEST, Chosen
 from tacit.inference.tails import DRAWS, MORE_DRAWS, at_level, simulated_chance
-from tacit.inverse.findings import Kind
-from tacit.inverse.noisy.activity import level_findings
-from tacit.inverse.noisy.inference import FARTHEST, Chosen
-from tacit.inverse.noisy.likelihood import Likelihood
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.steps import StepsChain
 from tacit.search.algebra import covariance_root

@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from strategies import examples
 from tacit.inference.boundary import Cone, RatioLaw
-from tacit.inference.intervals import CUT, landscape
+from tacit.inference.profiles import CUT, landscape
 
 SEEDS = st.integers(0, 2**20)
 

@@ -17,11 +17,11 @@ from tacit import Demonstrations, Explanation, Likelihood, Recovery
 from tacit.data import PartitionedDemonstrations, write_partitions
 from tacit.data.tally import Tally
 from tacit.folders.runs import Run
+from tacit.inference.diagnostics import goodness_of, judged
+from tacit.inference.findings import Kind
 from tacit.inference.goodness import FittedChoices, FitTests, Part, Worst, fit_tests, worst_action
-from tacit.inference.intervals import CUT, ends_of, landscape
+from tacit.inference.profiles import CUT, ends_of, landscape
 from tacit.inference.tails import holm
-from tacit.inverse.diagnostics import goodness_of, judged
-from tacit.inverse.findings import Kind
 from tacit.show.html import render
 from tacit.show.page import recovery_document
 from tacit.show.report import by_name

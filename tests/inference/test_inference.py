@@ -15,12 +15,12 @@ from experts import PRICE, TEMPERATURE, drawn, grid, hill_expert, pairs, spread_
 from rates import coverage_verdict, rates_of
 from strategies import examples
 from tacit.engine.backends import backend_of
+from tacit.estimators.likelihood import Likelihood
 from tacit.inference.gauge import Gauge
-from tacit.inference.intervals import CUT, SETTLED, landscape
+from tacit.inference.information import errors, row_errors, undecided
+from tacit.inference.parameters import inverse_information
+from tacit.inference.profiles import CUT, SETTLED, landscape
 from tacit.inference.tails import TWO_SIDED
-from tacit.inverse.noisy.inference import errors, row_errors, undecided
-from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.parameters import inverse_information
 from tacit.likelihood.problem import LikelihoodProblem
 from tacit.likelihood.start import maximum, silent
 from tacit.likelihood.steps import StepsChain, StepsEvidence, information

@@ -10,10 +10,10 @@ from numpy.testing import assert_allclose
 import tacit
 from kinds import told
 from rates import coverage_verdict, rates_of
+from tacit.inference import gauged_intervals
+from tacit.inference.findings import Kind
 from tacit.inference.gauge import Gauge, Ratios
-from tacit.inference.intervals import CUT, Landscape, landscape
-from tacit.inverse.findings import Kind
-from tacit.inverse.noisy import intervals
+from tacit.inference.profiles import CUT, Landscape, landscape
 from tacit.search.algebra import least_squares
 from tacit_lab import worlds
 
@@ -80,12 +80,12 @@ def weight_beside_zeros(rng: np.random.Generator) -> tuple[float, float]:
     x = loss.best
     parts = Ratios(np.eye(size), np.ones((size, size)), np.zeros(size), np.full(size, x.sum()))
     gauge = SimpleNamespace(ratios=parts, reward_weights=x / x.sum(), cost_weights=())
-    return intervals._weight_ends(loss, cast(Gauge, gauge), 0, (0.0, 1.0))
+    return gauged_intervals._weight_ends(loss, cast(Gauge, gauge), 0, (0.0, 1.0))
 
 
 def test_a_clear_weight_beside_many_zeros_has_a_wider_interval(monkeypatch):
     low, high = weight_beside_zeros(np.random.default_rng(0))
-    monkeypatch.setattr("tacit.inference.intervals.ROUNDS", 0)
+    monkeypatch.setattr("tacit.inference.profiles.ROUNDS", 0)
     plain = weight_beside_zeros(np.random.default_rng(0))
     assert 0.0 < low <= plain[0] < plain[1] < high < 1.0  # the zeros only take from it: upwards
 
@@ -98,7 +98,7 @@ def test_clear_weights_beside_many_zeros_have_intervals_that_hold(monkeypatch):
         return (ends[:, 0] <= 0.6) & (ends[:, 1] >= 0.6)
 
     simulated = held()
-    monkeypatch.setattr("tacit.inference.intervals.ROUNDS", 0)
+    monkeypatch.setattr("tacit.inference.profiles.ROUNDS", 0)
     found = coverage_verdict(rates_of("simulated cut", simulated))
     assert found.reached, found
     assert held().mean() < simulated.mean()

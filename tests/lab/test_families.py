@@ -9,10 +9,10 @@ from scipy.optimize import linprog, minimize
 
 import tacit
 from refusals import refusal
+from tacit.estimators.forbidden.candidates import candidates_of
 from tacit.forward.solution import visitation
-from tacit.inverse.expectations import pull_back
-from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.forbidden.candidates import candidates_of
+from tacit.inference.expectations import pull_back
+from tacit.inference.findings import Finding, Kind
 from tacit_lab import families, worlds
 from tacit_lab.families.experts import ObservedTrips, trajectory_partition
 from tacit_lab.families.margins import (

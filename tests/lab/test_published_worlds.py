@@ -8,7 +8,7 @@ import pytest
 import tacit
 import tacit_lab
 from refusals import refusal
-from tacit.inverse.findings import check_possible
+from tacit.inference.findings import check_possible
 from tacit_lab import worlds as lab
 
 FRESH = [

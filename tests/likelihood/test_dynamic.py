@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 import tacit
 from tacit.data.units import Units
 from tacit.dynamics.layered import Layered
-from tacit.inverse.noisy.evidence import evidence_of
+from tacit.inference.evidence import evidence_of
 from tacit.likelihood.dynamic import DynamicsChain
 from tacit.likelihood.problem import LikelihoodProblem
 from tacit.likelihood.steps import StepsChain

@@ -21,7 +21,7 @@ from gates import Gate, Gated, gated_tally
 from tacit import many
 from tacit.data import observed
 from tacit.engine import each
-from tacit.inverse import lockstep
+from tacit.likelihood import lockstep
 from tacit_lab.studies import StudySettings
 from tacit_lab.studies import reproduce as studies
 

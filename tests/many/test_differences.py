@@ -11,8 +11,8 @@ from scipy.stats import norm
 import tacit
 from tacit.cli import main
 from tacit.errors import InvalidModel
-from tacit.inverse.joint.tasks import SharedLikelihood
-from tacit.inverse.noisy.likelihood import Likelihood
+from tacit.estimators.likelihood import Likelihood
+from tacit.estimators.tasks import SharedLikelihood
 from tacit.model.layout import Layout
 from tacit.show.differences import every_number
 from tacit.show.page import recovery_document

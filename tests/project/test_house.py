@@ -22,14 +22,25 @@ import tacit_lab
 # From the ground up: a module imports only from rooms before its own, and from its own.
 ROOMS = [
     *("errors", "files", "engine", "model", "dynamics", "search", "data", "forward"),
-    *("likelihood", "inference", "inverse", "stream", "checks", "many", "worlds", "judge"),
+    *(
+        "likelihood",
+        "inference",
+        "recovery",
+        "estimators",
+        "stream",
+        "checks",
+        "many",
+        "worlds",
+        "judge",
+    ),
     *("folders", "show", "export", "cli", "__main__"),
 ]
 # Methods that a person expects on a noun may import from above, inside themselves; so may what
 # reads the folder that `recover` is given.
 DOORS = re.compile(
     r"\.(save|load|plot|summary|_repr_html_|problem_at|updated|refresh|with_origin|"
-    r"more_needed|certify|anytime|model_card)$"
+    r"more_needed|certify|anytime|model_card|cautious|counterfactual|scenarios|simulate|refit|"
+    r"_effects)$"
 )
 # Slow to load, or not on every machine: imported inside what uses them.
 HEAVY = {"jax", "numba", "highspy", "polars", "matplotlib", "rich", "scipy", "joblib", "jinja2"}

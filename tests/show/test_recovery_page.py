@@ -30,10 +30,10 @@ from tacit.cli.report import Report
 from tacit.cli.terminal import Terminal
 from tacit.folders.runs import Run
 from tacit.forward.solution import Certificate, Solution, Status
-from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
-from tacit.inverse.sets import unidentified
+from tacit.inference.findings import Finding, Kind
+from tacit.inference.sets import unidentified
 from tacit.model.layout import COMPASS, Layout, with_directions
+from tacit.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus
 from tacit.show import Document, Picture, Section, canvas
 from tacit.show.arrows import LEAST_SHARE, draw_policy, indifferent
 from tacit.show.canvas import PAINTED, axes_at, new_figure

@@ -13,11 +13,12 @@ import numpy as np
 
 from tacit import names_on_demand
 from tacit.files.wording import table_text
-from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
-from tacit.inverse.recovery import Recovery
+from tacit.inference.findings import LEVEL, Finding, Kind, chance, listed
+from tacit.recovery import Recovery
 
 if TYPE_CHECKING:
     from tacit.checks.assumptions import diagnose
+    from tacit.checks.beliefs import Posterior, posterior
     from tacit.checks.discounts import (
         DiscountProfile,
         ResolutionCheck,
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
     from tacit.checks.rows import RowEffects, row_effects
     from tacit.checks.transitions import CountedAccuracy, Transfer, counted_accuracy, transfer
     from tacit.checks.untaken import UntakenActions, untaken_actions
-    from tacit.inverse.joint.goals import link_size
-    from tacit.inverse.posterior import Posterior, posterior
+    from tacit.estimators.trips.goals import link_size
 
 __all__ = [
     "Alternative",

@@ -21,15 +21,15 @@ from tacit.checks.untaken import untaken_by
 from tacit.data.demonstrations import Demonstrations
 from tacit.engine.progress import unwatched
 from tacit.errors import InvalidModel
+from tacit.estimators.lapses import BEGUN, lapses_of, likelihood_interval, with_lapses
+from tacit.estimators.likelihood import Likelihood
+from tacit.estimators.task import Task, task_of
+from tacit.estimators.trips.chain import TripsChain
+from tacit.estimators.trips.units import TripUnits
+from tacit.estimators.trips.world import Trips
+from tacit.estimators.types import degrees, search, trajectory_p_value
+from tacit.inference.findings import listed
 from tacit.inference.tails import chi_square_tail
-from tacit.inverse.findings import listed
-from tacit.inverse.joint.maximum import TripsChain
-from tacit.inverse.joint.trips import Trips
-from tacit.inverse.joint.units import TripUnits
-from tacit.inverse.noisy.lapses import BEGUN, lapses_of, likelihood_interval, with_lapses
-from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.types import degrees, search, trajectory_p_value
-from tacit.inverse.task import Task, task_of
 from tacit.likelihood.kinds import StepUnits, one_direction
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import maximum

@@ -15,19 +15,18 @@ from tacit.data.measurements import Measurements
 from tacit.data.observed import Observed
 from tacit.data.tally import counts_of
 from tacit.errors import InvalidModel
+from tacit.estimators.likelihood import Likelihood
+from tacit.estimators.logged.recovery import LoggedRecovery
+from tacit.estimators.logged.world import Logged, LoggedTask
+from tacit.estimators.recover import Estimator, choose, recover
+from tacit.estimators.task import Task, task_of
+from tacit.estimators.trips.world import Trips
+from tacit.inference.findings import Finding, Kind
 from tacit.inference.tails import TWO_SIDED
-from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.joint.trips import Trips
-from tacit.inverse.logged.recovery import LoggedRecovery
-from tacit.inverse.logged.world import Logged, LoggedTask
-from tacit.inverse.noisy import check_plain
-from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.recover import Estimator, choose, recover
-from tacit.inverse.recovery import Recovery
-from tacit.inverse.task import Task, task_of
-from tacit.likelihood.start import OF_COEFFICIENTS, maximum
+from tacit.likelihood.start import OF_COEFFICIENTS, check_plain, maximum
 from tacit.model.arguments import numbers
 from tacit.model.mdp import MDP
+from tacit.recovery import Recovery
 from tacit.search.algebra import first_largest
 
 # A weight that moves by less within the set hardly depends on the discount.

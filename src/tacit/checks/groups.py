@@ -15,15 +15,14 @@ import numpy.typing as npt
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.units import EPISODES, Units
 from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.estimators.likelihood import Likelihood
+from tacit.estimators.task import Task, task_of
+from tacit.estimators.trips.world import Trips
+from tacit.inference.findings import LEVEL, Finding, Kind, chance, listed
+from tacit.inference.information import inverse_information
 from tacit.inference.tails import chi_square_tail
-from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
-from tacit.inverse.joint.trips import Trips
-from tacit.inverse.noisy import check_plain
-from tacit.inverse.noisy.inference import inverse_information
-from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.task import Task, task_of
 from tacit.likelihood.problem import Fit
-from tacit.likelihood.start import OF_COEFFICIENTS, maximum
+from tacit.likelihood.start import OF_COEFFICIENTS, check_plain, maximum
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 

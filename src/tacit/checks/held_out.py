@@ -11,14 +11,14 @@ from tacit.checks.reliability import ExpectedChoices, called, log_policy
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.units import EPISODES
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.joint.trips import Trips
-from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.recover import Estimator, recover
-from tacit.inverse.recovery import Recovery
-from tacit.inverse.task import Task, task_of
+from tacit.estimators.likelihood import Likelihood
+from tacit.estimators.recover import Estimator, recover
+from tacit.estimators.task import Task, task_of
+from tacit.estimators.trips.world import Trips
+from tacit.inference.findings import Finding, Kind
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
+from tacit.recovery import Recovery
 
 # Standard errors from which a difference is not put down to chance.
 CLEAR = 2.0

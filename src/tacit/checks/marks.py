@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tacit.estimators.likelihood import Likelihood
+from tacit.estimators.task import Task
+from tacit.estimators.trips.world import Trips
+from tacit.inference.parameters import inverse_information
 from tacit.inference.tails import chi_square_tail
-from tacit.inverse.joint.trips import Trips
-from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.parameters import inverse_information
-from tacit.inverse.task import Task
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.products import table_scores
 from tacit.likelihood.start import maximum

@@ -13,7 +13,7 @@ from tacit.errors import InvalidModel
 from tacit.forward.column_generation import ColumnGeneration
 from tacit.forward.solution import Certificate, Solution, Status, entropy, stationary_policy
 from tacit.forward.solve import Solver, solve
-from tacit.inverse.findings import Finding, Kind
+from tacit.inference.findings import Finding, Kind
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
 

@@ -13,13 +13,13 @@ import numpy as np
 
 from tacit.checks import TrajectoryFits
 from tacit.data.demonstrations import Demonstrations
+from tacit.estimators.logged.recovery import LoggedRecovery
+from tacit.estimators.trips.traveller import TripsRecovery
 from tacit.forward.solution import priced
 from tacit.inference.tails import gamma_tails, normal_tail
-from tacit.inverse.joint.traveller import TripsRecovery
-from tacit.inverse.logged.recovery import LoggedRecovery
-from tacit.inverse.recovery import Recovery
 from tacit.model.arguments import read_only
 from tacit.model.mdp import MDP
+from tacit.recovery import Recovery
 from tacit.search.algebra import coarse
 
 # Steps looked up at a time.

@@ -8,12 +8,12 @@ import numpy as np
 
 from tacit.data.tally import Tally, tally_of
 from tacit.errors import InvalidModel
+from tacit.estimators.likelihood import Likelihood
 from tacit.files.wording import some
 from tacit.forward.simulation import simulate
-from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.recovery import Recovery
+from tacit.inference.findings import Finding, Kind
 from tacit.model.arguments import integer
+from tacit.recovery import Recovery
 
 # Chance of a coverage this low, were it nominal, from which it is said to be too low.
 LEVEL = 0.01

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.data.measurements import Measurements
-from tacit.inverse.logged.recovery import LoggedRecovery
+from tacit.estimators.logged.recovery import LoggedRecovery
 
 # Places along a measurement, and the share of rows beyond either end.
 PLACES, BEYOND = 25, 0.02

@@ -13,8 +13,8 @@ from itertools import combinations
 import numpy as np
 
 from tacit.errors import InvalidModel
-from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.task import Task
+from tacit.estimators.task import Task
+from tacit.inference.findings import Finding, Kind
 from tacit.model.arguments import number
 from tacit.model.mdp import MDP
 

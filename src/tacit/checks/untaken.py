@@ -12,11 +12,11 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.inverse.expectations import are_weighted
-from tacit.inverse.findings import LEVEL, Finding, Kind, listed
-from tacit.inverse.recovery import Recovery
+from tacit.inference.expectations import are_weighted
+from tacit.inference.findings import LEVEL, Finding, Kind, listed
 from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
+from tacit.recovery import Recovery
 
 # Pairs named in one sentence.
 NAMED = 4

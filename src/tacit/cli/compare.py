@@ -17,12 +17,12 @@ from tacit.errors import InvalidModel
 if TYPE_CHECKING:
     import numpy as np
 
+    from tacit.estimators.joint_recovery import JointRecovery
     from tacit.folders.problem import Problem
     from tacit.folders.runs import Run
-    from tacit.inverse.joint.recovery import JointRecovery
-    from tacit.inverse.recovery import Recovery
     from tacit.many import Differences
     from tacit.model.layout import Layout
+    from tacit.recovery import Recovery
     from tacit.show.tables import IntervalEstimate
 
 # Differences that are listed and drawn for people.
@@ -76,10 +76,10 @@ def compare_runs(
 
     Where `shared` holds a fit in which all have the same weights, that is shown and tested, too.
     """
+    from tacit.estimators.joint_recovery import agreement_findings
     from tacit.folders.recoveries import load
     from tacit.folders.runs import Run
-    from tacit.inverse.joint.recovery import agreement_findings
-    from tacit.inverse.standardised import in_one_unit, shown
+    from tacit.inference.standardised import in_one_unit, shown
     from tacit.many import differences
     from tacit.show import free_name
     from tacit.show.quantities import numbers_of, units_sentence
@@ -278,7 +278,7 @@ def _against_truth(folders: Sequence[Path], problem: Problem, *, raw_units: bool
 
     from tacit.folders.runs import Run
     from tacit.forward.soft_dual import SoftDual
-    from tacit.inverse.standardised import shown
+    from tacit.inference.standardised import shown
     from tacit.judge.comparison import compare
     from tacit.show.quantities import numbers_of
 

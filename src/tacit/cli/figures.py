@@ -40,7 +40,7 @@ class Figures:
 
         from tacit.files.atomic import write_bytes
         from tacit.folders.runs import Run
-        from tacit.inverse.standardised import shown
+        from tacit.inference.standardised import shown
         from tacit.show.canvas import MISSING, styled
         from tacit.show.plot import every_figure
 

@@ -13,21 +13,21 @@ from tacit.cli.recover import Recover, group_names, of_group
 from tacit.cli.report import write_report
 from tacit.cli.terminal import Answer, Terminal
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
+from tacit.estimators.likelihood import Likelihood
+from tacit.estimators.mixture import Mixture
+from tacit.estimators.recover import recover
+from tacit.estimators.task import Task
+from tacit.estimators.tasks import shared_likelihood
 from tacit.files.atomic import naming
 from tacit.folders.runs import Run, data_hashes
-from tacit.inverse.joint.tasks import shared_likelihood
-from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.mixture import Mixture
-from tacit.inverse.recover import recover
-from tacit.inverse.task import Task
 from tacit.show.summary import data_summary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tacit.estimators.recover import Estimator
     from tacit.folders.problem import Problem
-    from tacit.inverse.recover import Estimator
-    from tacit.inverse.recovery import Recovery
+    from tacit.recovery import Recovery
 
 # The page beside the runs of the groups, which compares them.
 COMPARED = "compare"

@@ -22,7 +22,7 @@ from tacit.errors import InvalidModel
 if TYPE_CHECKING:
     from tacit.checks import ResolutionCheck
     from tacit.data.sources import Log
-    from tacit.inverse.task import Task
+    from tacit.estimators.task import Task
     from tacit.model.objective import Features
 
 PICTURE = "cells.png"
@@ -171,9 +171,9 @@ class Ingest:
     def rows(self) -> Answer:
         """Writes the folder of a log of measurements, and says what became of it."""
         from tacit.data.sources import MeasuredReader
+        from tacit.estimators.logged.world import Logged
         from tacit.folders.problem import Problem
         from tacit.folders.rows_problem import RowsProblem
-        from tacit.inverse.logged.world import Logged
         from tacit.model.features.formulas import FormulaFeatures
 
         plain = {"out", "episode", "log", "state", "discount", "reward", "cost", "exogenous"}
@@ -294,7 +294,7 @@ class Ingest:
     def check_resolution(self) -> ResolutionCheck:
         """What coarser and finer cells give."""
         from tacit.checks import resolution_check
-        from tacit.inverse.task import Task
+        from tacit.estimators.task import Task
 
         width = self.cell if self.cell is not None else self.hexagon
         assert width is not None

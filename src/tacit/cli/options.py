@@ -33,8 +33,8 @@ from tacit.errors import InvalidModel
 if TYPE_CHECKING:
     import numpy as np
 
+    from tacit.estimators.recover import Estimator
     from tacit.folders.problem import Problem
-    from tacit.inverse.recover import Estimator
 
 # Estimators of tacit by their words; other packages offer more.
 METHODS = (

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from tacit.folders.names import Names
     from tacit.folders.runs import Run
-    from tacit.inverse.recovery import Recovery
     from tacit.model.mdp import MDP
     from tacit.model.objective import Features
+    from tacit.recovery import Recovery
 
 # Rows shown to people; --out writes all.
 LISTED = 20
@@ -107,8 +107,8 @@ class Predict:
         self, run: Run, recovery: Recovery, terminal: Terminal
     ) -> tuple[MDP | None, Features | None]:
         """The world that is predicted in, and its features; None for those of the recovery."""
+        from tacit.estimators.trips.traveller import TripsRecovery
         from tacit.folders.runs import data_hashes
-        from tacit.inverse.joint.traveller import TripsRecovery
         from tacit.model.mdp import MDP
 
         if self.problem is not None:

@@ -13,10 +13,10 @@ from tacit.errors import InvalidDemonstrations, InvalidModel
 
 if TYPE_CHECKING:
     from tacit.data.measurements import Measurements
+    from tacit.estimators.logged.recovery import LoggedRecovery
+    from tacit.estimators.recover import Estimator
     from tacit.folders.problem import Problem
-    from tacit.inverse.logged.recovery import LoggedRecovery
-    from tacit.inverse.recover import Estimator
-    from tacit.inverse.recovery import Recovery
+    from tacit.recovery import Recovery
 
 OF_ROWS = ("--holdout", "--discount-grid")  # what rows of measurements can be asked
 ASKING = ("bootstrap", "holdout", "discount_grid", "groups", "diagnose", "belief")
@@ -58,8 +58,8 @@ class Questions:
 
 def check_answerable(questions: Questions, problem: Problem, estimator: Estimator | None) -> None:
     """Raises, before any long fit, where these data or this estimator cannot answer."""
+    from tacit.estimators.mixture import Mixture
     from tacit.folders.rows_problem import RowsProblem
-    from tacit.inverse.noisy.mixture import Mixture
 
     if isinstance(estimator, Mixture):
         if refused := questions.asked:
@@ -84,7 +84,7 @@ def check_answerable(questions: Questions, problem: Problem, estimator: Estimato
 
 def _check_trips(estimator: Estimator | None) -> None:
     """Raises where an estimator is not for trips."""
-    from tacit.inverse.noisy.likelihood import Likelihood
+    from tacit.estimators.likelihood import Likelihood
 
     if not isinstance(estimator, Likelihood | None):
         raise InvalidModel(
@@ -95,11 +95,11 @@ def _check_trips(estimator: Estimator | None) -> None:
 
 def _reason_for_optimal(questions: Questions, problem: Problem, estimator: Estimator | None) -> str:
     """What is asked of a noisy demonstrator while this one is taken for optimal; "" for nothing."""
-    from tacit.inverse.noisy.convex import Convex
-    from tacit.inverse.noisy.likelihood import Likelihood
-    from tacit.inverse.optimal.explanation import Explanation
-    from tacit.inverse.paper.alternating import Alternating
-    from tacit.inverse.recover import choose
+    from tacit.estimators.convex import Convex
+    from tacit.estimators.explanation.estimator import Explanation
+    from tacit.estimators.likelihood import Likelihood
+    from tacit.estimators.paper.alternating import Alternating
+    from tacit.estimators.recover import choose
 
     wishes = [
         (questions.diagnose, "--diagnose compares likelihoods of a noisy demonstrator"),
@@ -174,9 +174,9 @@ def further_results(
     """The answers by name, each a stage of its own: one function of `tacit.checks` each."""
     from tacit import checks
     from tacit.engine.progress import once, unwatched
+    from tacit.estimators.likelihood import Likelihood
     from tacit.folders.recoveries import plain
     from tacit.folders.rows_problem import RowsProblem
-    from tacit.inverse.noisy.likelihood import Likelihood
 
     world = problem.mdp, problem.features, problem.seen
     task: tuple[Any, Any, Any] = world if problem.trips is None else (problem.trips, None, None)

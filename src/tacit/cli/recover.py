@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     import numpy as np
 
     from tacit.engine.progress import Checkpoint
+    from tacit.estimators.recover import Estimator
     from tacit.folders.problem import Problem
     from tacit.folders.runs import Run
-    from tacit.inverse.findings import Finding
-    from tacit.inverse.recover import Estimator
-    from tacit.inverse.recovery import Recovery
+    from tacit.inference.findings import Finding
     from tacit.model.mdp import MDP
+    from tacit.recovery import Recovery
 
 # Options that the result does not depend on.
 ELSEWHERE = (
@@ -223,10 +223,10 @@ class Recover:
     def _notes(self, problem: Problem, recovery: Recovery) -> list[str]:
         """What was assumed or may be wrong, beside the findings."""
         from tacit.checks.untaken import untaken_actions
+        from tacit.estimators.mixture import MixtureRecovery
         from tacit.folders.check import availability
         from tacit.folders.rows_problem import RowsProblem
-        from tacit.inverse.expectations import are_weighted
-        from tacit.inverse.noisy.mixture import MixtureRecovery
+        from tacit.inference.expectations import are_weighted
 
         if isinstance(problem, RowsProblem):
             return [*problem.notes]
@@ -341,7 +341,7 @@ def without_untaken(problem: Problem, estimator: Estimator | None) -> tuple[MDP,
     """The world without the actions that nobody took and that a first fit expects, and a note."""
     from tacit.checks.untaken import untaken_actions
     from tacit.engine.progress import unwatched
-    from tacit.inverse.noisy.mixture import Mixture
+    from tacit.estimators.mixture import Mixture
 
     if problem.goal or isinstance(estimator, Mixture):
         raise InvalidModel("--close-untaken is for demonstrators of one type, and not for trips")
@@ -353,9 +353,9 @@ def without_untaken(problem: Problem, estimator: Estimator | None) -> tuple[MDP,
 
 def recovered(problem: Problem, **options: Any) -> Recovery:
     """What `tacit.recover` makes of a problem; impossible moves are told by name."""
+    from tacit.estimators.recover import recover
     from tacit.folders.check import impossible_sentence
-    from tacit.inverse.findings import ImpossibleMoves
-    from tacit.inverse.recover import recover
+    from tacit.inference.findings import ImpossibleMoves
 
     try:
         return recover(problem, **options, throw=False)
@@ -373,9 +373,9 @@ def table_of(problem: Problem) -> MDP | None:
 def trajectory_table(problem: Problem, recovery: Recovery) -> dict[str, np.ndarray]:
     """Name -> column, one entry an episode: who it is and how well it fits, the worst first."""
     from tacit.checks.reliability import trajectory_fits
+    from tacit.estimators.mixture import MixtureRecovery
     from tacit.export.frames import memberships
     from tacit.folders.runs import trajectory_columns
-    from tacit.inverse.noisy.mixture import MixtureRecovery
 
     seen = problem.seen
     if isinstance(recovery, MixtureRecovery):
@@ -389,8 +389,8 @@ def trajectory_table(problem: Problem, recovery: Recovery) -> dict[str, np.ndarr
 
 def _answer(run: Run, out: Path, page: str | None, *, strict: bool) -> Answer:
     """Where it is written, and all for programs; exit code 3 as `Recover.run` says."""
-    from tacit.inverse.findings import Finding
-    from tacit.inverse.noisy.mixture import MixtureRecovery
+    from tacit.estimators.mixture import MixtureRecovery
+    from tacit.inference.findings import Finding
     from tacit.show.report import by_name
     from tacit.show.summary import run_data
 

@@ -38,11 +38,11 @@ class Score:
     def run(self, terminal: Terminal) -> Answer:
         """Scores the demonstrations, writes what was asked for, and says what came out."""
         from tacit.checks import score
+        from tacit.estimators.trips.traveller import TripsRecovery
+        from tacit.estimators.trips.world import BadTrip
         from tacit.files.tables import write_columns
         from tacit.folders.demonstrations import bad_line
         from tacit.folders.runs import Run, trajectory_columns
-        from tacit.inverse.joint.traveller import TripsRecovery
-        from tacit.inverse.joint.trips import BadTrip
 
         if self.out is not None and self.out.suffix.lower() not in (".csv", ".parquet"):
             raise InvalidModel(f"out must be a .csv or .parquet file; got {self.out.name}")

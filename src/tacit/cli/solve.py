@@ -13,11 +13,11 @@ from tacit.errors import Infeasible, InvalidModel
 
 if TYPE_CHECKING:
     from tacit.checks.prices import PriceCurve
+    from tacit.estimators.trips.traveller import TripsRecovery
     from tacit.folders.problem import Problem
     from tacit.folders.runs import Run
     from tacit.forward.solution import Solution
     from tacit.forward.solve import Solver
-    from tacit.inverse.joint.traveller import TripsRecovery
     from tacit.model.layout import Layout
     from tacit.model.objective import Objective
 
@@ -145,8 +145,8 @@ class Solve:
 
     def _rerouted(self, problem: Problem, run: Run | None) -> tuple[Answer, Callable[[Path], None]]:
         """The flows of a run's trips in this network, which may be another than theirs."""
+        from tacit.estimators.trips.traveller import TripsRecovery
         from tacit.files.tables import write_columns
-        from tacit.inverse.joint.traveller import TripsRecovery
 
         if run is None:
             raise InvalidModel(

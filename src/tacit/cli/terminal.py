@@ -142,7 +142,7 @@ def to_json(value: object) -> object:
 
 def finding_data(sentence: str) -> dict[str, object]:
     """A finding for programs: its sentence, its kind, and what it is about."""
-    from tacit.inverse.findings import Finding
+    from tacit.inference.findings import Finding
 
     finding = sentence if isinstance(sentence, Finding) else Finding(sentence)
     about = {name: value for name, value in asdict(finding.about).items() if value is not None}

@@ -19,7 +19,7 @@ from tacit.errors import InvalidModel
 if TYPE_CHECKING:
     from tacit.folders.problem import Problem
     from tacit.folders.watched import Bookmark
-    from tacit.inverse.recovery import Recovery
+    from tacit.recovery import Recovery
     from tacit.stream.following import Log
     from tacit.stream.watch import Watch
 
@@ -135,12 +135,12 @@ class Follower:
     @classmethod
     def at(cls, command: WatchLog, problem: Problem) -> Follower:
         """What was left in the folder, or a new one."""
+        from tacit.estimators.likelihood import Likelihood
+        from tacit.estimators.recover import recover
         from tacit.folders.claims import identity
         from tacit.folders.runs import data_hashes
         from tacit.folders.watched import Bookmark, read
-        from tacit.inverse.noisy.likelihood import Likelihood
-        from tacit.inverse.origin import Origin
-        from tacit.inverse.recover import recover
+        from tacit.inference.origin import Origin
         from tacit.stream.following import Position
         from tacit.stream.watch import Watch
 

@@ -18,10 +18,10 @@ from tacit.data.sources.recordings import ends_of, where_over
 from tacit.errors import InvalidModel, optional
 from tacit.export.draws import draws, inference_data
 from tacit.export.frames import actions_of, frame, memberships, objective_of
-from tacit.inverse.recovery import Recovery
 from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
+from tacit.recovery import Recovery
 
 if TYPE_CHECKING:
     from gymnasium import Env

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from tacit.checks.beliefs import Posterior
 from tacit.errors import InvalidModel, optional
-from tacit.inverse.bootstrap import Replicates
-from tacit.inverse.posterior import Posterior
-from tacit.inverse.recovery import Recovery, Saved
+from tacit.estimators.bootstrap import Replicates
+from tacit.recovery import Recovery, Saved
 
 # Kinds of draws of a recovery.
 PARAMETRIC, BOOTSTRAP = "parametric", "bootstrap"

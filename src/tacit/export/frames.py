@@ -8,15 +8,15 @@ import numpy as np
 
 from tacit.checks.reliability import trajectory_fits
 from tacit.errors import InvalidModel
-from tacit.inverse.recovery import Recovery
 from tacit.model.layout import Layout
 from tacit.model.objective import Objective
+from tacit.recovery import Recovery
 
 if TYPE_CHECKING:
     import polars
 
     from tacit.data.demonstrations import Demonstrations
-    from tacit.inverse.noisy.mixture import MixtureRecovery
+    from tacit.estimators.mixture import MixtureRecovery
 
 # Tables [S, A] of a solution.
 LEARNT = ("policy", "visitation")

@@ -22,7 +22,7 @@ from tacit.files.atomic import BadFile
 
 SKELETON = "skeleton"
 # Rooms that a class is looked for in where it has moved since it was written.
-ROOMS = ("data", "model", "search", "forward", "inference", "inverse")
+ROOMS = ("data", "model", "search", "forward", "inference", "recovery", "estimators", "checks")
 SPARSE = ("data", "indices", "indptr")  # arrays of a sparse matrix
 # Arrays up to this size are written among the words: a file of a thousand tiny entries is slow.
 SMALL = 64
@@ -199,7 +199,7 @@ def _find_class(name: str) -> type | None:
 def _modules() -> Iterator[str]:
     """The names of the modules in `ROOMS`."""
     for room in ROOMS:
-        package = f"tacit.{room}"
-        yield package
-        inside = walk_packages(import_module(package).__path__, f"{package}.")
+        module = import_module(f"tacit.{room}")
+        yield module.__name__
+        inside = walk_packages(getattr(module, "__path__", ()), f"{module.__name__}.")
         yield from (one.name for one in inside)

@@ -12,6 +12,7 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import impossible_rows
 from tacit.errors import TacitError
+from tacit.estimators.trips.world import network_ending
 from tacit.files.wording import listed, some
 from tacit.folders.demonstrations import FILES
 from tacit.folders.feature_table import FeatureTable, table_features
@@ -22,8 +23,7 @@ from tacit.folders.text_problem import NAMED
 from tacit.folders.transition_table import TransitionTable
 from tacit.forward.solution import Status
 from tacit.forward.solve import solve
-from tacit.inverse.findings import SAME, Finding, Kind, feature_findings, single_minded
-from tacit.inverse.joint.trips import network_ending
+from tacit.inference.findings import SAME, Finding, Kind, feature_findings, single_minded
 from tacit.model.features.priors import too_large
 from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
@@ -290,7 +290,7 @@ def _named(states: np.ndarray, layout: Layout) -> str:
 
 def choice(problem: Problem) -> Finding | None:
     """Which estimator would be picked, and why; None without data."""
-    from tacit.inverse.recover import choose
+    from tacit.estimators.recover import choose
 
     if problem.demonstrations is None:
         return None

@@ -10,9 +10,9 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.episodes import row_order
 from tacit.data.reading import Reading, read_file
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
+from tacit.estimators.trips.world import BadTrip
 from tacit.files.tables import Progress, open_table
 from tacit.folders.names import Names, numbers, to_look_up
-from tacit.inverse.joint.trips import BadTrip
 from tacit.model.layout import Layout
 
 FILES = ("demonstrations.parquet", "demonstrations.csv", "demonstrations.npz")

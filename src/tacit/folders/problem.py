@@ -15,6 +15,11 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.estimators.convex import Convex
+from tacit.estimators.likelihood import Likelihood
+from tacit.estimators.mixture import Mixture
+from tacit.estimators.trips.goals import link_size
+from tacit.estimators.trips.world import BadTrip, Trips
 from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.atomic import naming, write_bytes, write_folder
 from tacit.files.tables import Progress
@@ -31,11 +36,6 @@ from tacit.folders.settings import (
     toml_lines,
 )
 from tacit.folders.text_problem import read_text
-from tacit.inverse.joint.goals import link_size
-from tacit.inverse.joint.trips import BadTrip, Trips
-from tacit.inverse.noisy.convex import Convex
-from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.noisy.mixture import Mixture
 from tacit.likelihood.start import Bounds
 from tacit.model.features.design import Design
 from tacit.model.layout import Layout, with_directions

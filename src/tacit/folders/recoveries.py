@@ -20,9 +20,9 @@ from tacit.files.tables import write_columns
 from tacit.files.trees import Tree, pack, sound, unpack
 
 if TYPE_CHECKING:  # recoveries save themselves through this module, so it must not need them
-    from tacit.inverse.joint.recovery import JointRecovery
-    from tacit.inverse.noisy.mixture import MixtureRecovery
-    from tacit.inverse.recovery import History, Recovery
+    from tacit.estimators.joint_recovery import JointRecovery
+    from tacit.estimators.mixture import MixtureRecovery
+    from tacit.recovery import History, Recovery
 
     AnyRecovery = Recovery | JointRecovery | MixtureRecovery
 

@@ -9,6 +9,8 @@ from typing import Any, cast
 
 from tacit.data.measurements import Measurements
 from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.estimators.likelihood import Likelihood
+from tacit.estimators.logged.world import Logged, LoggedTask
 from tacit.files.atomic import naming, write_bytes
 from tacit.files.tables import Progress
 from tacit.folders.demonstrations import FILES, one_of
@@ -20,9 +22,7 @@ from tacit.folders.settings import (
     coefficient_table,
     toml_lines,
 )
-from tacit.inverse.findings import row_findings
-from tacit.inverse.logged.world import Logged, LoggedTask
-from tacit.inverse.noisy.likelihood import Likelihood
+from tacit.inference.findings import row_findings
 from tacit.model.features.formulas import FormulaFeatures
 from tacit.model.layout import Layout
 

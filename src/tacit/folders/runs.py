@@ -37,9 +37,9 @@ from tacit.model.mdp import MDP
 from tacit.model.objective import Features, is_sparse
 
 if TYPE_CHECKING:
+    from tacit.estimators.trips.world import Trips
     from tacit.folders.rows_problem import RowsProblem
-    from tacit.inverse.joint.trips import Trips
-    from tacit.inverse.recovery import Recovery
+    from tacit.recovery import Recovery
 
 
 def row_hashes(problem: RowsProblem) -> dict[str, str]:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tacit.errors import InvalidModel
+from tacit.estimators.trips.world import UNENDED
 from tacit.files.atomic import check_text, naming
 from tacit.files.wording import did_you_mean
-from tacit.inverse.joint.trips import UNENDED
 from tacit.model.features.notation import terms_of
 from tacit.model.features.terms import columns_of
 from tacit.model.prior import Over, Prior, Unvisited

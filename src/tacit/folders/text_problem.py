@@ -21,7 +21,7 @@ from tacit.folders.feature_table import FeatureTable, table_features
 from tacit.folders.names import Names, are_numbers, in_order
 from tacit.folders.settings import FILE, ProblemSettings
 from tacit.folders.transition_table import TransitionTable
-from tacit.inverse.findings import Finding, Kind
+from tacit.inference.findings import Finding, Kind
 from tacit.model.counts import start_shares
 from tacit.model.ends import EndUnreached
 from tacit.model.layout import Layout, lookup

@@ -20,8 +20,8 @@ from tacit.files.trees import pack, sound, unpack
 from tacit.folders.claims import difference
 from tacit.folders.recoveries import BOOKMARK, FILES, PAGE, load, read_run_page
 from tacit.folders.runs import Run
-from tacit.inverse.origin import FullPass, Predictions
-from tacit.inverse.recovery import Recovery
+from tacit.inference.origin import FullPass, Predictions
+from tacit.recovery import Recovery
 from tacit.stream.following import Position
 from tacit.stream.watch import State
 

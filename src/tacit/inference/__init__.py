@@ -1,5 +1,6 @@
-"""Inference as functions of matrices and arrays, whatever estimator asks.
+"""What can be said of any fit: laws, tests and intervals, and the nouns of a report.
 
-Information, scores and masks come in; tests, laws and intervals go out. Nothing here knows of a
-search, a problem or a recovery.
+Functions of matrices first: information, scores and masks come in, laws and intervals go out. Above
+them what is known of a fit of the one likelihood, whatever estimator asked for it. Nothing here
+knows of an estimator.
 """

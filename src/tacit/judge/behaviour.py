@@ -14,12 +14,12 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidModel
 from tacit.forward.solution import check_policy
 from tacit.forward.solve import solve
+from tacit.inference.expectations import check_task, expectations_from_start, pull_back
 from tacit.inference.gauge import normalised
-from tacit.inverse.expectations import check_task, expectations_from_start, pull_back
-from tacit.inverse.recovery import Recovery
 from tacit.judge.outcomes import best_values
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
+from tacit.recovery import Recovery
 
 # Mass that the arithmetic of a mixture may leave on an action it does not take.
 DUST = 1e-6

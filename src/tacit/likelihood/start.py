@@ -295,3 +295,11 @@ def _check_reachable(form: np.ndarray, problem: LikelihoodProblem, norm: float) 
 def silent(fisher: np.ndarray, steps: float) -> np.ndarray:
     """[D] bool, the parameters that no action ever depends on."""
     return np.asarray(np.diagonal(fisher) <= SILENT * max(steps, 1.0))
+
+
+def check_plain(options: object, what: str, known: tuple[str, ...] = ()) -> None:
+    """Raises `InvalidModel` where an estimator was asked for more than `what` knows of."""
+    for name in ("lapses", "prior", "temperature", "bounds", "fixed", "start", "restrict"):
+        given = getattr(options, name, None)
+        if given not in (None, False, {}, ()) and name not in known:
+            raise InvalidModel(f"{what} must be without {name}: leave it out; got {given!r}")

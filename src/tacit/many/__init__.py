@@ -15,13 +15,13 @@ from tacit import checks
 from tacit.engine import cluster_is_told, cores, each, keep_compiled_code
 from tacit.engine.progress import Callback, Event
 from tacit.errors import InvalidModel
+from tacit.estimators.batch import Batch, recover_many
+from tacit.estimators.recover import Estimator, recover
+from tacit.estimators.task import Task
+from tacit.inference.findings import LEVEL, Finding, Kind, chance, listed
+from tacit.inference.standardised import in_one_unit, unit_findings
 from tacit.inference.tails import ONE_SIDED, TWO_SIDED, holm
-from tacit.inverse.batch import Batch, recover_many
-from tacit.inverse.findings import LEVEL, Finding, Kind, chance, listed
-from tacit.inverse.recover import Estimator, recover
-from tacit.inverse.recovery import Recovery, RecoveryStatus
-from tacit.inverse.standardised import in_one_unit, unit_findings
-from tacit.inverse.task import Task
+from tacit.recovery import Recovery, RecoveryStatus
 from tacit.search.algebra import largest_first
 
 # What is said of a price in units of the noise, where no reward is known.

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from tacit.estimators.joint_recovery import JointRecovery
+from tacit.estimators.trips.traveller import TripsRecovery
 from tacit.folders.recoveries import plain
 from tacit.folders.runs import Run
-from tacit.inverse.joint.recovery import JointRecovery
-from tacit.inverse.joint.traveller import TripsRecovery
 from tacit.show import Block, Code, Facts, Items, Paragraph, Section
 from tacit.show.tables import Cell, Head, Table, as_words, bars, cell
 

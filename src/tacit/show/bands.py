@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 
 from tacit.data.tally import counts_of
 from tacit.errors import InvalidModel
-from tacit.inverse.curves import GRID, Curve, CurveValues
-from tacit.inverse.quantities import number_of
-from tacit.inverse.recovery import Recovery
+from tacit.inference.curves import GRID, Curve, CurveValues
+from tacit.inference.quantities import number_of
+from tacit.recovery import Recovery
 from tacit.show import Gallery, Picture, Section
 from tacit.show.canvas import (
     COLUMN,

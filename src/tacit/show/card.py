@@ -10,11 +10,11 @@ import numpy as np
 import tacit
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.measurements import Measurements
+from tacit.estimators.mixture import MixtureRecovery
 from tacit.files.wording import capital, cell_text, listed
-from tacit.inverse.findings import OPEN, WARNINGS, Finding, Kind, of_kinds
-from tacit.inverse.noisy.mixture import MixtureRecovery
-from tacit.inverse.recovery import Recovery, RecoveryStatus
+from tacit.inference.findings import OPEN, WARNINGS, Finding, Kind, of_kinds
 from tacit.model.layout import Layout
+from tacit.recovery import Recovery, RecoveryStatus
 from tacit.show.fits import side_by_side
 from tacit.show.quantities import numbers_of
 from tacit.show.several import AnyRecovery, Parts

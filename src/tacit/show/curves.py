@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from tacit.inverse.joint.recovery import JointRecovery
-from tacit.inverse.noisy.mixture import MixtureRecovery
-from tacit.inverse.recovery import Recovery
+from tacit.estimators.joint_recovery import JointRecovery
+from tacit.estimators.mixture import MixtureRecovery
+from tacit.recovery import Recovery
 from tacit.show import Cells, Gallery, Paragraph, Picture, Section
 from tacit.show.canvas import (
     INK,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tacit.estimators.joint_recovery import JointRecovery
 from tacit.files.wording import listed
-from tacit.inverse.joint.recovery import JointRecovery
-from tacit.inverse.recovery import Recovery
 from tacit.many import Differences
 from tacit.model.layout import Layout
+from tacit.recovery import Recovery
 from tacit.show import Block, Document, Headline, Picture, Section
 from tacit.show.canvas import figure_of, svg
 from tacit.show.intervals import draw_beside

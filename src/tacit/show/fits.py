@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit.errors import InvalidModel
+from tacit.estimators.mixture import MixtureRecovery
 from tacit.files.wording import listed
-from tacit.inverse.noisy.mixture import MixtureRecovery
-from tacit.inverse.recovery import Saved
+from tacit.recovery import Saved
 from tacit.show.tables import MISSING, Head, Table
 
 if TYPE_CHECKING:
-    from tacit.inverse.parameters import Parameters
+    from tacit.inference.parameters import Parameters
     from tacit.show.several import AnyRecovery
 
 # p-values below which a coefficient has so many stars and one more.

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from tacit import __version__
+from tacit.estimators.mixture import MixtureRecovery
+from tacit.estimators.trips.traveller import TripsRecovery
 from tacit.files.wording import capital
 from tacit.folders.runs import Run
-from tacit.inverse.findings import Kind, of_kinds
-from tacit.inverse.joint.traveller import TripsRecovery
-from tacit.inverse.noisy.mixture import MixtureRecovery
-from tacit.inverse.standardised import shown
+from tacit.inference.findings import Kind, of_kinds
+from tacit.inference.standardised import shown
 from tacit.model.layout import Layout
 from tacit.search.algebra import largest_first
 from tacit.show import Block, Disclosure, Document, Facts, Headline, Items, Section

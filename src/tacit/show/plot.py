@@ -21,10 +21,10 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from tacit.errors import InvalidModel
-from tacit.inverse.parameters import CONFIDENCE
-from tacit.inverse.recovery import Recovery
-from tacit.inverse.standardised import in_one_unit
+from tacit.inference.parameters import CONFIDENCE
+from tacit.inference.standardised import in_one_unit
 from tacit.model.layout import Layout
+from tacit.recovery import Recovery
 from tacit.search.algebra import largest_first
 from tacit.show import anchor
 from tacit.show.arrows import draw_policy, ways_of
@@ -60,7 +60,7 @@ from tacit.show.quantities import MOST_ROWS, Group, NamedRecovery
 if TYPE_CHECKING:
     from tacit.checks.prices import PriceCurve
     from tacit.folders.runs import Run
-    from tacit.inverse.curves import Curve
+    from tacit.inference.curves import Curve
     from tacit.stream.watch import Watch
 
 __all__ = [

@@ -9,12 +9,12 @@ from functools import cached_property
 import numpy as np
 
 from tacit import checks
-from tacit.inverse.joint.recovery import JointRecovery
-from tacit.inverse.joint.traveller import TripsRecovery
-from tacit.inverse.logged.recovery import LoggedRecovery
-from tacit.inverse.noisy.mixture import MixtureRecovery
-from tacit.inverse.recovery import Recovery
+from tacit.estimators.joint_recovery import JointRecovery
+from tacit.estimators.logged.recovery import LoggedRecovery
+from tacit.estimators.mixture import MixtureRecovery
+from tacit.estimators.trips.traveller import TripsRecovery
 from tacit.model.layout import Layout
+from tacit.recovery import Recovery
 from tacit.search.algebra import largest_first
 from tacit.show import Alternatives, Block, Facts, Option, Paragraph, Selector
 from tacit.show.tables import (

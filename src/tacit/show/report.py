@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from tacit.estimators.forbidden.sentences import record_findings
+from tacit.estimators.logged.recovery import LoggedRecovery
+from tacit.estimators.trips.traveller import TripsRecovery
 from tacit.files.wording import capital
-from tacit.inverse.findings import OPEN, WARNINGS, Finding, Kind, chance, listed, of_kinds
-from tacit.inverse.forbidden.sentences import record_findings
-from tacit.inverse.joint.traveller import TripsRecovery
-from tacit.inverse.logged.recovery import LoggedRecovery
-from tacit.inverse.recovery import Recovery, RecoveryStatus
-from tacit.inverse.sets import HardConstraint
+from tacit.inference.findings import OPEN, WARNINGS, Finding, Kind, chance, listed, of_kinds
+from tacit.inference.sets import HardConstraint
 from tacit.model.layout import Layout
+from tacit.recovery import Recovery, RecoveryStatus
 from tacit.search.algebra import first_largest, largest_first
 from tacit.show import Headline, Tone
 from tacit.show.quantities import NamedRecovery

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tacit.inverse.findings import LEVEL, OPEN, WARNINGS, Kind, chance
-from tacit.inverse.joint.recovery import JointRecovery, agreement_findings
-from tacit.inverse.noisy.mixture import MixtureRecovery
-from tacit.inverse.noisy.types import SURE
-from tacit.inverse.recovery import Recovery
+from tacit.estimators.joint_recovery import JointRecovery, agreement_findings
+from tacit.estimators.mixture import MixtureRecovery
+from tacit.estimators.types import SURE
+from tacit.inference.findings import LEVEL, OPEN, WARNINGS, Kind, chance
 from tacit.many import Differences
 from tacit.model.layout import Layout
+from tacit.recovery import Recovery
 from tacit.show import Alternatives, Block, Headline, Option, Section, Selector, Tone
 from tacit.show.appendix import fit_tables
 from tacit.show.quantities import NamedRecovery

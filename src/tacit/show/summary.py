@@ -11,10 +11,10 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.measurements import Measurements
+from tacit.estimators.mixture import MixtureRecovery
 from tacit.files.atomic import Page
 from tacit.files.wording import cell_text
-from tacit.inverse.noisy.mixture import MixtureRecovery
-from tacit.inverse.standardised import shown
+from tacit.inference.standardised import shown
 from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
 from tacit.show import Alternatives, Block, Disclosure, Facts, Items, Paragraph
@@ -34,9 +34,9 @@ from tacit.show.several import (
 from tacit.show.tables import WIDTH, Table, plain_cell
 
 if TYPE_CHECKING:
+    from tacit.estimators.trips.world import Trips
     from tacit.folders.runs import Run
-    from tacit.inverse.joint.trips import Trips
-    from tacit.inverse.recovery import Recovery
+    from tacit.recovery import Recovery
 
 # What is said of each coefficient, and of all together.
 ESTIMATED = (

@@ -16,9 +16,9 @@ import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.files.wording import did_you_mean, some
-from tacit.inverse.findings import Finding, Kind
-from tacit.inverse.origin import Predictions
-from tacit.inverse.parameters import inverse_information
+from tacit.inference.findings import Finding, Kind
+from tacit.inference.origin import Predictions
+from tacit.inference.parameters import inverse_information
 from tacit.likelihood.problem import Fit, LikelihoodProblem
 from tacit.likelihood.protocol import LARGEST
 from tacit.likelihood.steps import information
@@ -27,7 +27,7 @@ from tacit.model.objective import coefficient_names
 from tacit.stream.updating import origin_of, problem_of
 
 if TYPE_CHECKING:
-    from tacit.inverse.recovery import Recovery
+    from tacit.recovery import Recovery
 
 # Draws of the coefficients from their law, and the share of them between the ends that are told.
 DRAWS, TOLD = 100, 0.8

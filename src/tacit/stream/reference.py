@@ -16,15 +16,15 @@ import numpy as np
 from scipy.special import gammaln
 
 from tacit.errors import InvalidModel
-from tacit.inverse.noisy.inference import row_errors
-from tacit.inverse.parameters import inverse_information
+from tacit.inference.information import row_errors
+from tacit.inference.parameters import inverse_information
 from tacit.likelihood.problem import LikelihoodProblem
 from tacit.likelihood.steps import StepsChain, information
 from tacit.model.features.design import Design
 from tacit.stream.updating import origin_of, problem_of
 
 if TYPE_CHECKING:
-    from tacit.inverse.recovery import Recovery
+    from tacit.recovery import Recovery
 
 # By what sizes and the noise may have changed.
 FACTORS = (0.25, 0.5, 0.71, 1.41, 2.0, 4.0)

@@ -18,14 +18,14 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.data.tally import Tally, tally_of
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.inverse.expectations import check_task
-from tacit.inverse.findings import Finding, Kind, check_possible
-from tacit.inverse.joint.tasks import SharedLikelihood
-from tacit.inverse.joint.traveller import TripsRecovery
-from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.origin import FullPass, Origin, Predictions, now
-from tacit.inverse.recover import Estimator, Request, recover
-from tacit.inverse.task import Task
+from tacit.estimators.likelihood import Likelihood
+from tacit.estimators.recover import Estimator, Request, recover
+from tacit.estimators.task import Task
+from tacit.estimators.tasks import SharedLikelihood
+from tacit.estimators.trips.traveller import TripsRecovery
+from tacit.inference.expectations import check_task
+from tacit.inference.findings import Finding, Kind, check_possible
+from tacit.inference.origin import FullPass, Origin, Predictions, now
 from tacit.likelihood.problem import LikelihoodProblem
 from tacit.likelihood.start import Bounds
 from tacit.likelihood.steps import StepsChain
@@ -33,8 +33,8 @@ from tacit.model.arguments import number
 from tacit.model.features.design import Design
 
 if TYPE_CHECKING:
-    from tacit.inverse.joint.recovery import JointRecovery
-    from tacit.inverse.recovery import Recovery
+    from tacit.estimators.joint_recovery import JointRecovery
+    from tacit.recovery import Recovery
 
 
 # Steps in which, at the first one, half of the predicted actions are random.

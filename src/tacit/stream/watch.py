@@ -23,14 +23,14 @@ from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.atomic import BadFile
 from tacit.files.trees import pack, sound, unpack
-from tacit.inverse.expectations import check_task
-from tacit.inverse.findings import Finding, Kind
+from tacit.inference.expectations import check_task
+from tacit.inference.findings import Finding, Kind
 from tacit.model.arguments import number
 from tacit.stream.reference import Reference
 from tacit.stream.updating import origin_of
 
 if TYPE_CHECKING:
-    from tacit.inverse.recovery import Recovery
+    from tacit.recovery import Recovery
 
 Level = Literal["none", "warning", "alarm"]
 LEVELS: tuple[Level, ...] = get_args(Level)

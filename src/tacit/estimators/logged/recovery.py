@@ -1,0 +1,118 @@
+"""The answer where a world was only logged: functions of rows, in the place of tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import logsumexp
+
+from tacit.data.demonstrations import Demonstrations
+from tacit.data.measurements import Measurements
+from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.estimators.logged.choice import BasisChoice
+from tacit.estimators.logged.world import Logged, LoggedRegression
+from tacit.forward.solution import Solution
+from tacit.model.features import RowFeatures
+from tacit.model.features.rows import FunctionFeatures
+from tacit.model.objective import Objective
+from tacit.recovery import Recovery
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class LoggedRecovery(Recovery):
+    """What a demonstrator wants and refuses, whose world was only logged.
+
+    Attributes:
+        world: what was said of it.
+        features: of rows; None where they are functions and the recovery was read from a file.
+        actions: names of the actions.
+        regression: what follows every action, as regressed.
+        basis: on which functions, and which were tried; None where there are nodes instead.
+        objective: None: there are no states to have tables of.
+        solution: None: policy, reward and costs are functions of rows.
+    """
+
+    world: Logged
+    features: RowFeatures | None = field(default=None, metadata={"packed": "kept_features"})
+    actions: tuple[str, ...]
+    regression: LoggedRegression
+    basis: BasisChoice | None = None
+    objective: Objective | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
+    solution: Solution | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    @property
+    def kept_features(self) -> RowFeatures | None:
+        """The features, where they are formulas that a file can hold; functions are not."""
+        return None if isinstance(self.features, FunctionFeatures) else self.features
+
+    @property
+    def behaviour(self) -> np.ndarray:
+        """Refused: there are no states to have a table of."""
+        raise InvalidModel(
+            "a logged world has no states to have a table of: ask for recovery.policy(rows)"
+        )
+
+    def reward(self, rows: npt.ArrayLike | Measurements, action: int | str) -> np.ndarray:
+        """[n] the reward of an action at rows, in the gauge."""
+        maps = self._maps(rows)
+        return maps[0][:, self._number(action)] @ np.nan_to_num(self.reward_weights)
+
+    def costs(self, rows: npt.ArrayLike | Measurements, action: int | str) -> np.ndarray:
+        """[K, n] what each constraint charges for an action at rows; 0 for one that is idle."""
+        maps, a = self._maps(rows)[1:], self._number(action)
+        pairs = zip(maps, self.cost_weights, strict=True)
+        found = [table[:, a] @ np.nan_to_num(weights) for table, weights in pairs]
+        return np.stack(found) if found else np.zeros((0, len(self._rows(rows))))
+
+    def policy(self, rows: npt.ArrayLike | Measurements) -> np.ndarray:
+        """[n, A] chance of every action at rows."""
+        theta, maps = self.parameters.estimates, self._maps(rows)
+        signed = np.concatenate([maps[0], *(-table for table in maps[1:])], axis=2)
+        later = self.regression.worth(self._rows(rows))
+        worth = signed @ theta + self.world.discount * later
+        policy = np.exp(worth - np.asarray(logsumexp(worth, axis=1, keepdims=True)))
+        if self.lapses is None:
+            return policy
+        share = self.lapses.share
+        return (1.0 - share) * policy + share / policy.shape[1]
+
+    def policy_at(self, seen: Demonstrations) -> np.ndarray:
+        """[N, A] chance of every action at the rows of steps; one line where these are none."""
+        if not isinstance(seen, Measurements):
+            raise InvalidDemonstrations(
+                "this recovery is about rows of measurements; got demonstrations of numbered states"
+            )
+        return self.policy(seen.measuring(self.columns).observations[: seen.steps])
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the measurements."""
+        return self.regression.inputs.imputing.columns
+
+    def _maps(self, rows: npt.ArrayLike | Measurements) -> tuple[np.ndarray, ...]:
+        """One [n, A, D_k] for the reward, then one per constraint."""
+        if self.features is None:
+            raise InvalidModel(
+                "features that are functions are not kept in files: recover again, or give "
+                "formulas, Features.from_formula"
+            )
+        count = len(self.actions)
+        return self.features.on(self._rows(rows), count).by_action(count)
+
+    def _rows(self, rows: npt.ArrayLike | Measurements) -> np.ndarray:
+        if isinstance(rows, Measurements):
+            return rows.observations
+        return np.atleast_2d(np.asarray(rows, dtype=np.float64))
+
+    def _number(self, action: int | str) -> int:
+        """The number of an action, given so or by its name."""
+        if isinstance(action, str):
+            if action not in self.actions:
+                known = ", ".join(self.actions)
+                raise InvalidModel(f"action must be one of {known}; got {action!r:.60}")
+            return self.actions.index(action)
+        if not 0 <= action < len(self.actions):
+            raise InvalidModel(f"action must be 0 to {len(self.actions) - 1}; got {action!r:.60}")
+        return int(action)

@@ -1,0 +1,381 @@
+"""Several kinds of demonstrators in one file: `Mixture`, and what it finds.
+
+Every trajectory is of one type, nobody knows which. Types, shares and memberships are the maximum
+of one likelihood (`likelihood/kinds.py`), and so are their errors, intervals and tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from tacit.data.observed import Observed
+from tacit.engine.progress import unwatched
+from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.estimators.assembly import common
+from tacit.estimators.estimate import estimate_of
+from tacit.estimators.likelihood import Likelihood, maximise
+from tacit.estimators.setting import Setting, StepsSetting
+from tacit.estimators.types import (
+    degrees,
+    kinds_of,
+    schwarz,
+    search,
+    share_intervals,
+    type_findings,
+)
+from tacit.inference.activity import Verdict
+from tacit.inference.diagnostics import Identification, untested
+from tacit.inference.evidence import Evidence, evidence_of, score_law
+from tacit.inference.expectations import check_task
+from tacit.inference.findings import Finding, Kind
+from tacit.inference.idle_constraints import without_idle_prices
+from tacit.inference.information import described
+from tacit.inference.parameters import MOVED, Parameters, together
+from tacit.inference.sets import unidentified
+from tacit.inference.standardised import shown
+from tacit.likelihood.kinds import log_likelihood
+from tacit.likelihood.problem import Fit
+from tacit.likelihood.start import Label, Range, maximum, within_temperature
+from tacit.model.arguments import read_only
+from tacit.model.features import Ridge, Sparse
+from tacit.model.mdp import MDP
+from tacit.model.objective import Features
+from tacit.recovery import (
+    History,
+    Recovery,
+    RecoveryCertificate,
+    RecoveryStatus,
+    Several,
+    delivered,
+    status_of,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from tacit.estimators.trips.world import Trips
+
+# Why no type has a test of its own fit.
+UNTESTED = untested("which trajectories are of this type is not known for certain")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MixtureRecovery(Several):
+    """Several types of demonstrators, what each wants and refuses, and who is of which.
+
+    Attributes:
+        types: one `Recovery` each, the most frequent first. Their likelihoods are those of the
+            steps weighted by membership; their errors count that memberships are not known.
+        shares: [T] of the trajectories.
+        share_intervals: [T, 2].
+        membership: [E, T] chances that each trajectory is of each type.
+        log_likelihood: of all observed actions, each trajectory of one type.
+        null_log_likelihood: the same of actions at random.
+        observed_steps: number of observed actions.
+        degrees: number of free coefficients of all types and of free shares.
+        tried: [M] numbers of types that were tried.
+        criteria: [M] Schwarz's criterion of each; the smallest was taken.
+        status: how the recovery ended, derived from the certificate.
+        certificate: the largest entry of the gradient of the likelihood that no bound holds back,
+            and the types' feature gaps, root mean square.
+        history: log-likelihood of one type, of the best start after a few steps, and at the end.
+        identification: the findings; every number is known in the types.
+        estimator: the call that made it.
+    """
+
+    types: tuple[Recovery, ...]
+    shares: np.ndarray
+    share_intervals: np.ndarray
+    membership: np.ndarray
+    log_likelihood: float
+    null_log_likelihood: float
+    observed_steps: int
+    degrees: int
+    tried: np.ndarray
+    criteria: np.ndarray
+    status: RecoveryStatus
+    certificate: RecoveryCertificate
+    history: History
+    identification: Identification
+    estimator: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "types", tuple(self.types))
+        for name in ("shares", "share_intervals", "membership", "tried", "criteria"):
+            object.__setattr__(self, name, read_only(np.array(getattr(self, name))))
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        """The coefficients of every type, type after type."""
+        return together([one.parameters for one in self.types], "type")
+
+    @property
+    def parts(self) -> tuple[Recovery, ...]:
+        """The types."""
+        return self.types
+
+    def with_parts(self, parts: Sequence[Recovery]) -> Self:
+        """The same with other recoveries of its types."""
+        return replace(self, types=tuple(parts))
+
+    @property
+    def assigned(self) -> np.ndarray:
+        """[E] the likeliest type of each trajectory."""
+        return self.membership.argmax(axis=1)
+
+    @cached_property
+    def standardised(self) -> MixtureRecovery:
+        """The same, its types about features divided by their standard deviations."""
+        return self.with_parts([one.standardised for one in self.types])
+
+    def plot(self, *, raw_units: bool = False) -> Figure:
+        """One figure of the shares, weights and prices of all types, beside each other."""
+        from tacit.show.plot import overview
+        from tacit.show.tables import IntervalEstimate
+
+        names = [f"type {k} ({share:.0%})" for k, share in enumerate(self.shares)]
+        ends = zip(self.shares.tolist(), *self.share_intervals.T.tolist(), strict=True)
+        shares = {
+            name: IntervalEstimate(*numbers) for name, numbers in zip(names, ends, strict=True)
+        }
+        types = shown(self, raw_units=raw_units).types
+        return overview(dict(zip(names, types, strict=True)), shares=shares)
+
+    def __repr__(self) -> str:
+        shares = np.array2string(self.shares, precision=3, threshold=6)
+        return f"MixtureRecovery({self.status.name}, types={len(self.types)}, shares={shares})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixture:
+    """Several types of noisy experts, by maximum likelihood; each trajectory is of one of them.
+
+    Attributes:
+        types: how many; None takes the number with the smallest BIC.
+        most: types tried at most, where the number is not given.
+        free_reward: let reward weights take either sign.
+        level: of the test whether a constraint is active in a type; 1 keeps every constraint.
+        starts: of the search; half group trajectories by their scores, half deal them out at
+            random.
+        tolerance: projected gradient to reach, relative to the number of steps.
+        max_rounds: most evaluations of the likelihood, each search.
+        seed: of the starts and of the simulated laws.
+        prior: `tacit.features.Ridge` of a given strength, on the coefficients of every type; None
+            for none.
+        bounds: {coefficient: (least, largest)}, of every type, as in `Likelihood`.
+        fixed: {coefficient: value}, those that are known beforehand and the same in every type.
+        start: {coefficient: value}, where to begin the search for all trajectories together.
+        temperature: the noise of every type where it is known, as in `Likelihood`.
+    """
+
+    types: int | None = 2
+    most: int = 4
+    free_reward: bool = False
+    level: float = 0.05
+    starts: int = 8
+    tolerance: float = 1e-9
+    max_rounds: int = 500
+    seed: int = 0
+    prior: Ridge | None = field(default=None, repr=False)
+    bounds: Mapping[Label, Range] = field(default_factory=dict, repr=False, hash=False)
+    fixed: Mapping[Label, float] = field(default_factory=dict, repr=False, hash=False)
+    start: Mapping[Label, float] = field(default_factory=dict, repr=False, hash=False)
+    temperature: float | None = field(default=None, repr=False)
+
+    def check(self) -> None:
+        """Raises `InvalidModel` unless the options make sense."""
+        for name, least in (("types", 1), ("most", 1), ("starts", 1), ("max_rounds", 1)):
+            given = getattr(self, name)
+            if name == "types" and given is None:
+                continue
+            if isinstance(given, bool) or not isinstance(given, int) or given < least:
+                raise InvalidModel(f"{name} must be an integer, {least} or more; got {given!r:.60}")
+        self.of_one.check()
+        if isinstance(self.prior, Sparse):
+            raise InvalidModel(
+                "a mixture must be without a sparse prior: it compares sets of features for the "
+                "same demonstrators, and with other features trajectories are of other types"
+            )
+        if self.prior is not None and self.strength == 0.0:
+            raise InvalidModel(
+                f"a mixture needs the strength of its prior, as in Ridge(1.0); got {self.prior!r}"
+            )
+
+    @property
+    def strength(self) -> float:
+        """Of the prior; 0 without one."""
+        return float(getattr(self.prior, "strength", None) or 0.0)
+
+    @property
+    def of_one(self) -> Likelihood:
+        """The options of the fit of one type."""
+        return Likelihood(
+            self.free_reward,
+            self.level,
+            tolerance=self.tolerance,
+            max_steps=self.max_rounds,
+            seed=self.seed,
+            prior=self.prior,
+            bounds=self.bounds,
+            fixed=self.fixed,
+            start=self.start,
+            temperature=self.temperature,
+        )
+
+    def fit(
+        self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
+    ) -> MixtureRecovery:
+        """The types under which the observed actions are most likely, each with its recovery."""
+        check_task(mdp, features, demonstrations, in_memory=True)
+        setting = StepsSetting(mdp, features, demonstrations)
+        return delivered(self._recovery(setting, "trajectories"), throw)
+
+    def fit_trips(self, trips: Trips, *, throw: bool = True) -> MixtureRecovery:
+        """The types of travellers under which the trips are most likely.
+
+        Trips without a goal that are left out are of each type with the chance of its share.
+        """
+        from tacit.estimators.trips.traveller import TripsSetting
+
+        setting = TripsSetting.of(trips)
+        mixture = self._recovery(setting, "trips")
+        kept, many = np.unique(setting.journeys.trips), trips.demonstrations.episodes
+        membership = np.tile(mixture.shares, (many, 1))
+        membership[kept] = mixture.membership
+        return delivered(replace(mixture, membership=membership), throw)
+
+    def _recovery(self, setting: Setting, what: str) -> MixtureRecovery:
+        """The `MixtureRecovery` of episodes, which are called so."""
+        self.check()
+        units, least = setting.episode_units(self.of_one), max(self.types or 1, 2)
+        if len(units) < least:
+            raise InvalidDemonstrations(
+                f"a mixture of {self.types or 'several'} types needs at least {least} {what}; "
+                f"got {len(units)}"
+            )
+        with unwatched():  # hundreds of small fits: none is a stage of its own
+            return _report(self, units, self._search(units), setting)
+
+    @staticmethod
+    def load(folder: str | Path) -> MixtureRecovery:
+        """The `MixtureRecovery` saved in this folder."""
+        return MixtureRecovery.load(folder)
+
+    def _search(self, units: Any) -> Searched:
+        """The fits of all numbers of types that are tried."""
+        whole, options = replace(units.whole, ridge=self.strength), self.of_one
+        pooled = self._knowing(maximum(whole, options))
+        most = min(self.most, len(units))
+        numbers = sorted({1, self.types}) if self.types else list(range(1, most + 1))
+        about = {"starts": self.starts, "seed": self.seed, "prior": self.strength}
+        fits = [
+            pooled if n == 1 else self._knowing(search(units, options, pooled, n, **about))
+            for n in numbers
+        ]
+        steps = int(whole.steps)
+        criteria = np.array([schwarz(degrees(one), log_likelihood(one), steps) for one in fits])
+        at = numbers.index(self.types) if self.types else int(np.argmin(criteria))
+        return Searched(np.array(numbers), criteria, pooled, fits[at])
+
+    def _knowing(self, fitted: Fit) -> Fit:
+        """The fit with the temperature that is known, if one is."""
+        if self.temperature is None:
+            return fitted
+        return within_temperature(fitted, self.temperature, self.max_rounds)
+
+
+class Searched(NamedTuple):
+    """What the search for types found."""
+
+    tried: np.ndarray  # [M] numbers of types
+    criteria: np.ndarray  # [M] their BIC
+    pooled: Fit  # of one type
+    best: Fit  # of the number that was asked for, or has the smallest BIC
+
+
+def _report(options: Mixture, units: Any, found: Searched, setting: Setting) -> MixtureRecovery:
+    """The `MixtureRecovery` of these types."""
+    whole, inner, reduced_fit, many = units.whole, options.of_one, found.best, kinds_of(found.best)
+    shares, membership, errors = np.ones(1), np.ones((len(units), 1)), np.zeros(1)
+    findings = list[Finding]()
+    if many == 1:
+        types = [maximise(inner, setting)]
+    else:
+        seen, rules = [setting.seen], {"max_steps": inner.max_steps, "counted": False}
+        full = evidence_of(seen, found.best, **rules)
+        about = {"size": int(found.best.free.sum()), "counted": False}
+        reduced_fit, verdicts = without_idle_prices(
+            found.best,
+            lambda less: score_law(less, seen, **about),
+            level=options.level,
+            steps=whole.steps,
+            max_steps=inner.max_steps,
+            seed=options.seed,
+        )
+        reduced = full if reduced_fit is found.best else evidence_of(seen, reduced_fit, **rules)
+        shares, membership = reduced_fit.parts[0].shares, reduced_fit.parts[0].membership.T
+        errors = _share_errors(reduced)
+        types = [
+            _type(options, setting, full, reduced, verdict, k) for k, verdict in enumerate(verdicts)
+        ]
+        said = (
+            "Whether the types fit is tested trajectory by trajectory (checks.trajectory_fits, and "
+            "the report): what is done where, over all of them, has no test of its own here."
+        )
+        findings.append(Finding(said))
+    about = {"given": options.types is not None, "starts": options.starts}
+    findings = type_findings(reduced_fit, found.tried, found.criteria, **about) + findings
+    fits = (found.pooled, found.best, reduced_fit)[: 1 + 2 * (many > 1)]
+    likely = [log_likelihood(one) for one in fits]
+    status = status_of(converged=reduced_fit.converged, proven=many == 1)
+    return MixtureRecovery(
+        types=tuple(types),
+        shares=shares,
+        share_intervals=share_intervals(shares, errors),
+        membership=membership,
+        log_likelihood=likely[-1],
+        null_log_likelihood=-whole.at_random,
+        observed_steps=int(whole.steps),
+        degrees=degrees(reduced_fit),
+        tried=found.tried,
+        criteria=found.criteria,
+        history=History({"log_likelihood": likely}),
+        identification=unidentified(np.empty(0), [], active=np.zeros(0, bool), findings=findings),
+        estimator=described(options),
+        **common(types, reduced_fit, status),
+    )
+
+
+def _share_errors(reduced: Evidence) -> np.ndarray:
+    """[T] standard errors of the shares; infinite where nothing is known of one."""
+    found, own = reduced.errors, reduced.fitted.problem.ties.rows[-1]
+    spread = np.sqrt(np.maximum(np.diagonal(found.covariance)[own], 0.0))
+    lost = np.abs(found.blind[:, own]).max(axis=0, initial=0.0) > MOVED
+    return np.where(lost | bool(reduced.absence), np.inf, spread)
+
+
+def _type(
+    options: Mixture, setting: Setting, full: Evidence, reduced: Evidence, verdict: Verdict, k: int
+) -> Recovery:
+    """The `Recovery` of one type."""
+    own = setting.of_type(reduced, k)
+    about = {"full": full, "reduced": reduced, "verdict": verdict, "goodness": UNTESTED}
+    found = estimate_of(options.of_one, own, **about, e=k)
+    found = replace(found, findings=_own_errors(found.findings))
+    called = f"{described(options)}, type {k} of {len(reduced.chains)}"
+    return own.recovery(called, found, reduced, k)
+
+
+def _own_errors(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings on a type, with what its errors count."""
+    said = (
+        "Which trajectories are of this type is not known for certain; the standard errors count "
+        "that, and treat steps as independent."
+    )
+    return [*(one for one in findings if one.kind is not Kind.ERRORS), Finding(said, Kind.ERRORS)]

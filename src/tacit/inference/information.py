@@ -1,0 +1,266 @@
+"""A fitted noisy expert in the gauge, and its error bars: information, errors, blind directions.
+
+The score of a step is the advantage of its features, psi(s, a) - V_psi(s), a martingale difference:
+the Fisher information of all steps is their covariance, summed over visits, whatever the law of the
+states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+
+from tacit.data.tally import Scatter
+from tacit.data.units import EPISODES, GROUPS, INDIVIDUALS, jointly_numbered
+from tacit.inference.delta_method import DeltaMethod
+from tacit.inference.gauge import Gauge
+from tacit.inference.parameters import BLIND, CONFIDENCE, MOVED, inverse_information
+from tacit.inference.tails import ONE_SIDED, TWO_SIDED, normal_quantile, normal_tail
+from tacit.likelihood.problem import Fit
+from tacit.likelihood.protocol import ChainEvidence
+from tacit.likelihood.start import SILENT
+from tacit.model.features.design import Design
+from tacit.search.algebra import at_least
+
+# A constraint is barely found where more than this share of those found by chance look as sure.
+BARELY = 0.05
+# Standard errors that no interval of a price that was left out goes beyond: 1 in 2000 of all data.
+FARTHEST = 3.29
+
+# Squared slope of the loss, relative to its information, that only rounding makes.
+LEVEL_SLOPE = 1e-6
+# What scores are taken to be independent between, where it is nothing larger.
+STEPS = "steps"
+# Trajectories per parameter from which the clustered sandwich is trusted.
+CLUSTERS = 10
+
+
+def described(options: object) -> str:
+    """The estimator in words, lapses, a prior or a temperature that were asked for among them."""
+    words = ("lapses", "prior", "temperature", "restrict")
+    asked = {name: getattr(options, name, None) for name in words}
+    told = "".join(f", {k}={v!r}" for k, v in asked.items() if v not in (None, False, ()))
+    return f"{repr(options)[:-1]}{told})"
+
+
+def fitted_scores(fitted: Fit, scores: np.ndarray, e: int = 0) -> np.ndarray:
+    """[n, S, A] those of the scores [D, S, A] of a chain in directions in which it could move."""
+    known, free = fitted.known(e), fitted.free[fitted.problem.ties.rows[e]]
+    return scores[free] if known is None else np.tensordot(known.tangents(free), scores, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """What the data say about the parameters, in scaled coordinates.
+
+    Attributes:
+        covariance: [D, D] of the estimates; 0 for parameters on a bound.
+        blind: [B, D] unit directions in which the parameters can move freely.
+        clustered: whether trajectories or individuals, not steps, were the independent units.
+        scatter: [D, D] covariance of the scores of all units; None where those are steps, so that
+            it is the information.
+        clusters: sums of squared scores of the units that trajectories make; None where they are
+            not known.
+        unit: what was taken for independent: "steps", "trajectories", "individuals" or "groups".
+        few: individuals that are named, where those are too few to be the units; else 0.
+    """
+
+    covariance: np.ndarray
+    blind: np.ndarray
+    clustered: bool
+    scatter: np.ndarray | None = None
+    _: KW_ONLY
+    clusters: Scatter | None = None
+    unit: str = STEPS
+    few: int = 0
+
+    @property
+    def taken(self) -> str:
+        """What the errors take as independent, in words."""
+        if self.unit == INDIVIDUALS and self.clusters is not None:
+            return f"the {self.clusters.episodes} {INDIVIDUALS} as independent"
+        doubt = f": {self.few} individuals are too few to tell how they differ"
+        return f"{self.unit} as independent{doubt if self.few else ''}"
+
+
+def errors(
+    bread: np.ndarray,
+    free: np.ndarray,
+    chains: Sequence[ChainEvidence],
+    *,
+    robust: bool = False,
+    floor: np.ndarray | None = None,
+    prior: np.ndarray | None = None,
+) -> Errors:
+    """The `Errors` of the free parameters, clustered by trajectory where those are many.
+
+    Args:
+        bread: [n, n] information of all steps; curvature of the loss where the model does not fit.
+        free: [n] bool, the parameters that no bound holds.
+        chains: what was seen, at the fit.
+        robust: whether the model does not fit: errors are then those of its best approximation.
+        floor: [n, n] what scores scatter at least; None for the bread.
+        prior: [n, n] what of the bread a prior knows; None without one.
+    """
+    floor = bread if floor is None else floor
+    inverse, blind = inverse_information(bread, free)
+    size = int(free.sum())
+    clusters, scatter, unit = scatter_of(chains, size, robust=robust)
+    if scatter is not None:  # where nothing was seen, nothing scatters
+        scatter = at_least(floor, scatter)
+    named = set[object]().union(*(one.individuals for one in chains))
+    law = inverse if scatter is None else sandwich(inverse, scatter, prior)
+    about = {"clusters": clusters, "unit": unit, "few": 0 if unit == INDIVIDUALS else len(named)}
+    return Errors(law, blind, scatter is not None and clusters is not None, scatter, **about)
+
+
+def sandwich(inverse: np.ndarray, scatter: np.ndarray, prior: np.ndarray | None) -> np.ndarray:
+    """[n, n] covariance by the scatter of scores; a prior scatters by what it knows."""
+    return inverse @ (scatter if prior is None else scatter + prior) @ inverse
+
+
+def clusters_of(
+    chains: Sequence[ChainEvidence], least: int, size: int
+) -> tuple[Scatter | None, str]:
+    """Sums of squared scores of the units, None where only steps are known; and what these are.
+
+    Individuals that are too few for so many parameters are none: errors must not be smaller than
+    if nobody had named them. Who is named in several chains is one unit: its scores are added up.
+    """
+    loose = all(one.loose for one in chains)
+    units = [one.units(np.inf if loose else least) for one in chains]
+    known = [one for one in units if one is not None]
+    if len(known) < len(units):  # only sums are known
+        return None, STEPS if loose else EPISODES
+    called, joint = {one.called for one in known}, jointly_numbered(known)
+    many = 1 + max(int(one.number.max()) for one in joint)
+    few = called == {INDIVIDUALS} and many < 2 * size + 2
+    if few or len(called) > 1:
+        known, called = [one.episodes for one in chains], {chains[0].episodes.called}
+    if loose and not called & {INDIVIDUALS, GROUPS}:
+        return None, STEPS
+    if called == {INDIVIDUALS} and many < sum(map(len, known)):
+        each = [one.unit_scores(own, many) for one, own in zip(chains, joint, strict=True)]
+        scores = np.sum(each, axis=0)
+        return Scatter(many, scores.T @ scores), INDIVIDUALS
+    parts = [one.scatter(own) for one, own in zip(chains, known, strict=True)]
+    return sum(parts[1:], start=parts[0]), called.pop()
+
+
+def scatter_of(
+    chains: Sequence[ChainEvidence], size: int, *, robust: bool
+) -> tuple[Scatter | None, np.ndarray | None, str]:
+    """Sums of the units' squared scores; [n, n] the scatter of scores that they make; the unit.
+
+    Individuals or trajectories are the units where there are enough for so many parameters. Else
+    steps are: their scatter is the information, or, where the model does not fit, is summed up.
+    """
+    least = 2 * size + 2 if robust else CLUSTERS * max(size, 1)
+    clusters, unit = clusters_of(chains, least, size)
+    many = 0 if clusters is None else clusters.episodes
+    if clusters is not None and (many >= least or (unit == INDIVIDUALS and not robust)):
+        return clusters, clusters.products * (many / (many - 1.0)), unit
+    if robust:
+        return None, np.sum([one.outer for one in chains], axis=0), STEPS
+    return clusters, None, STEPS
+
+
+def undecided(fitted: Fit, fisher: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """[D] bool, the free parameters and those that only chance may have put on their bound.
+
+    A parameter whose unbounded estimate is within two standard errors of the bound could as well
+    be inside: taking it for fixed would make the others look surer than they are. So could one that
+    the free ones make up for altogether, which has no slope but rounding.
+    """
+    inverse, _ = inverse_information(fisher, free)
+    known, slope = np.diagonal(fisher), np.abs(fitted.gradient)
+    left = known - ((fisher @ inverse) * fisher).sum(axis=1)
+    least = np.where(left > BLIND * known, 4.0 * left, LEVEL_SLOPE * known)
+    open_ended = fitted.problem.movable
+    shown = known > SILENT * max(float(known.max(initial=0.0)), 1.0)
+    return np.asarray(free | ((slope**2 < least) & open_ended & shown))
+
+
+def row_errors(rows: np.ndarray, covariance: np.ndarray, blind: np.ndarray) -> np.ndarray:
+    """[n] standard errors of rows [n, D] . parameters; infinite where a blind direction moves one.
+
+    NaN where there is none. Of weights, multipliers and budgets the rows are `Gauge.jacobian`.
+    """
+    known = np.asarray(np.isfinite(rows).all(axis=1))
+    safe = np.where(known[:, None], rows, 0.0)
+    variance = ((safe @ covariance) * safe).sum(axis=1)
+    moved = np.abs(safe @ blind.T).max(axis=1, initial=0.0)
+    lost = moved > MOVED * np.maximum(np.abs(safe).max(axis=1, initial=0.0), 1e-300)
+    return np.where(known, np.where(lost, np.inf, np.sqrt(np.maximum(variance, 0.0))), np.nan)
+
+
+def delta_method(
+    space: Design,
+    x: np.ndarray,
+    gauge: Gauge,
+    covariance: np.ndarray,
+    blind: np.ndarray,
+    ends: np.ndarray | None = None,
+) -> DeltaMethod:
+    """The answers of a fit with parameters x [D] and this covariance, at 95 %.
+
+    `ends` [D + K or more, 2] begins with the intervals of weights and prices, where they have any.
+    """
+    return DeltaMethod(
+        x=x,
+        scales=space.scales,
+        sizes=np.array([block.stop - block.start for block in space.blocks]),
+        temperature=gauge.temperature,
+        covariance=covariance,
+        blind=blind,
+        quantile=TWO_SIDED,
+        ends=None if ends is None else ends[: space.size + space.constraints],
+    )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Chosen:
+    """Which constraints were kept, by tests of the data that the intervals are of.
+
+    An interval that holds in 95 % of all data does not in 95 % of those in which a weak constraint
+    is found, or a strong one is missed.
+
+    Attributes:
+        p_values: [K] of "this constraint is not active", for all of them together.
+        kept: [K] bool.
+        level: of the tests; 1 where nothing was chosen.
+    """
+
+    p_values: np.ndarray
+    kept: np.ndarray
+    level: float
+
+    @classmethod
+    def of(cls, p_values: np.ndarray, multipliers: np.ndarray, level: float) -> Chosen:
+        """Those that have a price, [K] multipliers, in what is reported."""
+        return cls(p_values=p_values, kept=multipliers > 0, level=level)
+
+    def barely_found(self, k: int) -> bool:
+        """Whether a price of 0 is not excluded, given that it was found.
+
+        Its weights may then be anything: without a price they do nothing, though they look sure.
+        """
+        return bool(self.kept[k] and BARELY * self.level < self.p_values[k] <= self.level < 1)
+
+    def reach(self, k: int) -> float:
+        """Standard errors up to which a price that was left out may be above its estimate.
+
+        Where it is left out, it is within reach with the confidence, unless nearly no data allow
+        that. With z of the estimate and c of the least that is found, a price d standard errors
+        above has the chance normal(-d) / normal(c - z - d).
+        """
+        if self.kept[k] or self.level >= 1 or np.isnan(self.p_values[k]):
+            return 0.0
+        # An estimate on its bound, 0, is no farther from what is found than 0 is.
+        other = normal_quantile(1.0 - min(float(self.p_values[k]), 0.5))
+        short = normal_quantile(1.0 - self.level) - other
+        far = np.arange(ONE_SIDED, FARTHEST, 0.005)
+        beyond = normal_tail(far) <= (1.0 - CONFIDENCE) * normal_tail(far - max(short, 0.0))
+        return float(far[beyond][0]) if beyond.any() else FARTHEST

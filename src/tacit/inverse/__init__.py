@@ -1,1 +1,0 @@
-"""From demonstrations to an objective."""

@@ -1,1 +1,0 @@
-"""Several tasks, and trips to many goals, recovered together."""
