@@ -181,7 +181,7 @@ def constrained() -> dict[str, Any]:
     alone = tacit.recover(world.mdp, tacit.Features(world.features.reward), seen, throw=False)
     return {
         "states": world.mdp.states,
-        "true_price": float(expert.multipliers[0]),
+        "true_price": float(expert.multipliers[0] * world.cost_weights[0].sum()),  # in the gauge
         "price": float(both.multipliers[0]),
         "interval": both.identification.multiplier_intervals[0].tolist(),
         "fits": both.goodness.verdict,
