@@ -11,7 +11,7 @@ from tacit import MDP, Demonstrations, InvalidDemonstrations, InvalidModel
 from tacit.files.trees import pack, unpack
 from tacit.model.counts import CHUNK, count_transitions
 from tacit.model.layout import Layout
-from tacit.model.prior import Over, Prior, Unvisited
+from tacit.model.pseudo_counts import Over, Prior, Unvisited
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1), st.integers(0, 3)), min_size=1)
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from tacit.data import sources as sources
     from tacit.data.observed import Observed, PartitionedDemonstrations, write_partitions
     from tacit.data.tally import Tally
-    from tacit.model.prior import Prior
+    from tacit.model.pseudo_counts import Prior
 
 __all__ = [
     "Observed", "PartitionedDemonstrations", "Prior", "Tally", "sources", "write_partitions",

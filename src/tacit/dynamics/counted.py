@@ -23,7 +23,7 @@ import numpy as np
 from tacit.engine.backends import DENSE_LIMIT, side_by_side
 from tacit.engine.kernels.chains import chain_solve, policy_chain
 from tacit.model.mdp import MDP
-from tacit.model.prior import Over
+from tacit.model.pseudo_counts import Over
 from tacit.model.transitions import Successors
 
 # Steps that the pool of a state speaks for in each of its rows.

@@ -16,7 +16,7 @@ from tacit.files.atomic import check_text, naming
 from tacit.files.wording import did_you_mean
 from tacit.model.features.notation import terms_of
 from tacit.model.features.terms import columns_of
-from tacit.model.prior import Over, Prior, Unvisited
+from tacit.model.pseudo_counts import Over, Prior, Unvisited
 
 FILE = "problem.toml"
 # Of the form of a problem folder. A file without it was written by hand.

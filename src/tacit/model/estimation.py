@@ -12,7 +12,7 @@ from tacit.model.arguments import is_integer, numbers
 from tacit.model.available import available_pairs, first_unavailable
 from tacit.model.counts import CountedSteps
 from tacit.model.evidence import DynamicsEvidence
-from tacit.model.prior import Prior, Unvisited, posterior, unvisited_rule
+from tacit.model.pseudo_counts import Prior, Unvisited, posterior, unvisited_rule
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

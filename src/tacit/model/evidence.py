@@ -11,7 +11,7 @@ from tacit.errors import InvalidModel
 from tacit.files.wording import listed
 from tacit.model.arguments import numbers, read_only
 from tacit.model.layout import Layout
-from tacit.model.prior import Over, Prior, Unvisited
+from tacit.model.pseudo_counts import Over, Prior, Unvisited
 from tacit.model.transitions import Successors
 
 # A row seen fewer times than this is thin: its largest share has a standard error above 0.2.

@@ -22,7 +22,7 @@ from tacit.model.counts import CountedSteps, count_steps, count_transitions, sta
 from tacit.model.ends import check_ends_are_reached, shortest_walk
 from tacit.model.estimation import estimated, start_of
 from tacit.model.evidence import DynamicsEvidence
-from tacit.model.prior import Prior, Unvisited
+from tacit.model.pseudo_counts import Prior, Unvisited
 from tacit.model.transitions import Successors, Transitions, shared_successors, successor_lists
 
 if TYPE_CHECKING:
