@@ -48,7 +48,9 @@ class Check:
             impossible_sentence,
         )
 
-        notes = (*problem.notes, *availability(problem.mdp, problem.layout, self.problem))
+        notes = problem.notes
+        if not problem.goal:  # of a network it is known which links there are
+            notes = (*notes, *availability(problem.mdp, problem.layout, self.problem))
         warnings, picked, seen = check_problem(problem), choice(problem), problem.demonstrations
         facts = problem_facts(problem)
         moves = [] if seen is None else impossible_moves(problem.mdp, seen, problem.layout)
@@ -91,7 +93,7 @@ def problem_facts(problem: Problem) -> dict[str, str | float]:
     facts: dict[str, str | float] = {
         "states": mdp.states,
         "actions": mdp.actions,
-        "action names": _some(problem.layout.action_names),
+        "action names": "" if problem.goal else _some(problem.layout.action_names),
         "discount": problem.discount or 0.0,
         "transitions": "estimated from the demonstrations" if mdp.evidence else "given",
         "ends": int(mdp.ends.sum()) or "",

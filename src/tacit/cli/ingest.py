@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional, Union
+
+from tyro.conf import arg
 
 from tacit.cli.check import problem_facts
 from tacit.cli.terminal import (
@@ -31,6 +33,10 @@ FEW = 40
 # How much coarser and finer cells are tried.
 FACTOR = 1.5
 NO_TABLES = (".json", ".geojson", ".gpx", ".kml", ".xml", ".yaml", ".shp")
+# Options that say nothing of how a log is read.
+ONCE = ("log", "out", "reward", "cost", "discount", "adequacy", "link_size")
+# Options of trips along links beside those of their reader.
+ON_LINKS = {"log", "out", "to", "reward", "cost", "discount", "link_size"}
 # Most columns of a log that are shown where it was not said what they are.
 SHOWN = 40
 
@@ -96,13 +102,23 @@ class Ingest:
         None
     )
     """x and y of a corner of some cell, so that logs share their cells"""
-    roads: Annotated[Optional[Path], shown_default("none")] = None
-    """table of roads with columns from, to and attributes: each episode is a trip along them"""
+    links: Annotated[Optional[Path], shown_default("none")] = None
+    """table of the links of a network, a row each way: every episode is a trip along them"""
+    begins: Annotated[Optional[str], arg(name="from"), shown_default("recognised")] = None
+    """of the links, column of the node where one begins"""
+    to: Annotated[Optional[str], shown_default("recognised")] = None
+    """of the links, column of the node where one ends"""
+    nodes: Annotated[Optional[Path], shown_default("none")] = None
+    """table of the nodes of the links with columns node, x and y: reports then draw a map"""
+    link: Annotated[Optional[str], shown_default("recognised")] = None
+    """column of links, where trips are of links and not of nodes (--state)"""
+    link_size: bool = False
+    """add the link size to the links: the correction for routes that share links"""
     reward: Annotated[Union[None, tuple[str, ...]], shown_default("all but the costs")] = None
     """what may be wanted: names of columns and maps, or a formula, scale(slope) + C(cover)"""
     cost: Annotated[Union[None, tuple[str, ...]], shown_default("none")] = None
     """what may be refused, a constraint each: a name, roads+water, or a formula, road:hunting"""
-    discount: Annotated[Optional[float], shown_default("0.9, on roads 1")] = None
+    discount: Annotated[Optional[float], shown_default("0.9, on links 1")] = None
     """how far ahead is planned: 1 / (1 - discount) steps"""
     decimal_comma: bool = False
     """whether 3,5 means three and a half"""
@@ -119,6 +135,10 @@ class Ingest:
             raise InvalidModel(
                 "exogenous and ended are for several columns of measurements: --state A B"
             )
+        if self.links is None and (self.begins or self.to or self.nodes or self.link):
+            raise InvalidModel("--from, --to, --nodes and --link are for trips: --links FILE")
+        if self.link_size and self.links is None:
+            raise InvalidModel("--link-size is for trips: --links FILE")
         if self.adequacy and self.cell is None and self.hexagon is None:
             raise InvalidModel("adequacy needs --cell or --hexagon, whose width it changes")
 
@@ -133,18 +153,20 @@ class Ingest:
         refuse_taken(self.out)
         if self.measured:
             return self.rows()
-        if (proposal := self.proposal()) is not None:
+        if self.links is None and (proposal := self.proposal()) is not None:
             return proposal
         log = self.read()
         self.features(log)  # refuses what cannot be made, before anything is written
         reward, costs = log.made_of(*self.asked(log))
         made_of = {"reward": reward, "costs": costs}
         settings: dict[str, object] = {"discount": self._discount}
-        if self.roads is not None:  # every episode is a trip to its last state
+        if self.links is not None:  # every episode is a trip to its last state
             settings["goal"] = "last"
+        if self.link_size:
+            made_of["link_size"] = self.first_coefficients(log)
 
         def write(folder: Path) -> None:
-            write_log(folder, log, made_of, settings)
+            write_log(folder, log, made_of, settings, self.options)
             if log.places is not None:
                 write_bytes(folder / PICTURE, png(places_figure(log), dots_per_inch=150))
 
@@ -252,11 +274,40 @@ class Ingest:
         data = {"columns": names, "guess": guess.roles, "try": command}
         return Answer(parts, data, code=2, errors=[line])
 
+    @property
+    def options(self) -> dict[str, object]:
+        """What is needed to read another log alike, by the names of these fields."""
+        found: dict[str, object] = {}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.name in ONCE or value == one.default:
+                continue
+            if isinstance(value, Path):
+                value = str(value.resolve())
+            if one.name == "maps":
+                pairs = (entry.partition("=") for entry in value)
+                value = [f"{name}={Path(path).resolve()}" for name, _, path in pairs]
+            found[one.name] = list(value) if isinstance(value, tuple) else value
+        return found
+
+    @classmethod
+    def again(cls, log: Path, options: Mapping[str, Any]) -> Ingest:
+        """The command for another log, by the `options` of an earlier one."""
+        known = {one.name for one in fields(cls)}
+        typed: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in options.items()
+            if name in known
+        }
+        typed |= {name: Path(typed[name]) for name in {"links", "nodes"} & {*typed}}
+        return cls(log=log, **typed)
+
     def read(self, *, scale: float = 1.0) -> Log:
         """The log, in cells of that many times their width."""
         from tacit.data.sources import LogReader
-        from tacit.data.sources.roads import on_roads
 
+        if self.links is not None:
+            return self.trips()
         typed = {one.name: getattr(self, one.name, None) for one in fields(LogReader)}
         options: dict[str, Any] = {
             name: value for name, value in typed.items() if value is not None
@@ -269,16 +320,39 @@ class Ingest:
             pairs = (one.partition("=") for one in options[name])
             options[name] = {key: value or None for key, _, value in pairs}
         found = LogReader(**options).read(self.log)
-        if self.roads is not None:
-            return on_roads(found, self.roads, decimal_comma=self.decimal_comma)
         return found if found.features else with_plain_features(found)
+
+    def trips(self) -> Log:
+        """The log of trips along links."""
+        from tacit.data.sources import LinksReader
+
+        assert self.links is not None
+        own = {one.name for one in fields(LinksReader)} - {"ends"}
+        for one in fields(self):
+            if one.name not in own | ON_LINKS and getattr(self, one.name) != one.default:
+                raise InvalidModel(f"--{one.name.replace('_', '-')} is not for trips along links")
+        typed = {name: getattr(self, name, None) for name in own}
+        typed |= {"ends": self.to, "state": self.state[0] if self.state else None}
+        if self.episode == Ingest.episode:
+            typed.pop("episode")  # the word by itself: it is recognised
+        return LinksReader(**{k: v for k, v in typed.items() if v is not None}).read(self.log)
+
+    def first_coefficients(self, log: Log) -> dict[str, float]:
+        """The coefficients at which link sizes are made: those of a fit without them."""
+        from tacit.estimators.trips.traveller import recover_trips
+        from tacit.estimators.trips.world import Trips
+
+        world, features = log.mdp(0.5), self.features(log)
+        trips = Trips(world, features, log.demonstrations, discount=self._discount)
+        found = recover_trips(trips, throw=False).parameters
+        return dict(zip(found.names, found.estimates.tolist(), strict=True))
 
     @property
     def _discount(self) -> float:
-        """The discount as given, else 0.9, or 1 on roads, where every trip ends."""
+        """The discount as given, else 0.9, or 1 on links, where every trip ends."""
         if self.discount is not None:
             return self.discount
-        return 0.9 if self.roads is None else 1.0
+        return 0.9 if self.links is None else 1.0
 
     def features(self, log: Log) -> Features:
         """What reward and cost may be made of."""

@@ -209,7 +209,7 @@ class Recover:
             run = Run(
                 recovery,
                 layout=problem.layout,
-                config={**self.config, **self.origin},
+                config={**self.config, **self.origin, "ingest": problem.ingest},
                 data=summary_of(problem),
                 notes=tuple(self._notes(problem, recovery)),
                 trajectories=trajectory_table(problem, recovery),
@@ -231,7 +231,9 @@ class Recover:
         if isinstance(problem, RowsProblem):
             return [*problem.notes]
         source = None if self.data.close_untaken else self.problem
-        notes = [*problem.notes, *availability(problem.mdp, problem.layout, source)]
+        notes = [*problem.notes]
+        if not problem.goal:  # of a network it is known which links there are
+            notes += availability(problem.mdp, problem.layout, source)
         if isinstance(recovery, MixtureRecovery):
             return notes
         seen = problem.seen

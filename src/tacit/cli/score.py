@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import numpy as np
 
 from tacit.cli.terminal import Answer, Terminal, finding_data, shown_default, table_text
-from tacit.errors import InvalidModel
+from tacit.errors import InvalidDemonstrations, InvalidModel
 
 if TYPE_CHECKING:
     from tacit.checks import held_out
     from tacit.data.demonstrations import Demonstrations
+    from tacit.folders.names import Names
     from tacit.folders.runs import Run
 
 # Episodes listed for people, the worst first, and what is shown of each.
@@ -25,7 +29,8 @@ class Score:
     """Score given demonstrations by a run: log-likelihood, hit rate, and the worst episodes.
 
     The demonstrations may be those of the run or others in the same world, with the same names of
-    states and actions. Where the run is of trips, each is judged on the way to its own goal.
+    states and actions; or another log like the one that tacit ingest made the problem of, which is
+    read with its options. Where the run is of trips, each is judged on the way to its own goal.
     """
 
     run_folder: Path
@@ -93,7 +98,11 @@ def demonstrations_of(path: Path) -> Path:
 
 
 def _read(path: Path, run: Run) -> Demonstrations:
-    """The demonstrations of a file, with the names of states and actions that the run has."""
+    """The demonstrations of a file, with the names of states and actions that the run has.
+
+    A log is read as the one was that the problem was made of.
+    """
+    from tacit.files.tables import open_table
     from tacit.folders.demonstrations import read_demonstrations
     from tacit.folders.names import Names, numbers
     from tacit.folders.recoveries import shape_of
@@ -106,7 +115,40 @@ def _read(path: Path, run: Run) -> Demonstrations:
         layout.action_names or numbers(actions),
         (source, source),
     )
+    options = run.config.get("ingest")
+    if isinstance(options, Mapping) and options and path.suffix.lower() != ".npz":
+        held = open_table(path, InvalidDemonstrations).names
+        if not {"state", "action"} <= {*held}:
+            return _ingested(path, options, names)
     return read_demonstrations(path, names)[0]
+
+
+def _ingested(path: Path, options: Mapping[str, Any], names: Names) -> Demonstrations:
+    """The demonstrations of a log, read by options of `tacit ingest`, with the numbers of a run."""
+    from tacit.cli.ingest import Ingest
+    from tacit.files.wording import some
+
+    log = Ingest.again(path, options).read()
+    places = (
+        (log.layout.state_names, names.state_numbers),
+        (
+            log.layout.action_names,
+            names.action_numbers,
+        ),
+    )
+    numbers = []
+    for what, (own, known) in zip(("states", "actions"), places, strict=True):
+        if strange := [name for name in own if name not in known]:
+            raise InvalidDemonstrations(
+                f"{what} of {path} must be those of {names.sources[0]}; it has {some(strange)}"
+            )
+        numbers.append(np.array([known[name] for name in own]))
+    states, actions = numbers
+    seen = log.demonstrations
+    finals = np.where(seen.final_states >= 0, states[seen.final_states], -1)
+    return replace(
+        seen, states=states[seen.states], actions=actions[seen.actions], final_states=finals
+    )
 
 
 def _numbers(prediction: held_out.Score, title: str) -> str:

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 
 def write_log(
-    folder: Path, log: Log, made_of: Mapping[str, object], settings: Mapping[str, object]
+    folder: Path,
+    log: Log,
+    made_of: Mapping[str, object],
+    settings: Mapping[str, object],
+    options: Mapping[str, object],
 ) -> None:
     """Writes the text files of a problem into an existing folder.
 
@@ -28,6 +32,7 @@ def write_log(
             are counted from the demonstrations whenever the folder is read.
         made_of: what `[features]` of `problem.toml` says.
         settings: what stands at the top of `problem.toml`.
+        options: of `tacit ingest`, by which other logs are read alike.
     """
     layout, seen = log.layout, log.demonstrations
     states, actions = np.array(layout.state_names), np.array(layout.action_names)
@@ -36,6 +41,7 @@ def write_log(
         *toml_lines({"version": VERSION, **settings}),
         *toml_lines(made_of, "features"),
         *layout_lines(layout),
+        *toml_lines(options, "ingest"),
     ]
     write_bytes(folder / FILE, "\n".join([*lines, ""]).encode())
     write_columns(folder / "features.csv", _feature_columns(log))

@@ -63,6 +63,7 @@ class Problem:
         discount: of the trips, where they are some; the model's own otherwise.
         unended: what to do with trips that did not end, as in `tacit.Trips`.
         coefficients: bounds, fixed and start of coefficients, as `tacit.Likelihood` takes them.
+        ingest: options of `tacit ingest` that made the folder, by which other logs are read.
     """
 
     mdp: MDP
@@ -76,6 +77,7 @@ class Problem:
     discount: float | None = None
     unended: str = "refuse"
     coefficients: dict[str, dict[str, Any]] = field(default_factory=dict)
+    ingest: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.features.check(self.mdp)
@@ -114,7 +116,7 @@ class Problem:
         return Trips(
             self.mdp,
             self.features,
-            self.demonstrations,
+            replace(self.demonstrations, layout=self.layout),
             discount=self.discount,
             unended=self.unended,
         )
@@ -199,6 +201,7 @@ class Problem:
         trips = {"discount": self.discount, "goal": self.goal, "unended": self.unended}
         lines = toml_lines({"version": VERSION} | (trips if self.goal else {}))
         lines += toml_lines(coefficient_table(self.coefficients), "coefficients")
+        lines += toml_lines(self.ingest, "ingest")
         write_bytes(folder / FILE, "\n".join([*lines, ""]).encode())
 
     def __repr__(self) -> str:
@@ -245,6 +248,7 @@ def read_problem(folder: Path, progress: Progress | None = None) -> dict[str, An
         "notes": (*seen_notes, *parts["notes"]),
         "coefficients": settings.coefficients,
         "link_size": settings.link_size,
+        "ingest": settings.ingest,
     }
 
 

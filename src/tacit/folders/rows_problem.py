@@ -84,6 +84,7 @@ class RowsProblem(Problem):
         lines += toml_lines(self.settings, "measurements")
         lines += toml_lines({"actions": self.demonstrations.action_names}, "names")
         lines += toml_lines(coefficient_table(self.coefficients), "coefficients")
+        lines += toml_lines(self.ingest, "ingest")
         write_bytes(folder / FILE, "\n".join([*lines, ""]).encode())
 
     def __repr__(self) -> str:
@@ -116,4 +117,5 @@ def read_rows(folder: Path, settings: ProblemSettings, progress: Progress | None
         "layout": Layout(action_names=seen.action_names),
         "notes": (*seen.notes, *row_findings(seen)),
         "coefficients": settings.coefficients,
+        "ingest": settings.ingest,
     }

@@ -70,6 +70,7 @@ class ProblemSettings:
         truth: weights and budgets of the truth; empty where it is not given.
         coefficients: bounds, fixed and start of coefficients, as `tacit.Likelihood` takes them.
         measurements: what rows of measurements are; None where states are numbered.
+        ingest: options of `tacit ingest` that made the folder, for other logs.
     """
 
     path: Path
@@ -91,6 +92,7 @@ class ProblemSettings:
     truth: dict[str, Any] = field(default_factory=dict)
     coefficients: dict[str, dict[str, Any]] = field(default_factory=dict)
     measurements: RowSettings | None = None
+    ingest: dict[str, Any] = field(default_factory=dict)
 
     @property
     def used(self) -> set[str]:
@@ -277,6 +279,13 @@ def _formula(key: str, value: object) -> str:
     return value
 
 
+def _options(key: str, value: object) -> dict[str, Any]:
+    """What was typed, by the name of the option."""
+    if not isinstance(value, dict):
+        raise InvalidModel(f"{key} must be a table, [{key}]; got {value!r:.60}")
+    return {str(name): one for name, one in value.items()}
+
+
 def _list(names: Iterable[str]) -> str:
     return ", ".join(names) or "nothing"
 
@@ -292,6 +301,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "unended": _word(*UNENDED),
         "coefficients": _coefficients,
         "measurements": _measurements,
+        "ingest": _options,
     },
     "features": {"reward": _made_of, "costs": _costs, "link_size": _numbers},
     "names": {"states": _names, "actions": _names},

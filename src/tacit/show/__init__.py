@@ -5,6 +5,7 @@ plot                   pictures of a recovery by one call each: the public `taci
 tables                 cells and rows; html: a `Document` rendered to one HTML file
 quantities             a recovery with its names, and the tables of its numbers
 several                types and tasks: what is said of all of them, and of each in turn
+opening, network       what a report opens with: the answer as a picture, or trips as a table
 report                 what the report says on top, from numbers and from kinds of findings
 page, maps, checks, appendix   the report of a run and its parts; differences: of runs compared
 summary                what a terminal and a notebook say, from the same tables; and for programs
@@ -19,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from tacit import names_on_demand
@@ -333,6 +335,7 @@ class Document:
         sections: what they rest on.
         lead: a paragraph below the title.
         facts: what was run, in a strip below it.
+        opening: what stands above the headlines: the answer at one look.
         footer: how it was made.
         refresh: seconds after which a browser reads the page again; 0 for never.
     """
@@ -343,12 +346,14 @@ class Document:
     _: KW_ONLY
     lead: str = ""
     facts: Facts | None = None
+    opening: Sequence[Block] = ()
     footer: str = ""
     refresh: int = 0
 
     def blocks(self) -> Iterator[Block]:
-        """Every block of every section, and the blocks inside them."""
-        return _every(block for section in self.sections for block in section.blocks)
+        """Every block of the opening and of every section, and the blocks inside them."""
+        sections = (block for section in self.sections for block in section.blocks)
+        return _every(chain(self.opening, sections))
 
 
 def _every(blocks: Iterable[Block]) -> Iterator[Block]:

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.lines import Line2D
 from matplotlib.quiver import Quiver
@@ -32,9 +32,10 @@ from tacit.show.canvas import (
     plain,
     styled,
 )
-from tacit.show.grid import frame, middles, nearest_distances, outlines, paint_cells
+from tacit.show.grid import extent, frame, middles, nearest_distances, outlines, paint_cells
 
 MOST_ARROWED = 20  # beyond it arrows are specks and the most likely action becomes a colour
+WIDEST, LEAST_FLOW = 6.0, 0.002  # points, of the line of the largest flow; less is not drawn
 LEAST_SHARE = 0.01  # of the probability of a state: less is drawn by no arrow
 ALIKE = 0.05  # chances that differ by less say nothing about what is preferred
 
@@ -156,6 +157,28 @@ def ways_of(layout: Layout, shape: tuple[int, ...]) -> np.ndarray:
         return np.full((*shape, 2), np.nan)
     places, leads = middles(layout), np.array(layout.leads)
     return np.where(leads[..., None] >= 0, places[leads] - places[:, None], np.nan)
+
+
+def has_ways(layout: Layout) -> bool:
+    """Whether it is known where actions lead on the map."""
+    return layout.is_map and bool(layout.directions if layout.is_grid else layout.leads)
+
+
+def draw_flow_lines(visits: np.ndarray, axes: Axes, layout: Layout) -> None:
+    """The moves of visits [S, A] as lines, as wide as they are frequent."""
+    places = middles(layout)
+    flow, ways = visits[: len(places)], ways_of(layout, visits[: len(places)].shape)
+    low, high = np.sort(extent(layout), axis=1).T
+    ends = places[:, None] + ways
+    is_move = ways.any(axis=2) & ((low < ends) & (ends < high)).all(axis=2)
+    share = flow / (flow[is_move].max(initial=0.0) or 1.0)
+    is_move &= share > LEAST_FLOW
+    way, start = ways[is_move], places[np.nonzero(is_move)[0]]
+    # Two ways between the same places lie beside each other, as traffic does.
+    start = start + 0.1 * np.stack([-way[:, 1], way[:, 0]], axis=1)
+    lines = list(np.stack([start, start + 0.92 * way], axis=1))
+    widths = WIDEST * share[is_move]
+    axes.add_collection(LineCollection(lines, colors=INK, linewidths=widths, capstyle="butt"))
 
 
 def _room(layout: Layout) -> np.ndarray:

@@ -24,6 +24,7 @@ from tacit.show.curves import convergence_section
 from tacit.show.differences import every_number
 from tacit.show.grid import middles
 from tacit.show.maps import are_pointable, forbidden_blocks, map_gallery
+from tacit.show.opening import opening
 from tacit.show.quantities import (
     WEIGHTS,
     NamedRecovery,
@@ -92,6 +93,7 @@ def recovery_document(run: Run, *, private: bool = False, raw_units: bool = Fals
         sections,
         lead=f"{LEADS[parts.kind]} {units_sentence(parts.first.recovery)}",
         facts=_facts(result, parts, run),
+        opening=[] if parts.kind else opening(parts.first),
         footer=f"tacit {__version__}. The numbers are in `recovery.npz` beside this page.",
     )
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from tacit.errors import InvalidModel
@@ -27,7 +26,7 @@ from tacit.model.layout import Layout
 from tacit.recovery import Recovery
 from tacit.search.algebra import largest_first
 from tacit.show import anchor
-from tacit.show.arrows import draw_policy, ways_of
+from tacit.show.arrows import draw_flow_lines, draw_policy, has_ways
 from tacit.show.bands import draw_curve, draw_partial_effect, partial_effects
 from tacit.show.canvas import (
     COLUMN,
@@ -53,8 +52,9 @@ from tacit.show.drawn import (
     states_table,
     with_table,
 )
-from tacit.show.grid import draw_values, extent, middles
+from tacit.show.grid import draw_values, extent
 from tacit.show.intervals import draw_beside, draw_level, tidy_values
+from tacit.show.network import draw_network, is_network
 from tacit.show.quantities import MOST_ROWS, Group, NamedRecovery
 
 if TYPE_CHECKING:
@@ -221,30 +221,16 @@ def flows(recovery: Recovery, axes: Axes | None = None, *, layout: Layout) -> Ax
     if not has_ways(layout):
         raise InvalidModel("flows needs a map whose actions point somewhere: layout.directions")
     axes = _panel(named, axes)
+    if is_network(named):
+        return draw_network(named, axes)
     time = 100.0 * named.time
     light = (0.0, 2.5 * float(time.max(initial=0.0)) or 1.0)  # lines must be seen on it
     draw_values(time, axes, layout=layout, colours=VISIT_MAP, limits=light)
     for text in list(axes.texts):
         text.remove()
-    places = middles(layout)
-    flow, ways = named.visits[: len(places)], ways_of(layout, named.visits[: len(places)].shape)
-    low, high = np.sort(extent(layout), axis=1).T
-    ends = places[:, None] + ways
-    share = flow / (flow.max(initial=0.0) or 1.0)
-    is_move = ways.any(axis=2) & ((low < ends) & (ends < high)).all(axis=2) & (share > 0.002)
-    way, start = ways[is_move], places[np.nonzero(is_move)[0]]
-    # Two ways between the same places lie beside each other, as traffic does.
-    start = start + 0.1 * np.stack([-way[:, 1], way[:, 0]], axis=1)
-    widths = 6.0 * share[is_move]
-    lines = list(np.stack([start, start + 0.92 * way], axis=1))
-    axes.add_collection(LineCollection(lines, colors=INK, linewidths=widths, capstyle="butt"))
+    draw_flow_lines(named.visits, axes, layout)
     axes.set_title("flows")
     return axes
-
-
-def has_ways(layout: Layout) -> bool:
-    """Whether it is known where actions lead on the map."""
-    return layout.is_map and bool(layout.directions if layout.is_grid else layout.leads)
 
 
 def _residual_table(recovery: Recovery, *, layout: Layout | None = None) -> dict[str, Any]:
@@ -375,7 +361,11 @@ def overview(
         layout: where the states lie.
         shares: name -> the share of each, where they have shares.
     """
-    each = _each(recoveries, layout)
+    return overview_of(_each(recoveries, layout), shares)
+
+
+def overview_of(each: Mapping[str, NamedRecovery], shares: Group | None = None) -> Figure:
+    """The `overview` of recoveries in the units to show."""
     is_alone, first = len(each) == 1, next(iter(each.values()))
     # A lone weight is 1 by the gauge: there is nothing to compare.
     weights = {who: one.weight_rows(lone=is_alone) for who, one in each.items()}
@@ -405,7 +395,7 @@ def overview(
         top += height + 0.95
     for k, draw in enumerate(maps):
         axes = axes_at(figure, 0.4 + k * (square + 0.3), top, square, square)
-        draw(first.recovery, axes=axes, layout=layout).set_aspect("auto")
+        draw(first.recovery, axes=axes, layout=first.layout).set_aspect("auto")
     return figure
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +27,7 @@ from tacit.show.tables import (
     bar_scale,
     bars,
     by_state,
+    interval_words,
     scale_of,
     short,
 )
@@ -34,6 +36,7 @@ MOST_LISTED = 300  # rows of the table of states
 MOST_FEATURES = 60  # of a table of weights
 MOST_ROWS = 24  # of a chart with a row each
 NOTHING = 1e-4
+COEFFICIENTS = "Coefficients of the model"
 MOST_CHOSEN = 40  # states that can be looked at one by one
 
 WEIGHTS = (
@@ -53,6 +56,16 @@ RESTS_ON = {  # numbers of the certificates of a recovery and of its solution: n
     "duality_gap": ("Duality gap", "proof that no policy is better by more"),
     "slackness": ("Slackness", "price times unused budget"),
 }
+
+# Words in the names of features that are times, and that are money.
+TIMES = {
+    "minutes", "minute", "mins", "min", "time", "times", "hours", "hour", "seconds", "sec",
+    "duration", "ivt", "tt",
+}  # fmt: skip
+MONEY = {
+    "cost", "costs", "toll", "tolls", "fare", "fares", "price", "prices", "fee", "fees", "money",
+    "euro", "euros", "eur", "dollar", "dollars", "usd", "pound", "pounds", "gbp", "yen", "chf",
+}  # fmt: skip
 
 Group = Mapping[str, IntervalEstimate]  # name -> number
 
@@ -331,6 +344,11 @@ def number_blocks(named: NamedRecovery) -> list[Block]:
     parts = enumerate(named.weights.items())
     unknown = [part for k, (part, group) in parts if not group and k not in known]
     facts = noise_facts(named.recovery) | likelihoods(named.recovery)
+    if isinstance(named.recovery, TripsRecovery):  # what a modeller of choices reads first
+        values = map(Paragraph, values_of_time(named.recovery))
+        coefficients = coefficient_tables(named.recovery)
+        others = [one for one in weight_tables(named) if one.caption != COEFFICIENTS]
+        return [*coefficients, *values, *([Facts(facts)] if facts else []), *others]
     return [
         *(
             Paragraph(f"Weights of the {part}: not identified, nothing these demonstrations show.")
@@ -479,7 +497,28 @@ def coefficient_tables(recovery: Recovery) -> list[Table]:
         notes.append(f"Errors, z and p-values are of the fit with every constraint{rough}: {each}.")
     if len(fitted) > MOST_FEATURES:
         notes.append(f"All {len(fitted)} are in `recovery.parameters.frame()`.")
-    return [Table.of("Coefficients of the model", columns, " ".join(notes))]
+    return [Table.of(COEFFICIENTS, columns, " ".join(notes))]
+
+
+def values_of_time(recovery: TripsRecovery) -> list[str]:
+    """What a unit of each feature that is a time is worth in each that is money, as sentences."""
+    fitted, found = recovery.parameters, []
+    times, money = ([n for n in fitted.names if _is_called(n, words)] for words in (TIMES, MONEY))
+    for time in times:
+        for price in money:
+            ratio = fitted.ratio(time, price)
+            if not np.isfinite(ratio.estimate):
+                continue
+            found.append(
+                f"Value of time: one unit of {time} is worth **{short(ratio.estimate)}** of "
+                f"{price} ({100 * fitted.confidence:g} % interval "
+                f"{interval_words(*ratio.interval)})."
+            )
+    return found
+
+
+def _is_called(name: str, words: set[str]) -> bool:
+    return any(part in words for part in re.split(r"[\W\d_]+", name.casefold()))
 
 
 def likelihoods(result: Recovery | JointRecovery | MixtureRecovery) -> dict[str, Cell]:

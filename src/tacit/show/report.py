@@ -44,7 +44,7 @@ def headlines(
     heads = _character(named)
     if recovery.forbidden and recovery.available is not None:
         heads.append(_never(named))
-    elif not named.constraints:
+    elif not named.constraints and not isinstance(recovery, TripsRecovery):
         heads.append(Headline("Nothing was asked: the problem names no costs.", "What it refuses"))
     heads.append(_agreement(named))
     # That the model does not fit is said above, with the names of state and action.

@@ -3,6 +3,7 @@
 from tacit.data.sources.discretise import Discretiser
 from tacit.data.sources.guess import ColumnGuess, guess_columns
 from tacit.data.sources.gymnasium import action_masks, terminal_states
+from tacit.data.sources.links import LinksReader
 from tacit.data.sources.logs import Log, LogReader
 from tacit.data.sources.measured import MeasuredReader
 from tacit.data.sources.offline import from_offline
@@ -13,6 +14,7 @@ from tacit.data.sources.recordings import from_imitation, from_minari, rollouts
 __all__ = [
     "ColumnGuess",
     "Discretiser",
+    "LinksReader",
     "Log",
     "LogReader",
     "MeasuredReader",

@@ -51,6 +51,7 @@ class Log:
         moves: [S, A] where each action leads, -1 where it is not available; None where the log has
             actions itself, of which nobody knows where they lead.
         features: name -> [S] what may matter in each state, or [S, A] by action.
+        spare: names of features that nothing is made of unless they are named.
         points: [N, 2] the positions that were used, in units of the cells; empty without positions.
         notes: sentences on what was done and assumed.
     """
@@ -60,6 +61,7 @@ class Log:
     places: Places | None = None
     moves: np.ndarray | None = None
     features: Mapping[str, np.ndarray] = field(default_factory=dict)
+    spare: tuple[str, ...] = ()
     points: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
     notes: tuple[str, ...] = ()
 
@@ -120,7 +122,8 @@ class Log:
         if isinstance(reward, str):
             reward, wanted = self._spelled(reward), ["a formula"]
         elif reward is None:
-            of_costs = {*refused} | columns_of(terms_of(c) for c in costs if isinstance(c, str))
+            of_costs = {*refused, *self.spare}
+            of_costs |= columns_of(terms_of(c) for c in costs if isinstance(c, str))
             wanted = reward = [name for name in self.features if name not in of_costs]
         else:
             wanted = reward
@@ -253,7 +256,7 @@ class LogReader:
         else:
             taken, words = rows.numbered("action", track.rows)
             layout = replace(layout, action_names=words, directions=(), leads=())
-        seen, alone = _episodes(rows, track, where, taken, layout)
+        seen, alone = episodes_of(rows, track, where, taken, layout)
         over = _end_states(self.ends, layout.state_names, seen)
         if over:
             seen = replace(seen, ended=np.isin(seen.final_states, over))
@@ -426,12 +429,26 @@ def _filled(
     return complete, notes
 
 
-def _episodes(
-    rows: LogRows, track: Track, where: np.ndarray, taken: np.ndarray, layout: Layout
+def episodes_of(
+    rows: LogRows,
+    track: Track,
+    where: np.ndarray,
+    taken: np.ndarray,
+    layout: Layout,
+    *,
+    finals: np.ndarray | None = None,
 ) -> tuple[Demonstrations, list[str]]:
     """The pieces of a track as episodes, and how many moments stand alone.
 
     The last moment of a piece is where its last action led, where that was inferred.
+
+    Args:
+        rows: of the log.
+        track: in order, cut into pieces.
+        where: [M] state of each row of the track.
+        taken: [M] action; -1 where none is known.
+        layout: of states and actions.
+        finals: [E] the state after each piece, where its last row has an action.
     """
     used_rows, notes, begins = np.ones(len(where), bool), [], np.flatnonzero(track.first)
     columns = {
@@ -441,7 +458,9 @@ def _episodes(
         "action": taken,
         "partial": track.part > 0,
     }
-    if "action" not in rows.columns:
+    if finals is not None:
+        columns["final_state"] = finals[track.piece]
+    elif "action" not in rows.columns:
         used_rows, ends = track.follows(), np.append(begins[1:], len(where)) - 1
         if not used_rows.any():
             raise InvalidDemonstrations(

@@ -9,7 +9,7 @@ is kept place by place, a place being a state with a goal.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, cast, overload
 
@@ -45,6 +45,7 @@ from tacit.inference.goodness import FittedChoices
 from tacit.likelihood.kinds import KindsChain, log_likelihood
 from tacit.model.arguments import read_only
 from tacit.model.features.design import Design
+from tacit.model.layout import Layout, number_of
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, Objective
 from tacit.recovery import Recovery, delivered
@@ -151,6 +152,7 @@ class TripsRecovery(Recovery):
         destinations: [T] where they ended; -1 where they did not.
         flows: [S, A] expected uses of every pair of state and action, by all these trips.
         unended: what was done with trajectories that did not end.
+        layout: what nodes and actions are called, where numbers may be given by name.
         solution: None: every goal has one of its own.
     """
 
@@ -161,6 +163,7 @@ class TripsRecovery(Recovery):
     destinations: np.ndarray
     flows: np.ndarray
     unended: str = "refuse"
+    layout: Layout = field(default_factory=Layout)
     solution: Solution | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __post_init__(self) -> None:
@@ -193,6 +196,7 @@ class TripsRecovery(Recovery):
         network = self.network if world is None else world
         features = self.features if features is None else features
         check_features(self, network, features)
+        at, goals = self._numbers(at), self._numbers(goals)
         count = network.states
         own = np.unique(self.destinations[self.destinations >= 0])
         goals = places_of("goals", goals, count, own[:1] if len(own) == 1 else own[:0])
@@ -225,16 +229,46 @@ class TripsRecovery(Recovery):
         """The trips without a change and with it, as `counterfactual` asks for them."""
         from tacit.estimators.whatif import trips_scenarios
 
-        return trips_scenarios(self, change)
+        closed = [self._closed(one) for one in np.asarray(change.closed, object).tolist()]
+        return trips_scenarios(self, replace(change, closed=np.array(closed, np.int64)))
 
-    def solve(self, goal: int) -> Solution:
+    def _closed(self, one: object) -> int | tuple[int, int]:
+        """The number of a node, or those of a node and of the action there or where it leads."""
+        if not isinstance(one, list | tuple):
+            return self._node(one)
+        if len(one) != 2:
+            raise InvalidModel(f"closed must be nodes, or pairs of node and action; got {one!r}")
+        node, way = self._node(one[0]), one[1]
+        if isinstance(way, str) and way not in self.layout.action_names:
+            led = self.network.transitions.states[node, :, 0] == self._node(way)
+            found = np.flatnonzero(led & self.network.available[node])
+            if len(found) != 1:
+                raise InvalidModel(
+                    f"closed must be links; {len(found)} lead from {one[0]} to {way}"
+                    + (": name the action" if len(found) else "")
+                )
+            return node, int(found[0])
+        return node, number_of(way, self.network.actions, self.layout.action_names, "action")
+
+    def _node(self, given: object) -> int:
+        return number_of(given, self.network.states, self.layout.state_names, "node")  # type: ignore[arg-type]
+
+    def _numbers(self, given: npt.ArrayLike | None) -> npt.ArrayLike | None:
+        """The numbers of nodes that are given by name, or what was given."""
+        if given is None or np.asarray(given).dtype.kind not in "UO":
+            return given
+        return [self._node(one) for one in np.atleast_1d(np.asarray(given, object)).tolist()]
+
+    def solve(self, goal: int | str) -> Solution:
         """The `Solution` of trips to this goal, from where the demonstrated ones to it began.
 
         A goal that nobody went to is reached from all origins that have a way there. The prices
         are those recovered; the budgets are what such a trip spends.
+
+        Args:
+            goal: number or name of a node.
         """
-        if not 0 <= goal < self.network.states:
-            raise InvalidModel(f"goal must be a state, 0 to {self.network.states - 1}; got {goal}")
+        goal = self._node(goal)
         there = np.asarray(trimmed(self.network, goal).any(axis=1))
         begun = self.origins[self.destinations == goal]
         begun = begun if len(begun) else self.origins[there[self.origins]]
@@ -504,6 +538,7 @@ class TripsSetting:
             destinations=np.repeat(j.goals, np.diff(j.begins)),
             flows=Choices.of(evidence.chains[e].chain, evidence.fitted.x(e)).flows,
             unended=trips.unended,
+            layout=trips.demonstrations.layout or Layout(),
         )
         return recovery(called, trips.mdp, trips.features, None, found, result=travelled)
 
