@@ -34,7 +34,7 @@ PLACED = (
 MOST_NAMED = 400
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Links:
     """The links of a network, one way each.
 
