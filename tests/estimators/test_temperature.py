@@ -31,9 +31,6 @@ def seen(world):
     reward, costs = world.truth.tables(world.mdp)
     wanted = tacit.Objective(reward - PRICE * costs[0])
     expert = tacit.solve(world.mdp, wanted, solver=tacit.SoftDual(temperature=NOISE))
-    # With seed 0 the right model is one of the 5 % that are said not to fit (p = .018). Errors are
-    # then clustered, and never below Fisher's: in `identification` in no direction at all, in
-    # `parameters` in none within the norm that is known, by which errors of a price differ by 2 %.
     return tacit.simulate(world.mdp, expert.policy, trajectories=20, steps=100, seed=1)
 
 
@@ -92,6 +89,22 @@ def test_what_is_known_beforehand_makes_the_rest_surer(found, unknowing):
     )
     assert len(told(found.identification.findings, Kind.ASSUMED, number=NOISE)) == 1
     assert not told(found.identification.findings, Kind.MISFIT)
+
+
+@pytest.mark.parametrize("prior", [None, tacit.features.Ridge(3.0)])
+def test_clustered_errors_are_the_same_wherever_they_are_asked_for(world, prior):
+    reward, costs = world.truth.tables(world.mdp)
+    wanted = tacit.Objective(reward - PRICE * costs[0])
+    expert = tacit.solve(world.mdp, wanted, solver=tacit.SoftDual(temperature=NOISE))
+    # One of the 5 % of draws in which the right model is said not to fit: errors are clustered.
+    seen = tacit.simulate(world.mdp, expert.policy, trajectories=20, steps=100, seed=0)
+    known = tacit.Likelihood(temperature=NOISE, prior=prior)
+    found = known.fit(world.mdp, world.features, seen, throw=False)
+    assert found.parameters.errors == "clustered"
+    # What is known has ten thousand times the information of the steps.
+    assert found.noise_prices.standard_errors[0] * NOISE == pytest.approx(
+        found.identification.multiplier_standard_errors[0], rel=1e-3
+    )
 
 
 def test_errors_are_those_of_the_information_within_the_norm(world, seen):

@@ -269,11 +269,12 @@ def coefficients_of(
         return matrix[moves][:, moves]
 
     noise, nothing = evidence.noise, np.full(evidence.fisher.shape, np.nan)
+    sure = fitted.informed(evidence.fisher)
     return Parameters(
         names=names,
         estimates=points,
         jacobian=inner[:, moves],
-        information=among(fitted.informed(evidence.fisher)),
+        information=among(sure),
         outer=among(fitted.informed(evidence.outer)),
         scatter=among(nothing if found.clusters is None else found.clusters.products),
         gradient=fitted.gradient[moves],
@@ -288,4 +289,5 @@ def coefficients_of(
         weighted=evidence.chains[e].chain.squares is not None,
         dynamics=None if noise is None else among(noise.added()),
         attenuation=1.0 if noise is None else noise.attenuation,
+        prior=among(sure - evidence.fisher),
     )

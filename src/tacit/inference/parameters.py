@@ -80,6 +80,8 @@ class Parameters:
             known.
         attenuation: by what coefficients are too small as the dynamics were counted: errors are
             larger by that.
+        prior: [n, n] what of the information is from before the steps: of conditions and priors;
+            None where nothing is.
     """
 
     names: tuple[str, ...]
@@ -102,6 +104,7 @@ class Parameters:
     weighted: bool = False
     dynamics: np.ndarray | None = None
     attenuation: float = 1.0
+    prior: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if self.errors not in KINDS:
@@ -383,6 +386,7 @@ class Parameters:
             outer=self.outer[inner],
             scatter=self.scatter[inner],
             dynamics=None if self.dynamics is None else self.dynamics[inner],
+            prior=None if self.prior is None else self.prior[inner],
             gradient=self.gradient[others],
             free=self.free[others],
         )
@@ -444,9 +448,10 @@ class Parameters:
         if self.errors == "sandwich":
             scatter = self.outer
         if self.errors == "clustered":
-            many = float(self.trajectories)
+            many, known = float(self.trajectories), 0.0 if self.prior is None else self.prior
             # Trajectories scatter no less than their steps: that they seem to is chance.
-            scatter = at_least(self.information, self.scatter * (many / (many - 1.0)))
+            units = at_least(self.information - known, self.scatter * (many / (many - 1.0)))
+            scatter = units + known
         if self.dynamics is not None:
             scatter = self.attenuation**2 * scatter + self.dynamics
         return inverse if scatter is bread else inverse @ scatter @ inverse, blind
