@@ -27,9 +27,9 @@ KINDS = (
     (200, 2, 4, False, 1),
 )
 
-# What a process does that must not load a compiler; every attempt to is recorded. A compiler has to
-# be loaded and then to compile, which takes longer than a small problem does. SciPy is exempt: every
-# fit asks for its distributions, roots and least squares, and it is loaded in .3 s of a core.
+# What a process does that must not load a compiler; every attempt to is recorded. To load one and
+# to compile takes longer than a small problem does. SciPy is exempt: every fit asks for its
+# distributions, roots and least squares, and it is loaded in .3 s of a core.
 CHILD = """
 import json, sys
 
