@@ -32,19 +32,20 @@ class Clearest(NamedTuple):
     """
 
     mark: int  # -1 where none shows
-    square: float  # nearly twice the log-likelihood that it would gain
+    square: float  # nearly twice the log-likelihood that it would gain; infinite where not known
     among: int  # how many there are
 
 
 def clearest_mark(task: Task, fitted: Fit, known: Sequence[int] = ()) -> Clearest:
     """The clearest mark beside those known."""
-    ask = _clearest_of_trips if isinstance(task, Trips) else _clearest_of_steps
-    squares = ask(task, fitted)
+    ranked = isinstance(task, Trips)  # places are ranked by their uses, without scores
+    squares = (_clearest_of_trips if ranked else _clearest_of_steps)(task, fitted)
     squares[list(known)] = -1.0
     most = int(squares.argmax()) if len(squares) else -1
     if most < 0 or squares[most] < 0:
         return Clearest(-1, 0.0, 0)
-    return Clearest(most, float(squares[most]), int((squares >= 0).sum()))
+    square = np.inf if ranked else float(squares[most])
+    return Clearest(most, square, int((squares >= 0).sum()))
 
 
 def _clearest_of_steps(task: Task, fitted: Fit) -> np.ndarray:
