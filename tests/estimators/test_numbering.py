@@ -35,6 +35,17 @@ def assert_same(one, other):
     np.testing.assert_allclose(np.where(finite, one, 0.0), np.where(finite, other, 0.0), atol=1e-6)
 
 
+def renumbered(seen, states, actions):
+    """The same steps where states[i] is called i, and actions[i] likewise."""
+    called = np.argsort(states).astype(seen.states.dtype)
+    return replace(
+        seen,
+        states=called[seen.states],
+        final_states=called[seen.final_states],
+        actions=np.argsort(actions)[seen.actions].astype(seen.actions.dtype),
+    )
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_answers_depend_on_the_problem_alone(seed):
     rng = np.random.default_rng(seed)
@@ -60,16 +71,41 @@ def test_answers_depend_on_the_problem_alone(seed):
 
     states, actions = rng.permutation(STATES), rng.permutation(ACTIONS)
     there = np.ix_(states, actions)
-    renumbered = replace(
-        seen,
-        states=np.argsort(states)[seen.states].astype(seen.states.dtype),
-        actions=np.argsort(actions)[seen.actions].astype(seen.actions.dtype),
-    )
+    again = renumbered(seen, states, actions)
     moved = world(moves[there][..., states])
-    elsewhere = fitted(moved, reward[there], [idle[there], real[there]], renumbered)
+    elsewhere = fitted(moved, reward[there], [idle[there], real[there]], again)
     assert_same(known.reward_intervals, elsewhere.identification.reward_intervals)
     assert_same(known.p_values, elsewhere.identification.p_values)
     parts = zip(usual.goodness.parts, elsewhere.goodness.parts, strict=True)
     assert {part.method for part in usual.goodness.parts} >= {"bootstrap"}  # laws are drawn
     for part, its in parts:
         assert_same(part.p_value, its.p_value)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_draws_of_counted_dynamics_and_of_power_ask_for_no_numbers(seed):
+    rng = np.random.default_rng(seed)
+    moves, reward, _, real = tables(rng)
+    gain = reward @ np.array([0.6, 0.4, 0.0]) - 0.6 * real[..., 0]
+    policy = tacit.solve(world(moves), tacit.Objective(gain), solver=EXPERT).policy
+    seen = tacit.simulate(world(moves), policy, trajectories=12, steps=30, seed=seed)
+    turn, states, actions = np.array([2, 0, 1]), rng.permutation(STATES), rng.permutation(ACTIONS)
+    there = np.ix_(states, actions)
+    about = {"n_states": STATES, "n_actions": ACTIONS, "discount": 0.9}
+    even = np.full(STATES, 1.0 / STATES)
+    moved = renumbered(seen, states, actions)
+    one, other = (tacit.MDP.from_transitions(s, initial=even, **about) for s in (seen, moved))
+    usual = fitted(one, reward, [real], seen)
+    elsewhere = fitted(other, reward[there][..., turn], [real[there]], moved)
+    errors, again = (found.parameters.standard_errors for found in (usual, elsewhere))
+    assert usual.identification.dynamics is not None
+    assert usual.identification.dynamics.attenuation > 1.0  # of worlds that are drawn
+    assert_same(errors, again[[1, 2, 0, 3]])
+    assert_same(usual.identification.p_values, elsewhere.identification.p_values)
+    known = fitted(world(moves), reward, [real], seen).goodness.power
+    elsewhere = world(moves[there][..., states])
+    others = fitted(elsewhere, reward[there][..., turn], [real[there]], moved).goodness.power
+    assert len(known) >= 3
+    for part, its in zip(known, others, strict=True):
+        assert part.expert == its.expert
+        assert_same([part.chance, part.low, part.high], [its.chance, its.low, its.high])

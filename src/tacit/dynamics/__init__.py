@@ -39,8 +39,12 @@ class Source(Protocol):
         """[m, m] covariance of numbers by the slopes that chains give, one after the other."""
         ...
 
-    def worlds(self, seed: int, /) -> Iterator[Any]:
-        """Worlds drawn around the estimate, in pairs of opposite errors; perhaps none."""
+    def worlds(self, seed: int, policy: np.ndarray, /) -> Iterator[Any]:
+        """Worlds drawn around the estimate, in pairs of opposite errors; perhaps none.
+
+        What the dynamics do not tell apart is told apart by the policy, so that draws do not hang
+        on how it is numbered.
+        """
         ...
 
     def unseen(self, visits: np.ndarray, /) -> float:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tacit.dynamics.numbering import action_marks, state_marks, successor_order
 from tacit.engine.backends import DENSE_LIMIT, side_by_side
 from tacit.engine.kernels.chains import chain_solve, policy_chain
 from tacit.model.mdp import MDP
@@ -32,6 +33,40 @@ POOLED = 2.0
 AT_ONCE = 1_000_000
 # Pairs of worlds with opposite errors, and those of a world with more rows than `SMALL`.
 PAIRS, FEW_PAIRS, SMALL = 20, 5, 5000
+# Digits of a policy that a search leaves no doubt of.
+LIKELY = 6
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RowOrder:
+    """An order of rows and their next states, to which draws are attached instead of to numbers.
+
+    Attributes:
+        states: [S] the states in order.
+        actions: [S, A] the actions of each state.
+        following: [S, B] the places of its next states.
+        slots: how many places there are, those without a next state among them.
+    """
+
+    states: np.ndarray
+    actions: np.ndarray
+    following: np.ndarray
+    slots: int
+
+    def of_rows(self, random: np.random.Generator) -> np.ndarray:
+        """[S, A] normal numbers, one a row."""
+        found = np.empty(self.actions.shape)
+        places = self.states[:, None], self.actions[self.states]
+        found[places] = random.standard_normal(found.shape)
+        return found
+
+    def of_next_states(self, random: np.random.Generator) -> np.ndarray:
+        """[S, A, W] normal numbers, one for each next state of a row; 0 where there is none."""
+        found = np.zeros((*self.actions.shape, self.slots))
+        actions, following = self.actions[self.states], self.following[self.states]
+        places = self.states[:, None, None], actions[..., None], following[:, None]
+        found[places] = random.standard_normal((*actions.shape, following.shape[1]))
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,23 +186,33 @@ class CountedRows:
             found -= (pooled * self.pooled[part].reshape(-1, 1)).T @ pooled
         return found
 
-    def errors(self, random: np.random.Generator) -> np.ndarray:
+    def errors(self, random: np.random.Generator, order: RowOrder) -> np.ndarray:
         """[S, A, W] errors of the chances, drawn from their law; rows sum to 0."""
-        shape = self.chances.shape
-        own = np.sqrt(self.own[..., None] * self.chances) * random.standard_normal(shape)
+        own = np.sqrt(self.own[..., None] * self.chances) * order.of_next_states(random)
         own -= self.chances * own.sum(axis=2, keepdims=True)
         noise = np.sqrt(self.pooled[..., None] * self.pool[:, None])
-        noise = noise * random.standard_normal(shape)
+        noise = noise * order.of_next_states(random)
         noise -= self.pool[:, None] * noise.sum(axis=2, keepdims=True)
-        return own + noise + self.pull * random.standard_normal((*shape[:2], 1))
+        return own + noise + self.pull * order.of_rows(random)[..., None]
 
-    def worlds(self, seed: int) -> Iterator[MDP]:
+    def order(self, policy: np.ndarray) -> RowOrder:
+        """An order of the rows that hangs on no numbers; a policy [S, A] tells equal ones apart."""
+        marks, chances = state_marks(self.mdp), self.chances.max(axis=1)
+        likely, most = np.round(policy, LIKELY), int((chances > 0).sum(axis=1).max())
+        return RowOrder(
+            states=np.lexsort([(likely**2).sum(axis=1), self.own.sum(axis=1), marks]),
+            actions=np.lexsort([likely, self.own, action_marks(self.mdp, marks)], axis=1),
+            following=successor_order(self.states, chances, marks)[:, :most],
+            slots=self.states.shape[1],
+        )
+
+    def worlds(self, seed: int, policy: np.ndarray) -> Iterator[MDP]:
         """Worlds drawn around the estimate, each followed by the one with opposite errors."""
         many = PAIRS if self.own.size <= SMALL else FEW_PAIRS
-        random, mdp = np.random.default_rng(seed), self.mdp
+        random, mdp, order = np.random.default_rng(seed), self.mdp, self.order(policy)
         states = np.broadcast_to(self.states[:, None], self.chances.shape)
         for _ in range(many):
-            error = self.errors(random)
+            error = self.errors(random, order)
             for sign in (1.0, -1.0):
                 chances = np.maximum(self.chances + sign * error, 0.0)
                 total = chances.sum(axis=2, keepdims=True)
@@ -258,11 +303,11 @@ def moved_policies(
     rows: CountedRows, policy: np.ndarray, values: np.ndarray, *, draws: int, seed: int
 ) -> np.ndarray:
     """[draws, S, A] what errors of the rows move the logarithm of a policy by, to first order."""
-    mdp, random = rows.mdp, np.random.default_rng(seed)
+    mdp, random, order = rows.mdp, np.random.default_rng(seed), rows.order(policy)
     later = values[rows.states][:, None]
     found = np.empty((draws, *policy.shape))
     for i in range(draws):
-        found[i] = mdp.discount * (rows.errors(random) * later).sum(axis=2)
+        found[i] = mdp.discount * (rows.errors(random, order) * later).sum(axis=2)
     after = chain_values(mdp, policy, (policy * found).sum(axis=2))
     for i, value in enumerate(after):
         found[i] += mdp.discount * mdp.expected_next(value) - value[:, None]

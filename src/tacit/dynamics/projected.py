@@ -409,7 +409,7 @@ class LoggedSource:
         """Whether both are one log."""
         return isinstance(other, LoggedSource) and self.draws is other.draws
 
-    def worlds(self, seed: int) -> Iterator[Any]:
+    def worlds(self, seed: int, policy: np.ndarray) -> Iterator[Any]:
         """None: one orthogonal step takes the bias of a penalty off."""
         return iter(())
 

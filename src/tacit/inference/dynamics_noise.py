@@ -179,7 +179,10 @@ def dynamics_noise(
     whole[:many, : len(z)] = inner
     whole[many:, len(z) :] = np.eye(sums * many)
 
-    drawn = [(numbers, source.worlds(seed + i)) for i, (source, numbers) in enumerate(known)]
+    drawn = [
+        (numbers, source.worlds(seed + i, fitted.parts[numbers[0]].policy))
+        for i, (source, numbers) in enumerate(known)
+    ]
 
     def shifted(worlds: Sequence[MDP]) -> np.ndarray:
         moved = list(chains)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
+from tacit.dynamics.numbering import action_marks, state_marks, successor_order
 from tacit.engine.backends import backend_of
 from tacit.inference.diagnostics import Power, judged
 from tacit.inference.findings import LEVEL
@@ -27,6 +28,7 @@ from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import StepsChain, information
 from tacit.model.mdp import MDP
+from tacit.search.algebra import coarse, covariance_root
 from tacit.search.smooth_dual import point_at, restricted
 
 if TYPE_CHECKING:
@@ -87,7 +89,8 @@ class PowerStudy:
         problem, part = self.fitted.problem, self.fitted.parts[0]
         fisher = information(self._chain.scores(part), part.policy, self._chain.visits)
         spread, _ = inverse_information(fisher, self.fitted.free)
-        drawn = random.multivariate_normal(self.fitted.z, spread, FITS, method="eigh")
+        root = covariance_root(spread, np.diagonal(fisher))
+        drawn = self.fitted.z + random.standard_normal((FITS, len(root))) @ root.T
         return list(np.clip(drawn, problem.lower, problem.upper))
 
     @property
@@ -106,8 +109,10 @@ class PowerStudy:
         yield f"one that takes {100 * RANDOM:g} % of its steps at random", [mixed]
         reward = self._chain.space.blocks[0]
         if reward.stop - reward.start > 1:
+            known = np.ones(len(x)) if self.fitted.diagonal is None else self.fitted.diagonal
+            order = np.lexsort([-coarse(known[reward]), -coarse(x[reward])])
             turned = x.copy()  # of features scaled to a range of one: in no unit
-            turned[reward] = np.roll(turned[reward], 1)
+            turned[reward][order] = np.roll(x[reward][order], 1)
             name = "two kinds, of which one has the reward weights in another order"
             yield name, [own, self._policy(mdp, turned)]
         else:
@@ -167,8 +172,13 @@ def similar_walks(
     longest = np.tile(like.lengths, draws)
     if ends.any():
         longest = np.full(many, like.lengths.max())
-    chances = np.stack(kinds).cumsum(axis=2)
-    following, arrivals = mdp.transitions.states, mdp.transitions.probabilities.cumsum(axis=2)
+    marks, policies, moves = state_marks(mdp), np.stack(kinds), mdp.transitions
+    keys = np.broadcast_to(action_marks(mdp, marks), policies.shape)
+    likeliest = np.lexsort([keys, -coarse(policies)], axis=2)
+    chances = np.take_along_axis(policies, likeliest, axis=2).cumsum(axis=2)
+    order = successor_order(moves.states, moves.probabilities, marks)
+    following = np.take_along_axis(moves.states, order, axis=2)
+    arrivals = np.take_along_axis(moves.probabilities, order, axis=2).cumsum(axis=2)
     alive, rows, states, actions = np.arange(many), [], [], []
     for t in range(int(longest.max())):
         alive = alive[(longest[alive] > t) & ~ends[here[alive]]]
@@ -177,7 +187,7 @@ def similar_walks(
         own = here[alive]
         table = chances[kind[alive], own]
         drawn = random.random((len(alive), 1)) * table[:, -1:]
-        action = (drawn > table[:, :-1]).sum(axis=1)
+        action = likeliest[kind[alive], own, (drawn > table[:, :-1]).sum(axis=1)]
         rows.append(alive)
         states.append(own)
         actions.append(action)
