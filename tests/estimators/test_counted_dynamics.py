@@ -109,7 +109,8 @@ def test_slopes_are_those_of_finite_differences():
         chain_slopes(known, **chain, visits=point.visits, counts=steps.counts),
         chain_slopes(known, **chain, visits=visitation(known, point.policy).sum(axis=1)),
     )
-    error = 1e-5 * rows.errors(np.random.default_rng(0)) * (rows.chances > 0)
+    drawn = rows.errors(np.random.default_rng(0), rows.order(point.policy))
+    error = 1e-5 * drawn * (rows.chances > 0)
     error -= rows.chances * error.sum(axis=2, keepdims=True)
     every = slice(0, known.states)
     told = [(one.at(rows, every) * error[..., None]).sum(axis=(0, 1, 2)) for one in slopes]
@@ -128,14 +129,14 @@ def test_slopes_are_those_of_finite_differences():
 
 
 def test_the_covariance_is_that_of_drawn_errors():
-    mdp, *_ = world(np.random.default_rng(0), states=5)
+    mdp, _, policy = world(np.random.default_rng(0), states=5)
     rows = CountedRows.of(counted(mdp, 60, 1))
-    rng = np.random.default_rng(2)
+    rng, order = np.random.default_rng(2), rows.order(policy)
     slopes = rng.random((*rows.chances.shape, 2))
     told = rows.covariance(lambda part: slopes[part])
-    draws = [(slopes * rows.errors(rng)[..., None]).sum(axis=(0, 1, 2)) for _ in range(4000)]
+    draws = [(slopes * rows.errors(rng, order)[..., None]).sum(axis=(0, 1, 2)) for _ in range(4000)]
     np.testing.assert_allclose(np.cov(np.transpose(draws)), told, atol=0.1 * told.max())
-    assert np.abs(rows.errors(rng).sum(axis=2)).max() < 1e-12
+    assert np.abs(rows.errors(rng, order).sum(axis=2)).max() < 1e-12
 
 
 def test_known_rows_have_no_error_and_rows_without_a_prior_are_believed():
@@ -146,7 +147,7 @@ def test_known_rows_have_no_error_and_rows_without_a_prior_are_believed():
         *steps.T, n_states=4, n_actions=2, initial=0, discount=0.9, prior=0.0, absorbing=[3]
     )
     rows = CountedRows.of(ended)
-    error = rows.errors(np.random.default_rng(0))
+    error = rows.errors(np.random.default_rng(0), rows.order(np.full((4, 2), 0.5)))
     assert np.abs(error[0, 0]).max() < 1e-3  # four times the same
     assert np.abs(error[0, 1]).max() > 0.01  # once there, once here
     assert np.array_equal(error[3], np.zeros_like(error[3]))

@@ -60,7 +60,8 @@ def few():
 
 def errors_of(steps, found, fisher, seen):
     """The errors at a fit with this information, where these were seen."""
-    return errors(fisher, found.free, [StepsEvidence(steps, found.parts[0], np.eye(6), seen)])
+    chain = StepsEvidence(steps, found.parts[0], np.eye(6), seen)
+    return errors(fisher, found.free, [chain], fisher=fisher)
 
 
 def by_hand(steps, x) -> float:

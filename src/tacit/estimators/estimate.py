@@ -262,7 +262,10 @@ def coefficients_of(
         # None is more than all of the reward; a hair above, where one is all of it, is no bound.
         whole = np.where(norm.matrix[0] != 0, norm.values[0] * (1.0 + 1e-12), np.inf)
         upper = whole if upper is None else np.minimum(upper, whole)
-    moves = problem.movable | (fitted.z == 0.0) if len(evidence.chains) > 1 else slice(None)
+    moves = problem.movable | (fitted.z == 0.0)
+    if len(evidence.chains) == 1:
+        moves[:] = True
+        moves[ties.rows[e][given]] = False
     inner = np.where(given[:, None], 0.0, evidence.chains[e].inner) / space.scales[:, None]
 
     def among(matrix: np.ndarray) -> np.ndarray:
@@ -289,5 +292,5 @@ def coefficients_of(
         weighted=evidence.chains[e].chain.squares is not None,
         dynamics=None if noise is None else among(noise.added()),
         attenuation=1.0 if noise is None else noise.attenuation,
-        prior=among(sure - evidence.fisher),
+        prior=among(sure - fitted.conditioned(evidence.fisher)),
     )

@@ -82,8 +82,9 @@ class DynamicsNoise:
     ) -> Errors:
         """The errors with those of the dynamics; `inverse` [D, D] is that of the information."""
         scatter = self.total(fisher if found.scatter is None else found.scatter)
+        units = self.total(fisher if found.units is None else found.units)
         covariance = sandwich(inverse, scatter, prior)
-        return replace(found, scatter=scatter, covariance=covariance)
+        return replace(found, scatter=scatter, units=units, covariance=covariance)
 
     def summary(
         self, source: Source, visits: np.ndarray, before: Errors, after: Errors

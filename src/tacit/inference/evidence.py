@@ -208,7 +208,16 @@ def evidence_of(
     fisher = pooled([one.curvature if robust else one.fisher for one in chains], chains)
     sure = fitted.informed(fisher)
     free = undecided(fitted, sure, fitted.free & ~shut) & ~shut
-    known = errors(sure, free, chains, robust=robust, floor=fisher, prior=fitted.prior)
+    known = errors(
+        sure,
+        free,
+        chains,
+        robust=robust,
+        fisher=fisher,
+        certain=fitted.conditioned(fisher) - fisher,
+        moving=fitted.problem.movable,
+        prior=fitted.prior,
+    )
     noise, dynamics = None, tuple[CountedDynamics | None, ...]()
     if counted and fitted.converged and not boundless:
         made = dynamics_noise(fitted, chains, bread=sure, free=free, sums=True, seed=seed)

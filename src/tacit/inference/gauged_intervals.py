@@ -184,10 +184,11 @@ class OwnFit:
             )
         rows, x, inner = ties.rows[e], fitted.x(e), own.inner
         follow = adapted(evidence, e)
-        scatter = None if found.scatter is None else follow.T @ found.scatter @ follow
-        of_chain = Errors(
-            inner @ found.covariance @ inner.T, found.blind @ inner.T, found.clustered, scatter
+        scatter, units = (
+            None if one is None else follow.T @ one @ follow for one in (found.scatter, found.units)
         )
+        law, blind = inner @ found.covariance @ inner.T, found.blind @ inner.T
+        of_chain = Errors(law, blind, found.clustered, scatter, units=units)
         fisher, sure = (
             follow.T @ one @ follow for one in (evidence.fisher, fitted.informed(evidence.fisher))
         )

@@ -59,8 +59,9 @@ class Errors:
         covariance: [D, D] of the estimates; 0 for parameters on a bound.
         blind: [B, D] unit directions in which the parameters can move freely.
         clustered: whether trajectories or individuals, not steps, were the independent units.
-        scatter: [D, D] covariance of the scores of all units; None where those are steps, so that
-            it is the information.
+        scatter: [D, D] covariance of the scores of all units, no less than of the steps; None where
+            those are the units, so that it is the information.
+        units: the same as it was seen.
         clusters: sums of squared scores of the units that trajectories make; None where they are
             not known.
         unit: what was taken for independent: "steps", "trajectories", "individuals" or "groups".
@@ -72,6 +73,7 @@ class Errors:
     clustered: bool
     scatter: np.ndarray | None = None
     _: KW_ONLY
+    units: np.ndarray | None = None
     clusters: Scatter | None = None
     unit: str = STEPS
     few: int = 0
@@ -91,7 +93,9 @@ def errors(
     chains: Sequence[ChainEvidence],
     *,
     robust: bool = False,
-    floor: np.ndarray | None = None,
+    fisher: np.ndarray,
+    certain: np.ndarray | float = 0.0,
+    moving: np.ndarray | None = None,
     prior: np.ndarray | None = None,
 ) -> Errors:
     """The `Errors` of the free parameters, clustered by trajectory where those are many.
@@ -101,19 +105,21 @@ def errors(
         free: [n] bool, the parameters that no bound holds.
         chains: what was seen, at the fit.
         robust: whether the model does not fit: errors are then those of its best approximation.
-        floor: [n, n] what scores scatter at least; None for the bread.
+        fisher: [n, n] what scores scatter at least.
+        certain: [n, n] what of the bread is of equations: of moves that break them nothing is
+            asked, and they scatter by that.
+        moving: [n] bool, the parameters that were not fixed beforehand; None for all.
         prior: [n, n] what of the bread a prior knows; None without one.
     """
-    floor = bread if floor is None else floor
     inverse, blind = inverse_information(bread, free)
     size = int(free.sum())
-    clusters, scatter, unit = scatter_of(chains, size, robust=robust)
-    if scatter is not None:  # where nothing was seen, nothing scatters
-        scatter = at_least(floor, scatter)
+    clusters, units, unit = scatter_of(chains, size, robust=robust)
+    scatter = None if units is None else at_least(fisher + certain, units, moving) - certain
     named = set[object]().union(*(one.individuals for one in chains))
     law = inverse if scatter is None else sandwich(inverse, scatter, prior)
     about = {"clusters": clusters, "unit": unit, "few": 0 if unit == INDIVIDUALS else len(named)}
-    return Errors(law, blind, scatter is not None and clusters is not None, scatter, **about)
+    clustered = units is not None and clusters is not None
+    return Errors(law, blind, clustered, scatter, units=units, **about)
 
 
 def sandwich(inverse: np.ndarray, scatter: np.ndarray, prior: np.ndarray | None) -> np.ndarray:

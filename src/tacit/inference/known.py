@@ -14,6 +14,7 @@ from tacit.inference.hypotheses import equations_of
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import Bounds
 from tacit.model.objective import coefficient_names
+from tacit.search.algebra import at_least
 
 if TYPE_CHECKING:
     from tacit.estimators.convex import Convex
@@ -179,7 +180,10 @@ def temperature_findings(
         return findings
     form, norm = known.matrix[0], float(known.values[0])
     slope = own.gradient - (fitted.pull * np.ones(len(fitted.z)))[fitted.problem.ties.rows[e]]
-    plain = replace(own, gradient=slope, known=np.zeros(own.known.shape))
+    errors = own.errors
+    if errors.units is not None:  # of moves that change the norm, too
+        errors = replace(errors, scatter=at_least(own.fisher, errors.units))
+    plain = replace(own, gradient=slope, known=np.zeros(own.known.shape), errors=errors)
     around = plain.landscape(np.isnan(own.limits))
     # Where steps are not the units, so much of the likelihood ratio is chance.
     rise = fitted.loss - unknown.loss

@@ -80,8 +80,7 @@ class Parameters:
             known.
         attenuation: by what coefficients are too small as the dynamics were counted: errors are
             larger by that.
-        prior: [n, n] what of the information is from before the steps: of conditions and priors;
-            None where nothing is.
+        prior: [n, n] what of the information is of priors; None where nothing is.
     """
 
     names: tuple[str, ...]

@@ -575,10 +575,14 @@ class Fit:
             return None
         return known.among(known.norms)
 
+    def conditioned(self, fisher: np.ndarray) -> np.ndarray:
+        """[n, n] an information with that of equations that hold for certain."""
+        known = self.problem.equalities
+        return fisher if known is None else fisher + known.information(fisher)
+
     def informed(self, fisher: np.ndarray) -> np.ndarray:
         """[n, n] an information with that of what was known beforehand."""
-        known = self.problem.equalities
-        sure = fisher if known is None else fisher + known.information(fisher)
+        sure = self.conditioned(fisher)
         if self.prior is None:
             return sure
         sure = sure + self.prior

@@ -184,12 +184,19 @@ def covariance_root(matrix: np.ndarray, sizes: np.ndarray | None = None) -> np.n
     return root if sizes is None else root[:, largest_first(sizes)]
 
 
-def at_least(fisher: np.ndarray, scatter: np.ndarray) -> np.ndarray:
+def at_least(
+    fisher: np.ndarray, scatter: np.ndarray, moving: np.ndarray | None = None
+) -> np.ndarray:
     """[D, D] the scatter of units, made no less than the information in any direction.
 
     Units can only scatter more than their steps do. That they seem to scatter less is chance, which
-    few units, or few that tell anything, have much of: intervals would be too narrow by it.
+    few units, or few that tell anything, have much of: intervals would be too narrow by it. Of
+    parameters that are known only those `moving` [D] bool are asked, as if there were no others.
     """
+    if moving is not None and not moving.all():
+        found, own = scatter.copy(), np.ix_(moving, moving)
+        found[own] = at_least(fisher[own], scatter[own])
+        return found
     half, inverse = square_roots(fisher)
     values, vectors = np.linalg.eigh(inverse @ scatter @ inverse.T)
     root = half.T @ vectors * np.sqrt(np.maximum(values, 1.0))
