@@ -178,7 +178,7 @@ def test_episodes_of_one_individual_count_as_one(monkeypatch):
     ratio = errors["individuals"] / errors["trajectories"]
     assert (ratio <= np.sqrt(3.0) * 1.01).all()
     assert (ratio >= np.sqrt(3.0) * 0.92).all()
-    monkeypatch.setattr(information, "at_least", lambda fisher, scatter: scatter)
+    monkeypatch.setattr(information, "at_least", lambda _, scatter, *moving: scatter)
     plain = [
         tacit.Likelihood().fit(world.mdp, world.features, seen).identification
         for seen in (named, thrice)
