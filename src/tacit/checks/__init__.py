@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from tacit.checks.groups import EqualWeightsTest, equal_weights_test
     from tacit.checks.held_out import Holdout, Score, holdout, score
+    from tacit.checks.individuals import Individuals, individuals
     from tacit.checks.prices import PriceCurve, price_curve
     from tacit.checks.reliability import trajectory_fits
     from tacit.checks.repeats import Calibration, calibration
@@ -43,6 +44,7 @@ __all__ = [
     "DiscountProfile",
     "EqualWeightsTest",
     "Holdout",
+    "Individuals",
     "Posterior",
     "PriceCurve",
     "ResolutionCheck",
@@ -57,6 +59,7 @@ __all__ = [
     "discount_profile",
     "equal_weights_test",
     "holdout",
+    "individuals",
     "link_size",
     "posterior",
     "price_curve",

@@ -53,11 +53,12 @@ from tacit.show.drawn import (
     with_table,
 )
 from tacit.show.grid import draw_values, extent
-from tacit.show.intervals import draw_beside, draw_level, tidy_values
+from tacit.show.intervals import draw_beside, draw_level, tidy_rows, tidy_values
 from tacit.show.network import draw_network, is_network
 from tacit.show.quantities import MOST_ROWS, Group, NamedRecovery
 
 if TYPE_CHECKING:
+    from tacit.checks.individuals import Individuals
     from tacit.checks.prices import PriceCurve
     from tacit.folders.runs import Run
     from tacit.inference.curves import Curve
@@ -67,6 +68,7 @@ __all__ = [
     "curve",
     "evidence",
     "flows",
+    "individuals",
     "map",
     "overview",
     "partial_effect",
@@ -79,6 +81,7 @@ __all__ = [
 
 Recoveries = Mapping[str, Recovery]
 Panel = tuple[Callable[..., Axes], float]  # what draws on given axes, and their height in inches
+MOST_NAMED = 60  # individuals that have a name beside their row
 WEIGHTS, PRICES = "weight, of sum 1 in each group", "price of one more unit of the budget"
 
 
@@ -333,6 +336,43 @@ def partial_effect(
         confidence: of the band.
     """
     return draw_partial_effect(partial_effects(recovery, feature, confidence=confidence), axes)
+
+
+def _individual_table(found: Individuals, feature: str) -> dict[str, Any]:
+    frame = found.individual_frame()
+    own = frame.filter(frame["name"] == found.varying_name(feature))
+    return own.sort("estimate").drop("name").to_dict()
+
+
+@with_table(_individual_table)
+@styled()
+def individuals(found: Individuals, feature: str, axes: Axes | None = None) -> Axes:
+    """The axes, with one coefficient of every individual and its interval, the smallest on top.
+
+    Estimates are shrunken towards the mean of the population, the upright line; the shade around it
+    is one standard deviation between individuals.
+
+    Args:
+        found: made by `checks.individuals`.
+        feature: name of a coefficient that varies.
+        axes: what to draw on; a new figure unless given.
+    """
+    number = found.names.index(found.varying_name(feature))
+    order = np.argsort(found.estimates[:, number], kind="stable")
+    many = len(order)
+    height = ROW if many <= MOST_ROWS else ROW * MOST_ROWS / many
+    labels = [found.individuals[g] if many <= MOST_NAMED else "" for g in order.tolist()]
+    axes = row_axes(axes, many, labels, each=height)
+    mean, spread = float(found.means[number]), float(found.spreads[number])
+    axes.axvspan(mean - spread, mean + spread, color=MUTED, alpha=0.15, lw=0)
+    axes.axvline(mean, color=MUTED, lw=1.0)
+    ends = found.estimate_intervals[order, number]
+    colour = series_colour(0)
+    axes.hlines(range(many), *ends.T, color=colour, lw=min(3.0, 40.0 * height), alpha=0.5)
+    axes.plot(found.estimates[order, number], range(many), ls="", marker="o", ms=4, color=colour)
+    axes.set_xlabel(plain(f"{feature}, in units of the noise"))
+    tidy_rows(axes, many)
+    return axes
 
 
 def _overview_table(
