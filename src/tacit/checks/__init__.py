@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from tacit.checks.groups import EqualWeightsTest, equal_weights_test
     from tacit.checks.held_out import Holdout, Score, holdout, score
-    from tacit.checks.individuals import Individuals, individuals
+    from tacit.checks.heterogeneity import Individuals, individuals
     from tacit.checks.prices import PriceCurve, price_curve
     from tacit.checks.reliability import trajectory_fits
     from tacit.checks.repeats import Calibration, calibration

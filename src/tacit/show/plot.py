@@ -58,7 +58,7 @@ from tacit.show.network import draw_network, is_network
 from tacit.show.quantities import MOST_ROWS, Group, NamedRecovery
 
 if TYPE_CHECKING:
-    from tacit.checks.individuals import Individuals
+    from tacit.checks.heterogeneity import Individuals
     from tacit.checks.prices import PriceCurve
     from tacit.folders.runs import Run
     from tacit.inference.curves import Curve

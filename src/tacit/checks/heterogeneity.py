@@ -15,17 +15,17 @@ import numpy as np
 
 from tacit.data.units import EPISODES
 from tacit.errors import InvalidModel
+from tacit.estimators.likelihood import Likelihood
+from tacit.estimators.task import Task
+from tacit.estimators.trips.traveller import TripsRecovery
 from tacit.files.wording import listed, table_text
+from tacit.inference.findings import LEVEL, NAMED, Finding, Kind, chance
+from tacit.inference.parameters import CONFIDENCE, Parameters
+from tacit.inference.quantities import number_of
 from tacit.inference.random_effects import NormalEffects, quantiles, tails
-from tacit.inverse.findings import LEVEL, NAMED, Finding, Kind, chance
-from tacit.inverse.joint.traveller import TripsRecovery
-from tacit.inverse.noisy.likelihood import Likelihood
-from tacit.inverse.parameters import CONFIDENCE, Parameters
-from tacit.inverse.quantities import number_of
-from tacit.inverse.task import Task
 
 if TYPE_CHECKING:
-    from tacit.inverse.recovery import Recovery
+    from tacit.recovery import Recovery
 
 # Rounds of modes and spreads; change that ends them, in standard errors of the means; steps that
 # are halved at most, and by what rounding may raise a loss.
@@ -208,7 +208,7 @@ def _task_of(recovery: Recovery) -> Task:
             "that was loaded is told by with_origin(...)"
         )
     if isinstance(recovery, TripsRecovery):
-        return recovery.trips(origin.demonstrations).used
+        return recovery.trips(cast("Any", origin.demonstrations)).used
     task = Task(origin.mdp, origin.features, cast("Any", origin.demonstrations))
     task.check_in_memory()
     return task.used
