@@ -57,6 +57,12 @@ def test_two_commands_give_the_numbers_of_the_library(folder, capsys):
     assert (run / "report.html").exists()
 
 
+def test_one_column_of_measurements_is_no_column_of_states(log, tmp_path):
+    out = tmp_path / "problem"
+    assert main(["ingest", str(log), *WORDS, "--state", "pressure", "--out", str(out)]) == 0
+    assert Problem.load(out).seen.columns == ("pressure",)
+
+
 def test_the_folder_is_read_again_as_it_was_written(folder, tmp_path):
     problem = Problem.load(folder)
     problem.save(tmp_path / "again")
@@ -79,7 +85,8 @@ def test_what_needs_a_table_of_states_says_so(folder, capsys):
         ([*STATE, "--reward", "__import__('os')"], "allowed are"),
         ([*STATE, "--cell", "3"], "each row a state of its own"),
         ([*STATE, "--exogenous", "sex"], "sex"),
-        (["--state", "pressure", "--exogenous", "age"], "--state A B"),
+        (["--state", "pressure", "--exogenous", "age"], "age"),
+        (["--exogenous", "age"], "--state A B"),
         (["--state", "pressure", "stay"], "must be a number"),
     ],
 )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tacit.data.sources import MeasuredReader
+from tacit.data.sources import MeasuredReader, is_measured
 from tacit.errors import InvalidDemonstrations
 
 LOG = """stay,hour,sbp,lactate,drug,died
@@ -50,3 +50,21 @@ def test_what_cannot_be_read_is_one_line(log, old, new, said):
     with pytest.raises(InvalidDemonstrations, match=said) as caught:
         READER.read(log)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("cells", "measured"),
+    [
+        ([0.37 * n for n in range(30)], True),
+        ([f"{0.37 * n:.2f}" for n in range(28)] + ["", "low"], True),
+        ([0.5 * (n % 4) for n in range(30)], False),  # shelves 0, 0.5, 1 and 1.5
+        (list(range(30)), False),  # states by number, each seen once
+        ([f"room {n}" for n in range(30)], False),
+        ([""] * 30, False),
+    ],
+)
+def test_numbers_with_fractions_that_seldom_come_again_are_measurements(tmp_path, cells, measured):
+    path = tmp_path / "log.csv"
+    path.write_text("who,x\n" + "".join(f"a,{cell}\n" for cell in cells))
+    assert is_measured(path, "x") is measured
+    assert not is_measured(path, "y")

@@ -61,9 +61,9 @@ class Ingest:
     every: Annotated[Optional[str], shown_default("the median between rows")] = None
     """time step, such as 15min or 2h; a plain number where times are numbers"""
     state: Annotated[Union[None, tuple[str, ...]], shown_default("none")] = None
-    """column of states, where the log has them; or several columns of measurements"""
+    """column of states, where the log has them; or columns of measurements"""
     exogenous: Annotated[Union[None, tuple[str, ...]], shown_default("none")] = None
-    """of several columns of measurements, those that no action moves"""
+    """of the columns of measurements, those that no action moves"""
     ended: Annotated[Optional[str], shown_default("none")] = None
     """of a log of measurements, column that says in some row that an episode ended: true or 1"""
     x: Annotated[Optional[str], shown_default("none")] = None
@@ -131,10 +131,8 @@ class Ingest:
         for entry in self.maps or ():
             if not all(entry.partition("=")[::2]):
                 raise InvalidModel(f"maps must be NAME=FILE, such as food=food.asc; got {entry!r}")
-        if not self.measured and (self.exogenous or self.ended):
-            raise InvalidModel(
-                "exogenous and ended are for several columns of measurements: --state A B"
-            )
+        if self.state is None and (self.exogenous or self.ended):
+            raise InvalidModel("exogenous and ended are for columns of measurements: --state A B")
         if self.links is None and (self.begins or self.to or self.nodes or self.link):
             raise InvalidModel("--from, --to, --nodes and --link are for trips: --links FILE")
         if self.link_size and self.links is None:
@@ -187,8 +185,16 @@ class Ingest:
 
     @property
     def measured(self) -> bool:
-        """Whether several columns of measurements were named, in the place of states."""
-        return self.state is not None and len(self.state) > 1
+        """Whether columns of measurements were named, in the place of states.
+
+        Several are, and one is that says so or whose numbers seldom come again.
+        """
+        from tacit.data.sources import is_measured
+
+        if self.state is None or self.links is not None:
+            return False
+        declared = len(self.state) > 1 or self.exogenous or self.ended
+        return bool(declared) or (self.log.is_file() and is_measured(self.log, self.state[0]))
 
     def rows(self) -> Answer:
         """Writes the folder of a log of measurements, and says what became of it."""
@@ -204,7 +210,7 @@ class Ingest:
             if one.name not in plain and getattr(self, one.name) != one.default:
                 option = one.name.replace("_", "-")
                 raise InvalidModel(
-                    f"--{option} is for logs of states or positions; several --state columns are "
+                    f"--{option} is for logs of states or positions; the columns of --state are "
                     "measurements, each row a state of its own"
                 )
         if self.action is None:

@@ -1,7 +1,7 @@
 """Demonstrations from anywhere, and a guess at what the columns of a log are."""
 
 from tacit.data.sources.discretise import Discretiser
-from tacit.data.sources.guess import ColumnGuess, guess_columns
+from tacit.data.sources.guess import ColumnGuess, guess_columns, is_measured
 from tacit.data.sources.gymnasium import action_masks, terminal_states
 from tacit.data.sources.links import LinksReader
 from tacit.data.sources.logs import Log, LogReader
@@ -26,6 +26,7 @@ __all__ = [
     "from_offline",
     "guess_columns",
     "hexagons",
+    "is_measured",
     "read_raster",
     "rollouts",
     "square_cells",

@@ -121,6 +121,18 @@ class ColumnGuess:
         return float(f"{digits[np.argmin(np.abs(np.log(digits / width)))]:g}")
 
 
+def is_measured(log: str | Path, column: str) -> bool:
+    """Whether a column holds numbers with fractions that seldom come again: no names of states."""
+    guess = guess_columns(log)
+    if column not in guess.texts:
+        return False
+    cells = guess.texts[column]
+    values = _reals(cells[cells != ""])
+    numbers = values[np.isfinite(values)]
+    recurs = 2 * len(np.unique(numbers)) <= len(numbers)
+    return 2 * len(numbers) > len(values) and not recurs and bool((numbers % 1.0 > 0).any())
+
+
 def guess_columns(log: str | Path) -> ColumnGuess:
     """The `ColumnGuess` of a .csv or .parquet log, by its columns' names and first rows."""
     import polars
