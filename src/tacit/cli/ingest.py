@@ -191,7 +191,7 @@ class Ingest:
         """
         from tacit.data.sources import is_measured
 
-        if self.state is None or self.links is not None:
+        if not self.state or self.links is not None:
             return False
         declared = len(self.state) > 1 or self.exogenous or self.ended
         return bool(declared) or (self.log.is_file() and is_measured(self.log, self.state[0]))
