@@ -193,8 +193,9 @@ class Ingest:
 
         if not self.state or self.links is not None:
             return False
-        declared = len(self.state) > 1 or self.exogenous or self.ended
-        return bool(declared) or (self.log.is_file() and is_measured(self.log, self.state[0]))
+        first, *others = self.state
+        declared = bool(others or self.exogenous or self.ended)
+        return declared or (self.log.is_file() and is_measured(self.log, first))
 
     def rows(self) -> Answer:
         """Writes the folder of a log of measurements, and says what became of it."""
