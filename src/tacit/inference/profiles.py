@@ -51,6 +51,8 @@ UNKNOWN = 1e-10
 BENT, EXACT = 0.13, 1e-3
 # How often the way to an end that lies beyond that of the quadratic model is doubled.
 DOUBLINGS = 40
+# Relative rounding of what bounds allow, and halvings of the way to it.
+ROUNDED, HALVINGS = 1e-9, 50
 
 # A value of a number -> the form [D] of the parameters, and the constant, that are 0 in sum there.
 FormOf = Callable[[float], tuple[np.ndarray, float]]
@@ -119,6 +121,21 @@ class Landscape:
             return 0.0 if level == 0.0 else np.inf
         rise = 0.5 * self._nearest(row, level)[1] - self.least
         return rise if self.excess is None else rise / self.excess(form)
+
+    @cached_property
+    def boxed(self) -> bool:
+        """Whether some parameter has a bound on both sides."""
+        return bool((np.isfinite(self.lower) & np.isfinite(self.upper)).any())
+
+    def possible(self, form: np.ndarray, constant: float) -> bool:
+        """Whether form . x + constant = 0 somewhere within the bounds."""
+        own = form[self.moving]
+        used = own != 0.0
+        ends = own[used] * np.stack([self.lower[used], self.upper[used]])
+        settled = constant + float(form @ np.where(self.moving, 0.0, self.origin))
+        least, most = ends.min(axis=0).sum() + settled, ends.max(axis=0).sum() + settled
+        slack = ROUNDED * (abs(settled) + float(np.abs(own * self.best[self.moving]).sum()))
+        return bool(least <= slack and most >= -slack)
 
     def cut(self, form: np.ndarray, constant: float, side: float) -> float:
         """The cut of the ratio where form . x + constant = 0 is true, for estimates on one side.
@@ -327,6 +344,9 @@ def ends_of(
         return _far_crossing(rise, start, limit, 0.5 * cut, nearby)
 
     ends = []
+    if around.boxed:
+        low, high = (_farthest_possible(around, form_of, point, limit) for limit in limits)
+        limits = low, high
     for limit, side, least in ((limits[0], 1.0, CUT), (limits[1], -1.0, max(CUT, reach**2))):
         cut = least
         end = end_at(cut, limit, limit)
@@ -345,6 +365,16 @@ def ends_of(
             end = _exact_end(around.exact, form_of, rise, point, end, limit, cut)
         ends.append(end)
     return min(ends[0], point), max(ends[1], point)
+
+
+def _farthest_possible(around: Landscape, form_of: FormOf, point: float, limit: float) -> float:
+    """The value farthest from the point, up to the limit, that the bounds allow."""
+    if not np.isfinite(limit) or around.possible(*form_of(limit)):
+        return limit
+    for _ in range(HALVINGS):
+        middle = 0.5 * (point + limit)
+        point, limit = (middle, limit) if around.possible(*form_of(middle)) else (point, middle)
+    return point
 
 
 def _exact_end(
