@@ -23,6 +23,17 @@ class Solved(NamedTuple):
     unknowns: Any = None  # of the fixed point, from which the next one starts
 
 
+class Blur(NamedTuple):
+    """What errors of learnt dynamics do to the scores of steps on average, as errors of regressors.
+
+    Features with all that follows them differ between actions by errors alone, too. That passes for
+    information, and makes coefficients too small.
+    """
+
+    information: np.ndarray  # [D, D] what of the information is errors alone
+    pull: np.ndarray  # [D] by what scores are too small
+
+
 class Source(Protocol):
     """What dynamics are known from, where they are not known for certain: counts, or a log."""
 
@@ -74,6 +85,14 @@ class Learnt(Protocol):
         self, solved: Solved, jacobian: np.ndarray, scores: np.ndarray, start: np.ndarray, /
     ) -> np.ndarray:
         """[n, D] likewise the expected sums of the features [n, A, D] from the start [n]."""
+        ...
+
+
+    def blur(self, solved: Solved, jacobian: np.ndarray, visits: np.ndarray, /) -> Blur | None:
+        """What errors do to the scores of steps at visits [n], the features being [n, A, D].
+
+        None where the worlds of the source show it.
+        """
         ...
 
 

@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 from scipy.special import logsumexp
 
-from tacit.dynamics import Solved
+from tacit.dynamics import Blur, Solved
 from tacit.model.available import Sites
 
 # Entries of `Projected.following` that are no sites: an end that pays nothing, and nothing seen.
@@ -32,6 +33,8 @@ SETTLED, MOST = 1e-11, 60
 SLOW = 0.5
 # Smallest share of a step that is tried.
 SHORTEST = 1e-3
+# Largest lever of a row on what is regressed there.
+MOST_LEVER = 0.8
 # Steps of the rough regression of choices, and of the logit that begins with it.
 ROUGH, LOGIT = 40, 30
 
@@ -188,10 +191,14 @@ class Projected(Sites):
         worth is linear in the parameters, and a logit finds these.
         """
         policy = self.regressed_choices(seen)
-        found = self.two_steps(seen, jacobian, policy, self.system(policy) + self.penalty)
+        system = self.system(policy) + self.penalty
+        found = self.two_steps(seen, jacobian, policy, system)
         size, nothing = jacobian.shape[2], np.zeros(self.basis.size)
         x, kappa = (np.zeros(size), nothing) if found is None else found
-        return x, Solved(nothing, nothing, policy, None, kappa)
+        log_policy = np.log(np.maximum(policy, np.finfo(float).tiny))
+        values = np.zeros((1, len(policy)))
+        factor = Factors.of(_filled(system))
+        return x, Solved(values, log_policy[None], policy[None], factor, kappa)
 
     def two_steps(
         self, seen: np.ndarray, jacobian: np.ndarray, policy: np.ndarray, system: np.ndarray
@@ -283,29 +290,32 @@ class Projected(Sites):
         signs = random.choice([-1.0, 1.0], int(self.draws.max()) + 1)[self.draws]
         return solved.factor.solve(self.basis.pulled(missed * signs[:, None]))
 
-    def noise_information(
-        self, solved: Solved, jacobian: np.ndarray, visits: np.ndarray
-    ) -> np.ndarray:
-        """[D, D] what noise of the regression adds to the information of steps at visits [n].
+    def blur(self, solved: Solved, jacobian: np.ndarray, visits: np.ndarray) -> Blur:
+        """What errors of the regression do to the scores of steps at visits [n], on average.
 
-        Features [n, A, D] with all that follows them are regressors, and are known with errors:
-        those make differences between actions where there are none.
+        Each error is taken as large as its row would have it without a lever of its own.
         """
         responses = self.respond(solved, jacobian)[0]
         average = np.einsum("na,nad->nd", solved.policy[0], responses)
         missed = self.discount * self._seen_after(average) - (responses - jacobian)
-        spread = self._contrasts(solved.policy[0], visits)
-        spread = solved.factor.solve(spread, transposed=True)
-        spread = solved.factor.solve(np.ascontiguousarray(spread.T), transposed=True)
-        total = np.zeros((jacobian.shape[2],) * 2)
-        for a, (table, columns) in enumerate(
-            zip(self.basis.tables, self.basis.columns, strict=True)
-        ):
-            seen = self._seen[:, a]
-            rows, errors = table[seen], missed[seen, a]
-            weights = np.einsum("np,np->n", rows @ spread[columns, columns], rows)
-            total += (errors * weights[:, None]).T @ errors
-        return total
+        worth = self.basis.worth(solved.unknowns)
+        missed_worth = self.discount * (self._seen_after(solved.values[0]) - worth)
+        errors = np.concatenate([missed, missed_worth[..., None]], axis=2)
+        inverse = solved.factor.solve(np.eye(self.basis.size))
+        spread = inverse.T @ self._contrasts(solved.policy[0], visits) @ inverse
+        parts = list(zip(self.basis.tables, self.basis.columns, strict=True))
+        for a, (table, columns) in enumerate(parts):
+            levers = ((table @ inverse[columns, columns]) * table).sum(axis=1)
+            errors[:, a] /= np.sqrt(1.0 - np.clip(levers, 0.0, MOST_LEVER))[:, None]
+        size = jacobian.shape[2]
+        total = np.zeros((size, size + 1))
+        for (a, (table, columns)), (b, (other, others)) in product(enumerate(parts), repeat=2):
+            seen = self._seen[:, a] & self._seen[:, b]  # one draw tells of several, if declared
+            if seen.any():
+                own = ((table[seen] @ spread[columns, others]) * other[seen]).sum(axis=1)
+                total += (errors[seen, a, :size] * own[:, None]).T @ errors[seen, b]
+        information = 0.5 * (total[:, :size] + total[:, :size].T)
+        return Blur(information, total[:, size])
 
     def _contrasts(self, policy: np.ndarray, visits: np.ndarray) -> np.ndarray:
         """[P, P] sum over visits [n] of the covariance of the basis over actions."""

@@ -25,11 +25,14 @@ from tacit.likelihood.problem import Fit
 from tacit.likelihood.protocol import ChainEvidence
 from tacit.model.features.design import Design
 from tacit.model.mdp import MDP
+from tacit.search.algebra import square_roots
 
 # Newton's steps in a drawn world, and the tolerance of its values.
 STEPS, ROUGHLY = 2, 1e-6
 # Largest factor by which coefficients are taken to be too small.
 MOST = 2.0
+# Largest share of what is known of a direction that is taken for errors alone.
+MOST_BLURRED = 0.75
 # Draws of policies for the tests of the fit, and numbers that they are at most.
 DRAWS, NUMBERS = 100, 20_000_000
 # Share of steps to unseen next states, and bias in standard errors, from which they are findings.
@@ -204,9 +207,35 @@ def dynamics_noise(
 
     moves = [shifted(worlds) for worlds in zip(*(each for _, each in drawn), strict=False)]
     bias = mean_shift(moves) if moves else np.zeros(len(z))
+    bias += blurred_shift(evidence, bread, free)
     noise = noise_around(whole.T @ joint @ whole, bias, bread, np.where(free, z, 0.0))
     own = tuple(one.source for one in evidence)
     return ChainsNoise(noise=noise, own=joint[:many, :many], sources=own)
+
+
+def blurred_shift(
+    evidence: Sequence[ChainEvidence], bread: np.ndarray, free: np.ndarray
+) -> np.ndarray:
+    """[n] how far errors of learnt features move the free parameters, as errors of regressors do.
+
+    Without what of the information [n, n] is errors, and with what scores are too small by, the
+    parameters would be elsewhere.
+    """
+    information, pull = np.zeros(bread.shape), np.zeros(len(bread))
+    blurs = [(own.blur, own.inner) for own in evidence]
+    for blur, inner in blurs:
+        if blur is not None:
+            information += inner.T @ blur.information @ inner
+            pull += inner.T @ blur.pull
+    shift = np.zeros(len(bread))
+    if not free.any() or not pull.any():
+        return shift
+    _, inverse = square_roots(bread[np.ix_(free, free)])
+    shares, axes = np.linalg.eigh(inverse @ information[np.ix_(free, free)] @ inverse.T)
+    left = 1.0 - np.minimum(shares, MOST_BLURRED)
+    ways = axes.T @ inverse
+    shift[free] = -ways.T @ ((ways @ pull[free]) / left)
+    return shift
 
 
 def noise_around(
@@ -317,7 +346,8 @@ def dynamics_findings(known: CountedDynamics) -> list[Finding]:
     if known.bias > BIASED:
         small = known.attenuation - 1.0
         said = (
-            "Attenuation: errors in the counted dynamics shift coefficients on average by up to "
+            f"Attenuation: errors in dynamics that were {known.made} shift coefficients on average by "
+            "up to "
             f"{known.bias:.2g} standard errors"
         )
         said += f", all of them together to about {small:.0%} too small" if small > 0.005 else ""

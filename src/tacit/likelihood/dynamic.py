@@ -11,15 +11,21 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import Scatter
 from tacit.data.units import EPISODES, Units, units_of
-from tacit.dynamics import Dynamics, Solved, Source
+from tacit.dynamics import Blur, Dynamics, Solved, Source
 from tacit.likelihood.protocol import Beginning, FirstPlace, HostView, OneKind, events_of
 from tacit.likelihood.steps import positive_or
 from tacit.model.features.design import Design, sums_as_given
+from tacit.search.algebra import square_roots
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from tacit.likelihood.problem import LikelihoodProblem
+
+
+# Share of the information of a direction that errors of learnt dynamics make up, from which nothing
+# else is known of it.
+BLURRED = 0.6
 
 
 class DynamicPart(NamedTuple):
@@ -66,6 +72,8 @@ class DynamicsChain(HostView, OneKind):
             of their errors in the scores; None for none.
         near: where a search begins; None for where two steps of regression lead, or 0.
         penalty: [D, D] sparse and positive semidefinite, that of curves; None for none.
+        untold: [m, D] orthonormal directions in which parameters change nothing, because errors of
+            learnt dynamics are all that would tell of them; None for none.
     """
 
     dynamics: Dynamics
@@ -77,6 +85,7 @@ class DynamicsChain(HostView, OneKind):
     tilt: np.ndarray | None = None
     near: DynamicPart | None = None
     penalty: csr_array | None = None
+    untold: np.ndarray | None = None
 
     stage = "fit"
     exact = True
@@ -158,7 +167,10 @@ class DynamicsChain(HostView, OneKind):
     @cached_property
     def jacobian(self) -> np.ndarray:
         """[n, A, D] of the utilities."""
-        return np.ascontiguousarray(np.moveaxis(self.space.tables, 0, -1))
+        tables = np.ascontiguousarray(np.moveaxis(self.space.tables, 0, -1))
+        if self.untold is None:
+            return tables
+        return tables - (tables @ self.untold.T) @ self.untold
 
     def approach(
         self, problem: LikelihoodProblem, x: np.ndarray | None, max_steps: int
@@ -169,8 +181,34 @@ class DynamicsChain(HostView, OneKind):
         if self.dynamics.learnt is None:
             return FirstPlace(problem, np.zeros(self.space.size) if x is None else x, None)
         begun, solved = self.dynamics.learnt.pilot(self.counts[0], self.jacobian)
+        solved = solved._replace(factor=None)
         place = np.clip(begun, problem.lower, problem.upper) if x is None else x
         return FirstPlace(problem, place, (self.blank(place)._replace(solved=solved),))
+
+    def telling(self) -> DynamicsChain:
+        """The same without directions of which errors of learnt dynamics tell as much as steps do.
+
+        Judged under choices that are regressed alone, before anything is fitted.
+        """
+        learnt = self.dynamics.learnt
+        assert learnt is not None
+        _, solved = learnt.pilot(self.counts[0], self.jacobian)
+        if solved.factor is None:
+            return self
+        policy = solved.policy[0]
+        responses = self.dynamics.respond(solved, self.jacobian)[0]
+        scores = responses - np.einsum("na,nad->nd", policy, responses)[:, None]
+        fisher = _weighted(scores.reshape(-1, self.space.size), self.visits[:, None] * policy)
+        blur = learnt.blur(solved, self.jacobian, self.visits)
+        if blur is None:
+            return self
+        _, inverse = square_roots(fisher)
+        shares, axes = np.linalg.eigh(inverse @ blur.information @ inverse.T)
+        lost = shares > BLURRED
+        if not lost.any():
+            return self
+        directions, _ = np.linalg.qr(inverse.T @ axes[:, lost])
+        return replace(self, untold=directions.T, near=None)
 
     def view(self, x: np.ndarray, moving: np.ndarray | None) -> DynamicsChain:
         """Itself: nothing has to be placed anywhere."""
@@ -300,6 +338,14 @@ class DynamicEvidence(OneKind):
         if sums:
             found.append(learnt.sum_influence(solved, chain.jacobian, scores, chain.starts[0]))
         return found
+
+    @property
+    def blur(self) -> Blur | None:
+        """What errors of the dynamics do to the scores of all steps on average."""
+        learnt, chain = self.chain.dynamics.learnt, self.chain
+        if learnt is None or self.part.solved is None:
+            return None
+        return learnt.blur(self.part.solved, chain.jacobian, chain.visits)
 
     @property
     def scores(self) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tacit.data.tally import Scatter
 from tacit.data.units import Units
-from tacit.dynamics import Source
+from tacit.dynamics import Blur, Source
 from tacit.engine.backends import row_blocks, side_by_side
 from tacit.model.features.design import Design
 
@@ -121,6 +121,11 @@ class ChainEvidence(Protocol):
 
     def slopes(self, *, sums: bool) -> list[Any]:
         """What the source takes: slopes of the scores [D] and, asked for, of what is spent [D]."""
+        ...
+
+    @property
+    def blur(self) -> Blur | None:
+        """What errors of the dynamics do to the scores on average; None where worlds show it."""
         ...
 
     @property
@@ -297,6 +302,7 @@ class OneKind:
     """A chain of one kind of demonstrators, or what was seen of it says."""
 
     source: Source | None = None
+    blur: Blur | None = None
 
     def slopes(self, *, sums: bool) -> list[Any]:
         """None: the dynamics are taken for known."""

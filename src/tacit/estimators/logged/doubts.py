@@ -9,8 +9,7 @@ from tacit.estimators.logged.basis import Polynomials, Scaling
 from tacit.estimators.logged.world import FittedBasis, LoggedTask
 from tacit.inference.findings import Finding, Kind, chance
 from tacit.inference.tails import chi_square_tail, holm
-from tacit.likelihood.protocol import ChainEvidence
-from tacit.search.algebra import first_largest
+from tacit.likelihood.dynamic import DynamicsChain
 
 # Level of the tests of declarations, for all columns together.
 LEVEL = 0.01
@@ -20,8 +19,6 @@ USES = 10
 BEYOND, SHARE = 1.5, 0.01
 # Variance of the noise of dynamics, over that of the steps, from which a simulator helps most.
 DEAR = 5.0
-# Share of what seems known of a coefficient from which it is said to be noise of the regression.
-NOISY = 0.2
 
 
 def declared_findings(task: LoggedTask) -> list[Finding]:
@@ -124,27 +121,17 @@ def support_findings(task: LoggedTask, basis: FittedBasis) -> list[Finding]:
     return [Finding(said, Kind.SUPPORT, number=share)]
 
 
-def noise_findings(evidence: ChainEvidence) -> list[Finding]:
-    """That noise of the regression passes for information, where it is much of it.
-
-    What follows an action is a regressor that is known with errors: these make differences between
-    actions where there are none, so that coefficients are too near 0 and look too sure.
-    """
-    chain, part = evidence.chain, evidence.part
-    noise = chain.dynamics.noise_information(part.solved, chain.jacobian, chain.visits)
-    inverse = np.linalg.pinv(evidence.fisher, hermitian=True)
-    known = np.maximum(np.diagonal(inverse), np.finfo(float).tiny)
-    shares = np.diagonal(inverse @ noise @ inverse) / known
-    worst = first_largest(shares)
-    if not shares[worst] > NOISY:
+def untold_findings(chain: DynamicsChain) -> list[Finding]:
+    """That nothing is known in some directions of the parameters, if so."""
+    if chain.untold is None:
         return []
-    name = chain.space.names[worst]
+    many = len(chain.untold)
+    what = "One direction" if many == 1 else f"{many} directions"
     said = (
-        f"Noise of the regression is about {min(shares[worst], 1.0):.0%} of what seems known of "
-        f"{name}: its coefficient is too near 0 for it, and its interval too narrow. More rows, "
-        "a declaration of what no action moves, or steps that are known would help."
+        f"{what} of the weights cannot be told from errors of the regression of what follows: "
+        "actions differ in it by no more than those. Weights that share in it may be anything."
     )
-    return [Finding(said, Kind.NOT_IDENTIFIED, feature=name, number=float(shares[worst]))]
+    return [Finding(said, Kind.NOT_IDENTIFIED, number=many)]
 
 
 def price_findings(price: float) -> list[Finding]:

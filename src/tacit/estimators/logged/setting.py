@@ -18,9 +18,9 @@ from tacit.estimators.logged.choice import BasisChoice, choice_of
 from tacit.estimators.logged.doubts import (
     basis_findings,
     declared_findings,
-    noise_findings,
     price_findings,
     support_findings,
+    untold_findings,
 )
 from tacit.estimators.logged.goodness import logged_goodness
 from tacit.estimators.logged.recovery import LoggedRecovery
@@ -149,7 +149,7 @@ class LoggedSetting:
             *self.choice.findings(),
             *basis_findings(self.task, self.choice.basis),
             *support_findings(self.task, self.choice.basis),
-            *noise_findings(evidence.chains[e]),
+            *untold_findings(evidence.chains[e].chain),
             *([] if dynamics is None else price_findings(dynamics.price)),
             *feature_findings(self.features, self.mdp),
             Finding(said, Kind.LOCAL_OPTIMUM),
