@@ -336,7 +336,66 @@ def bus(rows: int, seed: int) -> Drawn:
     return Drawn(world=world, features=features, rows=drawn, truth=truth)
 
 
+# ------------------------------------------------------------------------------------ patients
+
+PULLS, PRICES, HOURS, VITALS = np.array([0.0, 0.6, 1.2]), np.array([0.6, 1.5]), 12, 33
+WARD: list[np.ndarray] = []
+
+
+def next_vitals(pressure: np.ndarray, lactate: np.ndarray, pull: Any) -> tuple[Any, Any]:
+    """Pressure and lactate an hour later, without the noise."""
+    return 0.6 * pressure - 0.8 + pull, 0.7 * lactate - 0.3 * pressure
+
+
+def ward_worth(values: np.ndarray, pressure: np.ndarray, lactate: np.ndarray) -> np.ndarray:
+    """[n, 3] what nothing, fluids and a vasopressor are worth, with all that follows."""
+    points, weights = np.polynomial.hermite_e.hermegauss(7)
+    weights = weights / weights.sum()
+    found = []
+    for pull, price in zip(PULLS, [0.0, *PRICES], strict=True):
+        high, low = next_vitals(pressure, lactate, pull)
+        later = np.zeros(len(pressure))
+        for i, j in np.ndindex(7, 7):
+            places = np.stack([high + 0.5 * points[i], low + 0.5 * points[j]], axis=1)
+            columns, parts = bilinear(np.clip((places + 4.0) / 8.0, 0.0, 1.0), VITALS)
+            later += weights[i] * weights[j] * (values[columns] * parts).sum(axis=1)
+        found.append(-2.0 * np.exp(-pressure / 2.0) - price + 0.8 * later)
+    return np.stack(found, axis=1)
+
+
+def patients(rows: int, seed: int, *, columns: int = 12, missing: float = 0.04) -> Drawn:
+    """Stays of 12 hours: two of the columns matter, and treatments are avoided, one 2.5 times."""
+    if not WARD:
+        side = np.linspace(-4.0, 4.0, VITALS)
+        nodes = [one.ravel() for one in np.meshgrid(side, side, indexing="ij")]
+        values = np.zeros(VITALS**2)
+        for _ in range(60):
+            values = logsumexp(ward_worth(values, *nodes), axis=1)
+        WARD.append(values)
+    random, stays = np.random.default_rng(seed), max(rows // HOURS, 2)
+    here, seen, taken = 1.5 * random.normal(size=(stays, 2)), [], []
+    others = random.normal(size=(stays, columns - 2))
+    for _ in range(HOURS):
+        worth = ward_worth(WARD[0], *here.T)
+        chances = np.exp(worth - logsumexp(worth, axis=1, keepdims=True)).cumsum(axis=1)
+        done = (random.random((stays, 1)) > chances).sum(axis=1).clip(0, 2)
+        row = np.concatenate([here, others], axis=1)
+        seen.append(np.where(random.random(row.shape) < missing, np.nan, row))
+        taken.append(done)
+        here = np.stack(next_vitals(*here.T, PULLS[done]), axis=1)
+        here = here + 0.5 * random.normal(size=here.shape)
+        others = 0.5 * others + random.normal(size=others.shape)
+    names = ("pressure", "lactate", *(f"other {j}" for j in range(columns - 2)))
+    pairs = zip(np.stack(seen, axis=1), np.stack(taken, axis=1), strict=True)
+    drawn = Measurements.from_trajectories(list(pairs), columns=names)
+    features = Features.from_formula(reward="exp(-pressure / 2)", costs=["C(action, base='0')"])
+    truth = np.array([-2.0, *PRICES])
+    return Drawn(world=tacit.Logged(0.8), features=features, rows=drawn, truth=truth)
+
+
 WORLDS: dict[str, Callable[[int, int], Drawn]] = {
+    "patients": patients,
+    "patients of three columns": partial(patients, columns=3, missing=0.0),
     "navigation": navigation,
     "firm entry": firm_entry,
     "two engines": two_engines,
@@ -344,6 +403,8 @@ WORLDS: dict[str, Callable[[int, int], Drawn]] = {
     "bus with 7 covariates": bus,
 }
 ROWS = {
+    "patients": 10_800,
+    "patients of three columns": 3600,
     "navigation": 2000,
     "firm entry": 6000,
     "two engines": 1000,

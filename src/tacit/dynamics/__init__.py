@@ -87,7 +87,6 @@ class Learnt(Protocol):
         """[n, D] likewise the expected sums of the features [n, A, D] from the start [n]."""
         ...
 
-
     def blur(self, solved: Solved, jacobian: np.ndarray, visits: np.ndarray, /) -> Blur | None:
         """What errors do to the scores of steps at visits [n], the features being [n, A, D].
 

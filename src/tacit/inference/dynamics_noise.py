@@ -346,9 +346,8 @@ def dynamics_findings(known: CountedDynamics) -> list[Finding]:
     if known.bias > BIASED:
         small = known.attenuation - 1.0
         said = (
-            f"Attenuation: errors in dynamics that were {known.made} shift coefficients on average by "
-            "up to "
-            f"{known.bias:.2g} standard errors"
+            f"Attenuation: errors in dynamics that were {known.made} shift coefficients on average "
+            f"by up to {known.bias:.2g} standard errors"
         )
         said += f", all of them together to about {small:.0%} too small" if small > 0.005 else ""
         said += ". Intervals allow for it; ratios of coefficients are hardly affected."

@@ -340,7 +340,7 @@ class DynamicEvidence(OneKind):
         return found
 
     @property
-    def blur(self) -> Blur | None:
+    def blur(self) -> Blur | None:  # pyright: ignore[reportIncompatibleVariableOverride]
         """What errors of the dynamics do to the scores of all steps on average."""
         learnt, chain = self.chain.dynamics.learnt, self.chain
         if learnt is None or self.part.solved is None:
