@@ -74,10 +74,15 @@ def look_alikes(found: Results) -> str:
     ]
     weights, prices = report["summary"]["weights"], report["summary"]["prices"]
     head = ["similarity", *(f"{size} cost feature{'s' * (size > 1)}" for size in sizes)]
+    plain = report["cliff"][0]  # without sampling weights
+    missed = max(plain["wrong"][name] for name in ("reward", "edge", "price"))
     return table(head, lines) + (
         f"\nOver all {weights['cells']} cells, robust errors and a real constraint beside the idle "
         f"one included, {weights['mean']:.1%} (Monte Carlo error {weights['error']:.1%}); "
-        f"prices {prices['mean']:.1%} ({prices['error']:.1%}).\n"
+        f"prices {prices['mean']:.1%} ({prices['error']:.1%}). On a cliff from which nobody falls, "
+        f"so that nothing tells the scale of the reward, intervals of its two coefficients and of "
+        f"the price missed the truth in at most {missed} of {plain['draws']} draws each, and the "
+        f"right model was said not to fit in {plain['wrong']['adequate']}.\n"
     )
 
 
