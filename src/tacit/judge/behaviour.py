@@ -1,6 +1,6 @@
-"""Behaviour against behaviour, weights against weights, sets against sets.
+"""Metrics of behaviours, of weights and of sets.
 
-The feasible sets of two costs with their budgets are compared on behaviours worth asking about.
+The feasible sets of two objectives are compared on a sample of behaviours.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tacit.model.objective import Features, Objective
 from tacit.recovery import Recovery
 
 # Mass that the arithmetic of a mixture may leave on an action it does not take.
-DUST = 1e-6
+NEGLIGIBLE_MASS = 1e-6
 # Spending this close to a budget, relative to the largest a cost can sum to, is within it.
 AT_BUDGET = 1e-9
 
@@ -49,8 +49,10 @@ def set_agreement(truth: npt.ArrayLike, recovered: npt.ArrayLike) -> SetAgreemen
     first, second = np.asarray(truth, bool), np.asarray(recovered, bool)
     if first.shape != second.shape:
         raise InvalidModel(f"sets must have one shape; got {first.shape} and {second.shape}")
-    both, either = int((first & second).sum()), int((first | second).sum())
-    true, positive = int(first.sum()), int(second.sum())
+    both = int((first & second).sum())
+    either = int((first | second).sum())
+    true = int(first.sum())
+    positive = int(second.sum())
     return SetAgreement(
         precision=both / positive if positive else float("nan"),
         recall=both / true if true else float("nan"),
@@ -68,13 +70,13 @@ def costly_pairs(mdp: MDP, objective: Objective) -> np.ndarray:
     is in the set where its cost alone is more than the budget. Unavailable pairs are not.
     """
     _, costs = objective.tables(mdp)
-    every = 1.0 - mdp.discount if mdp.discount < 1.0 else 1.0 / mdp.horizon
-    size = np.abs(costs).max(axis=(1, 2), initial=0.0)
-    # A relative 1e-9 above the limit is at the limit: rescaling must not flip a pair.
-    limits = (every * objective.budgets + 1e-9 * size)[:, None, None]
+    per_step = 1.0 - mdp.discount if mdp.discount < 1.0 else 1.0 / mdp.horizon
+    # A cost at its limit must not be flipped by the rounding of a rescaling.
+    rounding = AT_BUDGET * np.abs(costs).max(axis=(1, 2), initial=0.0)
+    limits = (per_step * objective.budgets + rounding)[:, None, None]
     if mdp.restricted:
-        once = (objective.budgets + 1e-9 * size)[:, None, None]
-        limits = np.where(mdp.ends[:, None], once, np.where(mdp.available, limits, np.inf))
+        end_limits = (objective.budgets + rounding)[:, None, None]
+        limits = np.where(mdp.ends[:, None], end_limits, np.where(mdp.available, limits, np.inf))
     return np.asarray((costs > limits).any(axis=0))
 
 
@@ -153,17 +155,14 @@ def policy_agreement(
     """
     policy = check_policy(mdp, policy)
     values = best_values(mdp, table)
-    worth = table + mdp.discount * mdp.expected_next(values)
-    if mdp.restricted:
-        worth = np.where(
-            mdp.choices, worth, np.where(mdp.choices, worth, -np.inf).max(axis=1)[:, None]
-        )
-        visits = np.where(mdp.ends, 0.0, visits)
-    gaps = worth.max(axis=1, keepdims=True) - worth
+    action_values = table + mdp.discount * mdp.expected_next(values)
+    best = np.where(mdp.choices, action_values, -np.inf).max(axis=1, keepdims=True)
+    gaps = np.where(mdp.choices, best - action_values, 0.0)
+    visits = np.where(mdp.ends, 0.0, visits)
     # The second term is rounding: where all actions tie, gaps are nothing else.
     rounding = 1e-11 * (np.abs(table).max() + np.abs(values).max())
-    wrong = np.where(gaps > tolerance * gaps.max() + rounding, policy, 0.0).sum(axis=1)
-    return 1.0 - float(visits[wrong > DUST].sum() / visits.sum())
+    suboptimal_mass = np.where(gaps > tolerance * gaps.max() + rounding, policy, 0.0).sum(axis=1)
+    return 1.0 - float(visits[suboptimal_mass > NEGLIGIBLE_MASS].sum() / visits.sum())
 
 
 def log_likelihood(
@@ -224,9 +223,9 @@ class Behaviours:
 
     def spent(self, costs: np.ndarray) -> np.ndarray:
         """[V + N, K] expected discounted costs [K, S, A] of every behaviour, vertices first."""
-        at = np.tensordot(self.vertices, costs, ((1, 2), (1, 2)))
-        mixed = (self.weights[:, :, None] * at[self.members]).sum(axis=1)
-        return np.concatenate([at, mixed])
+        at_vertices = np.tensordot(self.vertices, costs, ((1, 2), (1, 2)))
+        mixed = (self.weights[:, :, None] * at_vertices[self.members]).sum(axis=1)
+        return np.concatenate([at_vertices, mixed])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,21 +284,21 @@ def sample_behaviours(
         )
     random = np.random.default_rng(seed)
     basis = None if features is None else _standardised(mdp, features)
-    visited = np.empty((vertices, mdp.states, mdp.actions))
-    for vertex in visited:
+    visitations = np.empty((vertices, mdp.states, mdp.actions))
+    for visitation in visitations:
         if basis is None:
             reward = random.standard_normal(mdp.states)
         else:
             reward = basis @ random.standard_normal(basis.shape[2])
         if mdp.discount == 1.0:
             reward = reward - reward.max() - reward.std()
-        vertex[:] = solve(mdp, Objective(reward)).visitation
+        visitation[:] = solve(mdp, Objective(reward)).visitation
     first = random.integers(vertices, size=combinations)
     second = (first + random.integers(1, vertices, size=combinations)) % vertices  # another one
     share = random.random(combinations)
-    return Behaviours(
-        visited, np.stack([first, second], axis=1), np.stack([share, 1.0 - share], axis=1), seed
-    )
+    members = np.stack([first, second], axis=1)
+    weights = np.stack([share, 1.0 - share], axis=1)
+    return Behaviours(visitations, members, weights, seed)
 
 
 def allowed(mdp: MDP, objective: Objective, behaviours: Behaviours) -> np.ndarray:
@@ -323,14 +322,15 @@ def feasible_agreement(
         recovered: costs and budgets.
         behaviours: of `sample_behaviours`, on the same model.
     """
-    true, allowed_too = allowed(mdp, truth, behaviours), allowed(mdp, recovered, behaviours)
-    either = int((true | allowed_too).sum())
-    rates = [rate.mean() for rate in (allowed_too[true], ~allowed_too[~true]) if len(rate)]
+    true = allowed(mdp, truth, behaviours)
+    judged = allowed(mdp, recovered, behaviours)
+    either = int((true | judged).sum())
+    shares_right = [right.mean() for right in (judged[true], ~judged[~true]) if len(right)]
     return FeasibleAgreement(
-        jaccard=float((true & allowed_too).sum() / either) if either else 1.0,
-        balanced=float(np.mean(rates)),
+        jaccard=float((true & judged).sum() / either) if either else 1.0,
+        balanced=float(np.mean(shares_right)),
         true_share=float(true.mean()),
-        recovered_share=float(allowed_too.mean()),
+        recovered_share=float(judged.mean()),
         samples=behaviours.count,
         seed=behaviours.seed,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -27,26 +28,27 @@ class Comparison:
 
     Attributes:
         starc: STARC distance of the rewards, in [0, 1]; blind to scale, shift and shaping.
-        lagrangian_starc: the same for the rewards less what the multipliers charge: all that
+        lagrangian_starc: STARC distance of the rewards less what the multipliers charge: all that
             behaviour depends on. In [0, 1].
-        cost_starcs: [K] the same for each cost, in [0, 1]; 0.5 for a recovered cost of nothing.
+        cost_starcs: [K] STARC distance of each cost, in [0, 1]; 0.5 for a recovered cost that is 0.
         reward_correlation: Pearson's correlation of the rewards over (s, a), in [-1, 1].
         cost_correlations: [K] Pearson's correlation of each cost over (s, a), in [-1, 1].
         regret: true reward lost by the recovered policy; negative for a violator.
-        relative_regret: the same in units of what policies can earn at most less at least, with no
-            budget; in [-1, 1].
+        relative_regret: that regret in units of what policies can earn at most less at least,
+            with no budget; in [-1, 1].
         violation: max over k of (spent - budget)+ / max(1, |budget|) in the true problem, >= 0.
         excess: [K] true cost of the recovered policy less the true budget.
         lagrangian_regret: loss of the recovered policy at the true prices, >= 0.
-        relative_lagrangian_regret: the same in units of what policies can reach at those prices at
-            most less at least; in [0, 1] for an exact expert.
+        relative_lagrangian_regret: that regret in units of what policies can reach at those prices
+            at most less at least; in [0, 1] for an exact expert.
         multipliers: [K] true ones, in the gauge of canonical norms 1.
         recovered_multipliers: recovered ones, in that gauge.
         multiplier_errors: [K] absolute differences of the two, >= 0.
         feasible_set: which behaviours the budgets allow, agreement in [0, 1].
         costly_set: which pairs break a budget if paid for ever, agreement in [0, 1].
         visitation_distance: total variation of the normalised state-action visitations, in [0, 1].
-        state_distance: the same of the state visitations; blind to actions of equal consequences.
+        state_distance: total variation of the state visitations, which no choice between actions of
+            equal consequences moves; in [0, 1].
         policy_distance: total variation of the actions, averaged over the states as the true expert
             visits them; in [0, 1].
         policy_agreement: share of the true expert's visits made to states where the recovered
@@ -56,7 +58,7 @@ class Comparison:
             noise; NaN without features and demonstrations.
         log_likelihood: of the demonstrations under the recovered policy, in nats a step, <= 0; NaN
             without demonstrations.
-        true_log_likelihood: the same under the true policy.
+        true_log_likelihood: of the demonstrations under the true policy.
         temperature: noise of the true expert; 0 for an optimal one.
         status: how the true problem's solve ended.
         recovered_status: how the recovered one's ended. Where it was infeasible the policy of least
@@ -156,74 +158,93 @@ def compare(
     """
     expert = true_solution or solve(mdp, truth, solver=solver)
     answer = recovered_solution or solve(mdp, recovered, solver=solver, throw=False)
+    _check_solution("true", expert, mdp, truth)
+    _check_solution("recovered", answer, mdp, recovered)
     policy, visits = answer.policy, answer.visitation
     if recovered_policy is not None:
         policy = check_policy(mdp, recovered_policy)
         visits = visitation_of(mdp, policy)
-    for name, solution, objective in (("true", expert, truth), ("recovered", answer, recovered)):
-        shapes = solution.policy.shape, solution.multipliers.shape
-        if shapes != ((mdp.states, mdp.actions), (objective.constraints,)):
-            raise InvalidModel(f"{name}_solution must solve the {name} objective; got {shapes}")
-    reward, costs = truth.tables(mdp)
-    other_reward, other_costs = recovered.tables(mdp)
-    priced = outcomes.lagrangian(mdp, truth, expert.multipliers)
-    lost = outcomes.regret(mdp, truth, visits, optimum=expert.value)
-    charged = outcomes.lagrangian_regret(mdp, priced, visits, temperature=expert.temperature)
-    prices = outcomes.gauged_multipliers(mdp, truth, expert.multipliers)
-    other_prices = outcomes.gauged_multipliers(mdp, recovered, answer.multipliers)
-    pairs = list(zip(costs, other_costs, strict=True)) if len(costs) == len(other_costs) else []
-    unmatched = np.full(len(costs), np.nan)
-    there = mdp.choices if mdp.restricted else slice(None)  # an end counts once
     if behaviours is None:
         behaviours = behaviour.sample_behaviours(mdp, features=features, seed=seed)
-    state_visits = expert.visitation.sum(axis=1)
-    hard = expert.temperature == 0
+    true_reward, true_costs = truth.tables(mdp)
+    reward, costs = recovered.tables(mdp)
+    pairs = mdp.choices if mdp.restricted else slice(None)  # an end counts once
+    true_lagrangian = outcomes.lagrangian(mdp, truth, expert.multipliers)
+    lagrangian = outcomes.lagrangian(mdp, recovered, answer.multipliers)
+    true_multipliers = outcomes.gauged_multipliers(mdp, truth, expert.multipliers)
+    multipliers = outcomes.gauged_multipliers(mdp, recovered, answer.multipliers)
+    regret = outcomes.regret(mdp, truth, visits, optimum=expert.value)
+    lagrangian_regret = outcomes.lagrangian_regret(
+        mdp, true_lagrangian, visits, temperature=expert.temperature
+    )
+    expert_visits = expert.visitation.sum(axis=1)
+    agreement = likelihood = true_likelihood = np.nan
+    if expert.temperature == 0:
+        agreement = behaviour.policy_agreement(mdp, true_lagrangian, policy, visits=expert_visits)
+    if demonstrations is not None:
+        likelihood = behaviour.log_likelihood(mdp, policy, demonstrations)
+        true_likelihood = behaviour.log_likelihood(mdp, expert.policy, demonstrations)
     gap = FeatureGap(np.nan, np.nan, np.nan)
     if features is not None and demonstrations is not None:
         gap = behaviour.feature_gap(mdp, visits, features=features, demonstrations=demonstrations)
-    likelihoods = [
-        np.nan if demonstrations is None else behaviour.log_likelihood(mdp, p, demonstrations)
-        for p in (policy, expert.policy)
-    ]
     return Comparison(
-        starc=outcomes.starc(mdp, reward, other_reward),
-        lagrangian_starc=outcomes.starc(
-            mdp, priced, outcomes.lagrangian(mdp, recovered, answer.multipliers)
+        starc=outcomes.starc(mdp, true_reward, reward),
+        lagrangian_starc=outcomes.starc(mdp, true_lagrangian, lagrangian),
+        cost_starcs=_by_constraint(partial(outcomes.starc, mdp), true_costs, costs),
+        reward_correlation=outcomes.correlation(true_reward[pairs], reward[pairs]),
+        cost_correlations=_by_constraint(
+            lambda true, cost: outcomes.correlation(true[pairs], cost[pairs]), true_costs, costs
         ),
-        cost_starcs=np.array([outcomes.starc(mdp, *pair) for pair in pairs])
-        if pairs
-        else unmatched,
-        reward_correlation=outcomes.correlation(reward[there], other_reward[there]),
-        cost_correlations=np.array([outcomes.correlation(a[there], b[there]) for a, b in pairs])
-        if pairs
-        else unmatched,
-        regret=lost,
-        relative_regret=outcomes.relative(lost, outcomes.return_range(mdp, reward)),
+        regret=regret,
+        relative_regret=outcomes.relative(regret, outcomes.return_range(mdp, true_reward)),
         violation=outcomes.violation(mdp, truth, visits),
         excess=outcomes.excess(mdp, truth, visits),
-        lagrangian_regret=charged,
-        relative_lagrangian_regret=outcomes.relative(charged, outcomes.return_range(mdp, priced)),
-        multipliers=prices,
-        recovered_multipliers=other_prices,
-        multiplier_errors=outcomes.multiplier_errors(prices, other_prices),
+        lagrangian_regret=lagrangian_regret,
+        relative_lagrangian_regret=outcomes.relative(
+            lagrangian_regret, outcomes.return_range(mdp, true_lagrangian)
+        ),
+        multipliers=true_multipliers,
+        recovered_multipliers=multipliers,
+        multiplier_errors=outcomes.multiplier_errors(true_multipliers, multipliers),
         feasible_set=behaviour.feasible_agreement(mdp, truth, recovered, behaviours=behaviours),
         costly_set=behaviour.set_agreement(
             behaviour.costly_pairs(mdp, truth), behaviour.costly_pairs(mdp, recovered)
         ),
         visitation_distance=behaviour.visitation_distance(mdp, expert.visitation, visits),
-        state_distance=behaviour.visitation_distance(mdp, state_visits, visits.sum(axis=1)),
-        policy_distance=behaviour.policy_distance(expert.policy, policy, visits=state_visits),
-        policy_agreement=behaviour.policy_agreement(mdp, priced, policy, visits=state_visits)
-        if hard
-        else np.nan,
+        state_distance=behaviour.visitation_distance(mdp, expert_visits, visits.sum(axis=1)),
+        policy_distance=behaviour.policy_distance(expert.policy, policy, visits=expert_visits),
+        policy_agreement=agreement,
         feature_gap=gap,
-        log_likelihood=likelihoods[0],
-        true_log_likelihood=likelihoods[1],
+        log_likelihood=likelihood,
+        true_log_likelihood=true_likelihood,
         temperature=expert.temperature,
         status=expert.status,
         recovered_status=answer.status,
     )
 
 
-def _worst(numbers: np.ndarray, pick: Callable[[np.ndarray], float]) -> float:
-    return float(pick(numbers)) if len(numbers) else float("nan")
+def _check_solution(name: str, solution: Solution, mdp: MDP, objective: Objective) -> None:
+    """Raises `InvalidModel` unless the shapes of a solution are those of its problem."""
+    shapes = solution.policy.shape, solution.multipliers.shape
+    wanted = (mdp.states, mdp.actions), (objective.constraints,)
+    if shapes != wanted:
+        raise InvalidModel(
+            f"{name}_solution must solve the {name} objective, with shapes {wanted}; got {shapes}"
+        )
+
+
+def _by_constraint(
+    metric: Callable[[np.ndarray, np.ndarray], float], truth: np.ndarray, recovered: np.ndarray
+) -> np.ndarray:
+    """[K] a metric of each true cost [K, S, A] and the recovered one of its number.
+
+    NaN where the numbers of constraints differ: nothing says which belong together.
+    """
+    if len(truth) != len(recovered):
+        return np.full(len(truth), np.nan)
+    return np.array([metric(*costs) for costs in zip(truth, recovered, strict=True)])
+
+
+def _worst(values: np.ndarray, pick: Callable[[np.ndarray], float]) -> float:
+    """The value picked as the worst; NaN of none."""
+    return float(pick(values)) if len(values) else float("nan")

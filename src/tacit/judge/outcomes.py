@@ -1,7 +1,4 @@
-"""How far apart two tables are, once what no behaviour can tell is taken out of them.
-
-What a behaviour loses and overspends by the true one.
-"""
+"""Distances of rewards and costs up to what behaviour cannot tell; regret and violation."""
 
 from __future__ import annotations
 
@@ -34,17 +31,17 @@ def canonical(mdp: MDP, table: npt.ArrayLike) -> np.ndarray:
         mdp: the model.
         table: [S] or [S, A] a reward or a cost.
     """
-    paid = Objective(table).tables(mdp)[0]
-    centred = paid
+    reward, _ = Objective(table).tables(mdp)
+    centred = reward
     if not mdp.ends.any():
         # A constant is shaping: taking it out first spares digits.
-        centred = paid - (paid[mdp.available].mean() if mdp.restricted else paid.mean())
+        centred = reward - (reward[mdp.available].mean() if mdp.restricted else reward.mean())
     uniform = mdp.choices / mdp.choices.sum(axis=1, keepdims=True)
     values = policy_values(mdp, uniform, centred)
     shaped = centred + mdp.discount * mdp.expected_next(values) - values[:, None]
     if mdp.restricted:
         shaped = np.where(mdp.available, shaped, 0.0)
-    size = (np.abs(paid[mdp.choices]).max() + np.abs(values).max()) * mdp.horizon
+    size = (np.abs(reward[mdp.choices]).max() + np.abs(values).max()) * mdp.horizon
     return shaped if np.abs(shaped).max() > ROUNDING * size else np.zeros_like(shaped)
 
 
@@ -76,21 +73,20 @@ def correlation(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
     Symmetric, invariant to positive scale and to constant shift, not to shaping. Smooth tables on
     one grid correlate whatever they mean: read it beside the same number for random weights.
     """
-    tables = np.asarray(first, float), np.asarray(second, float)
-    if tables[0].shape != tables[1].shape:
-        raise InvalidModel(
-            f"tables must have one shape; got {tables[0].shape} and {tables[1].shape}"
-        )
-    one, other = map(_deviation, tables)
-    if not one.any() or not other.any():
+    first, second = np.asarray(first, float), np.asarray(second, float)
+    if first.shape != second.shape:
+        raise InvalidModel(f"tables must have one shape; got {first.shape} and {second.shape}")
+    deviations = _deviation(first), _deviation(second)
+    if not all(deviation.any() for deviation in deviations):
         return float("nan")
-    return float(np.clip(np.vdot(_direction(one), _direction(other)), -1.0, 1.0))
+    return float(np.clip(np.vdot(*map(_direction, deviations)), -1.0, 1.0))
 
 
 def _deviation(table: np.ndarray) -> np.ndarray:
     """The table less its mean; 0 where the rest is rounding of the mean."""
-    rest = table - table.mean()
-    return rest if np.abs(rest).max() > 1e-14 * np.abs(table).max() else np.zeros_like(rest)
+    deviation = table - table.mean()
+    varies = np.abs(deviation).max() > 1e-14 * np.abs(table).max()
+    return deviation if varies else np.zeros_like(deviation)
 
 
 def _direction(table: np.ndarray) -> np.ndarray:
@@ -169,13 +165,12 @@ def excess(mdp: MDP, truth: Objective, visitation: np.ndarray) -> np.ndarray:
 
 
 def violation(mdp: MDP, truth: Objective, visitation: np.ndarray) -> float:
-    """max over k of (spent - budget)+ on the scale of the budget, in the true problem. [0, inf).
+    """max over k of (spent - budget)+ / scale of the budget, in the true problem. Range [0, inf).
 
     The same number as in the certificate of a solve; 0 exactly when all true budgets are kept.
     """
     scales = spending_scales(mdp.horizon, sizes_of(truth)[1:], truth.budgets)
-    over = excess(mdp, truth, visitation) / scales
-    return float(max(0.0, over.max(initial=0.0)))
+    return float((excess(mdp, truth, visitation) / scales).max(initial=0.0))
 
 
 def lagrangian_regret(
@@ -230,9 +225,8 @@ def multiplier_errors(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     where the numbers of constraints differ otherwise, since nothing says which belong together.
     """
     if len(first) == len(second):
-        same = first == second  # two infinite ones agree
-        with np.errstate(invalid="ignore"):
-            return np.where(same, 0.0, np.abs(first - second))
+        with np.errstate(invalid="ignore"):  # two infinite ones agree
+            return np.where(first == second, 0.0, np.abs(first - second))
     if 0 in (len(first), len(second)):
         return np.abs(first if len(first) else second)
     return np.full(max(len(first), len(second)), np.nan)
