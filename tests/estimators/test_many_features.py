@@ -392,6 +392,13 @@ def test_roughness_is_the_sum_of_squared_differences():
     assert x @ (penalty @ x) == pytest.approx(mean @ (Smooth().roughness(mdp) @ mean))
 
 
+def test_smooth_priors_are_equal_where_their_strengths_and_neighbours_are():
+    assert Smooth(over=[[0, 1]]) == Smooth(over=[[0, 1]])
+    assert Smooth(over=[[0, 1]]) != Smooth(over=[[0, 2]])
+    assert Smooth(over=[[0, 1]]) != Smooth()
+    assert Smooth(1.0) != Smooth(2.0)
+
+
 def test_bad_input(world):
     mdp, _, demonstrations = world
     features = tacit.Features(sp.eye(mdp.states))

@@ -31,9 +31,8 @@ from tacit.likelihood.problem import Fit
 from tacit.likelihood.protocol import ChainEvidence
 from tacit.likelihood.steps import StepsChain
 from tacit.model.features.design import Design
-from tacit.model.features.priors import too_large
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features
+from tacit.model.objective import Features, is_too_large_to_compare
 from tacit.recovery import Recovery
 from tacit.search.algebra import largest_first
 
@@ -266,7 +265,7 @@ def with_posterior_law(
 def design_findings(features: Features, chain: StepsChain) -> list[Finding]:
     """Features that cannot be evidence apart, or mean nothing."""
     space = chain.space
-    if chain.writable and not any(map(too_large, features.maps)):
+    if chain.writable and not any(map(is_too_large_to_compare, features.maps)):
         return feature_findings(features, chain.mdp)
     empty = [space.names[j] for j in np.flatnonzero(space.empty)]
     if not empty:

@@ -24,10 +24,9 @@ from tacit.folders.transition_table import TransitionTable
 from tacit.forward.solution import Status
 from tacit.forward.solve import solve
 from tacit.inference.findings import SAME, Finding, Kind, feature_findings, single_minded
-from tacit.model.features.priors import too_large
 from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features
+from tacit.model.objective import Features, is_too_large_to_compare
 
 T = TypeVar("T")
 
@@ -47,7 +46,7 @@ def check_problem(problem: Problem) -> tuple[str, ...]:
     if trips is not None:  # what every step has counts steps: a trip to a goal ends
         mdp = network_ending(mdp, trips.journeys()[0].goals)
     warnings: list[str] = []
-    if any(too_large(table) for table in problem.features.maps):
+    if any(is_too_large_to_compare(table) for table in problem.features.maps):
         warning = (
             f"{max(problem.features.sizes)} sparse features are too many to compare all of them: "
             "whether some are the same, or depend on each other, was not looked at. A prior on "

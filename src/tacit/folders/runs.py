@@ -31,10 +31,9 @@ from tacit.folders.recoveries import (
     versions,
 )
 from tacit.folders.settings import FILE
-from tacit.model.features.priors import too_large
 from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
-from tacit.model.objective import Features, is_sparse
+from tacit.model.objective import Features, is_sparse, is_too_large_to_compare
 
 if TYPE_CHECKING:
     from tacit.estimators.trips.world import Trips
@@ -58,7 +57,9 @@ def data_hashes(mdp: MDP, features: Features, demonstrations: Demonstrations) ->
     model = (mdp.transitions.states, mdp.transitions.probabilities, mdp.initial, mdp.discount)
     names = (features.reward_names, [list(part) for part in features.cost_names])
     # Written out where that is possible: the same numbers are the same problem.
-    maps = [t.toarray() if is_sparse(t) and not too_large(t) else t for t in features.maps]
+    maps = [
+        t.toarray() if is_sparse(t) and not is_too_large_to_compare(t) else t for t in features.maps
+    ]
     parts = ("states", "actions", "offsets", "ended", "final_states", "partial", "weights")
     seen = [part for name in parts if (part := getattr(demonstrations, name, None)) is not None]
     groups = getattr(demonstrations, "groups", None)

@@ -39,10 +39,12 @@ if TYPE_CHECKING:
     FeatureTable: TypeAlias = np.ndarray | SparseTable
     GivenTable: TypeAlias = ArrayLike | sparray | spmatrix | FeatureTable
 
-# Of features in size. Beyond, sums of squares overflow, or their inverses do.
+# Largest size of a feature. Beyond, sums of squares overflow, or their inverses do.
 LARGEST = 1e100
+# Most entries of a sparse map that is written out to compare its columns, or to be hashed.
+MOST_COMPARED_ENTRIES = 2**22
 # Most entries of a sparse map that is written out for those who read single ones: 1 GiB.
-WRITTEN_OUT = 2**27
+MOST_DENSE_ENTRIES = 2**27
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,11 +301,11 @@ class Features:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         maps = self.maps
         size = sum(int(np.prod(table.shape)) for table in maps if is_sparse(table))
-        if size > WRITTEN_OUT:
+        if size > MOST_DENSE_ENTRIES:
             raise InvalidModel(
                 f"sparse features are written out here, entry by entry, which must not take more "
-                f"than {WRITTEN_OUT} numbers; got {size}: use fewer features, or Likelihood, which "
-                "keeps them sparse"
+                f"than {MOST_DENSE_ENTRIES} numbers; got {size}: use fewer features, or "
+                "Likelihood, which keeps them sparse"
             )
         dense = tuple(read_only(t.toarray()) if is_sparse(t) else t for t in maps)
         self.__dict__.update(reward=dense[0], costs=dense[1:])
@@ -404,6 +406,11 @@ def _cost_tables(given: ArrayLike | None, states: int) -> np.ndarray:
 def is_sparse(table: object) -> TypeIs[SparseTable]:
     """Whether a feature map is a scipy.sparse one."""
     return hasattr(table, "tocsr")
+
+
+def is_too_large_to_compare(table: FeatureTable) -> bool:
+    """Whether a map is sparse, and too large to be written out to compare its columns."""
+    return is_sparse(table) and table.shape[0] * table.shape[1] > MOST_COMPARED_ENTRIES
 
 
 def _kept_sparse(given: SparseTable, name: str) -> SparseTable:

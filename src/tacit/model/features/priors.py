@@ -13,34 +13,23 @@ from tacit.model.arguments import number, numbers
 from tacit.model.features.maps import moves, ways
 from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
-from tacit.model.objective import is_sparse
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from tacit.model.objective import FeatureTable
-
-# Most entries of a sparse map that is written out to compare its columns, or to be hashed.
-LOOKED_AT = 2**22
-
-
-def too_large(table: FeatureTable) -> bool:
-    """Whether a map is sparse, and of more entries than a look at each of them is worth."""
-    return is_sparse(table) and table.shape[0] * table.shape[1] > LOOKED_AT
-
 
 @dataclass(frozen=True)
-class Pull:
-    """What the priors on weights have in common.
+class WeightPrior:
+    """A prior on weights, of a given strength: base class of all of them.
 
     Attributes:
-        strength: a positive number; None chooses it by what the demonstrations say.
+        strength: a positive number; None chooses it from the demonstrations.
     """
 
     strength: float | None = None
 
     def __post_init__(self) -> None:
-        wanted = "a positive number, or None to choose it by trajectories held out"
+        wanted = "a positive number, or None to choose it from the demonstrations"
         if self.strength is not None:
             name = "a prior's strength on weights"
             number(self.strength, name, wanted, lambda strength: 0.0 < strength < np.inf)
@@ -49,10 +38,10 @@ class Pull:
         return type(self).__name__.lower()
 
 
-class Ridge(Pull):
-    """A prior on weights that pulls each of them towards 0: strength / 2 times their squares.
+class Ridge(WeightPrior):
+    """A normal prior on each weight: the loss grows by strength / 2 times the sum of their squares.
 
-    Weights of features scaled to range one, in units of the demonstrator's noise.
+    Weights are of features scaled to range one, in units of the demonstrator's noise.
 
     Attributes:
         strength: 1 / variance of a weight before anything is seen; None chooses it by trajectories
@@ -61,11 +50,12 @@ class Ridge(Pull):
 
 
 @dataclass(frozen=True)
-class Smooth(Pull):
+class Smooth(WeightPrior):
     """A prior by which neighbouring states are worth alike.
 
-    Strength / 2 times the squared differences of the reward, and of each cost, between neighbours,
-    in units of the demonstrator's noise; what actions pay is averaged.
+    The loss grows by strength / 2 times the sum of squared differences of the reward, and of each
+    cost, between neighbours, in units of the demonstrator's noise. A state's reward is the mean
+    over its actions.
 
     Attributes:
         strength: 1 / variance of such a difference before anything is seen; None chooses it by
@@ -86,39 +76,51 @@ class Smooth(Pull):
                 )
             object.__setattr__(self, "over", pairs)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Smooth):
+            return NotImplemented
+        same_pairs = self.over is other.over or np.array_equal(
+            np.asarray(self.over), np.asarray(other.over)
+        )
+        return self.strength == other.strength and same_pairs
+
     def roughness(self, mdp: MDP) -> csr_array:
-        """[S, S] the graph Laplacian of the neighbours: u . L u = sum of squared differences."""
+        """[S, S] the graph Laplacian L of the neighbours: u . L u = sum of squared differences."""
         from scipy.sparse import csr_array, diags_array
 
-        size = mdp.states
-        one, other = self._pairs(mdp)
-        for state in (*one[(one < 0) | (one >= size)], *other[(other < 0) | (other >= size)]):
-            raise InvalidModel(f"neighbours must be states in 0..{size - 1}; got {state}")
-        low, high = np.minimum(one, other), np.maximum(one, other)
-        pairs = np.unique(low[low < high].astype(np.int64) * size + high[low < high])
-        low, high = np.divmod(pairs, size)
-        joined = csr_array((np.ones(len(low)), (low, high)), shape=(size, size))
-        joined = joined + joined.T
-        return csr_array(diags_array(np.asarray(joined.sum(axis=1)).ravel()) - joined)
+        pairs = self._neighbours(mdp)
+        outside = pairs[(pairs < 0) | (pairs >= mdp.states)]
+        if len(outside):
+            raise InvalidModel(
+                f"neighbours must be states in 0..{mdp.states - 1}; got {outside[0]}"
+            )
+        low, high = np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1).T
+        upper = csr_array((np.ones(len(low)), (low, high)), shape=(mdp.states, mdp.states))
+        upper.data[:] = 1.0  # a pair that is listed twice counts once
+        adjacency = upper + upper.T
+        degrees = np.asarray(adjacency.sum(axis=1)).ravel()
+        return csr_array(diags_array(degrees) - adjacency)
 
-    def _pairs(self, mdp: MDP) -> tuple[np.ndarray, np.ndarray]:
+    def _neighbours(self, mdp: MDP) -> np.ndarray:
+        """[E, 2] pairs of neighbouring states, in any order."""
         if self.over is None:
-            return ways(mdp)
+            return np.column_stack(ways(mdp))
         if not isinstance(self.over, Layout):
-            return tuple(np.asarray(self.over).T)
+            return np.asarray(self.over)
         if not self.over.is_grid:
             raise InvalidModel("this layout is no grid: give the pairs of neighbours [E, 2]")
-        return moves(replace(self.over, directions=((0, 1), (1, 0))))
+        return np.column_stack(moves(replace(self.over, directions=((0, 1), (1, 0)))))
 
 
-class Sparse(Pull):
-    """A prior by which few features matter: strength times the sum of the weights' sizes.
+class Sparse(WeightPrior):
+    """A Laplace prior by which few features matter: the lasso.
 
-    Weights of features scaled to range one, in units of the demonstrator's noise. It says which
+    The loss grows by strength times the sum of the weights' absolute values. Weights are of
+    features scaled to range one, in units of the demonstrator's noise. The prior chooses which
     features have a weight at all; those that do are then estimated without it, and all intervals
     are those of the fit with every feature.
 
     Attributes:
-        strength: of the pull towards 0; None takes, of all strengths, the one whose features have
-            the least BIC.
+        strength: factor of the absolute values; None takes, of all strengths, the one whose
+            features have the least BIC.
     """
