@@ -194,7 +194,7 @@ def _ways(pair: set[str], at: TaskFit, inside: dict[str, TaskFit | None]) -> lis
         ways.append(best_discount(likely, -near.loss, *sides, care=0.01).log_likelihood)
     if pair == {LAPSES, BY_GROUP}:
         _, member = _members(at)
-        parts = at.task.parts(member, at.options)
+        parts = at.task.group_chains(member, at.options)
         apart = [maximum(part, at.options, near=at.base) for part in parts]
         ways.append(-sum(_lapsing(one, at.options).loss for one in apart))
     return ways

@@ -17,7 +17,7 @@ from tacit.data.tally import counts_of
 from tacit.errors import InvalidModel
 from tacit.estimators.likelihood import Likelihood
 from tacit.estimators.logged.recovery import LoggedRecovery
-from tacit.estimators.logged.world import Logged, LoggedTask
+from tacit.estimators.logged.world import Logged, LoggedTask, logged_task
 from tacit.estimators.recover import Estimator, choose, recover
 from tacit.estimators.task import Task, task_of
 from tacit.estimators.trips.world import Trips
@@ -178,8 +178,10 @@ def discount_profile(
         raise InvalidModel(
             f"discounts must be numbers in [0, 1{ending}, at least one; got {discounts!r:.60}"
         )
-    rules = {"in_memory": False, "logged": True}
-    task = task_of(mdp, features, demonstrations, "the profile of discounts", **rules)
+    if isinstance(mdp, Logged):
+        task = logged_task(mdp, features, demonstrations)
+    else:
+        task = task_of(mdp, features, demonstrations, "the profile of discounts", in_memory=False)
     if estimator is None and not isinstance(task, Trips | LoggedTask):
         estimator, _ = choose(task.mdp, task.features, task.demonstrations)
     if isinstance(estimator, Likelihood):

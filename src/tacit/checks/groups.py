@@ -207,7 +207,7 @@ class GroupFits:
         cls, task: Task, member: np.ndarray, options: Likelihood, *, pooled: Fit | None = None
     ) -> GroupFits:
         """The fits of these groups; `pooled` is that of all, where it is known."""
-        chains = tuple(task.parts(member, options))
+        chains = tuple(task.group_chains(member, options))
         pooled = maximum(task.chain(options), options) if pooled is None else pooled
         return cls(
             task=task,
@@ -262,7 +262,7 @@ class GroupFits:
         if self.exchangeable:
             # Exact whatever the episodes are like, if nothing but chance put them into groups.
             for _ in range(number):
-                dealt = self.task.parts(self.units.dealt(self.member, random), options)
+                dealt = self.task.group_chains(self.units.dealt(self.member, random), options)
                 ratios.append(ratio_of(fitted_apart(dealt, options, self.pooled), self.pooled))
             whole = "trips" if isinstance(self.task, Trips) else "episodes"
             return ratios, f"by {self.units.dealing(self.member, whole)} {number} times"

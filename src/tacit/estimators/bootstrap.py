@@ -143,7 +143,7 @@ def resampled(task: Task, recovery: Answer, *, estimator: Any, resampling: Resam
     constraint that the recovery does not keep stays out.
     """
     task.check_in_memory()
-    task = task.used
+    task = task.without_dropped
     if isinstance(recovery, MixtureRecovery):
         return _resampled_types(task, recovery, estimator, resampling)
     if not isinstance(estimator, Batched):

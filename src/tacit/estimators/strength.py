@@ -113,7 +113,7 @@ def choose_strength(options: Likelihood, setting: Setting, chain: Any) -> Streng
         )
     task, folds = setting.task, min(FOLDS, many)
     part = np.random.default_rng(options.seed).permutation(task.demonstrations.episodes) % folds
-    pairs = [task.parts((part == k).astype(np.int64), options) for k in range(folds)]
+    pairs = [task.group_chains((part == k).astype(np.int64), options) for k in range(folds)]
     units = [penalty_of(prior, kept.mdp, kept.space) for kept, _ in pairs]
     rules = {"tolerance": ROUGHLY, "max_steps": BRIEFLY, "stage": "strength"}
     fits: list[Fit | None] = [None] * folds

@@ -1,11 +1,12 @@
-"""A task: a world, what reward and costs may be made of, and what was seen there.
+"""A task: a world, the features of reward and costs, and the demonstrations seen there.
 
-Whatever is asked about a fit is asked of a task: of some of its episodes, at another discount, with
-features added. `Trips` are a task whose trajectories each have a goal of their own.
+What is asked of a fit refits a task: on some of its episodes, at another discount, or with features
+added. `Trips` are a task whose trajectories each have a goal of their own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self, cast
@@ -27,7 +28,7 @@ from tacit.model.objective import Features
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A world, what reward and costs may be made of, and what was seen there.
+    """A world, the features of reward and costs, and the demonstrations seen there.
 
     Attributes:
         mdp: the known world.
@@ -47,47 +48,50 @@ class Task:
         check_task(self.mdp, self.features, self.demonstrations, in_memory=True)
 
     @property
-    def used(self) -> Self:
-        """The same without the episodes that a fit leaves out."""
+    def without_dropped(self) -> Self:
+        """The task without the episodes that a fit leaves out."""
         return self
 
     def select(self, episodes: np.ndarray) -> Self:
-        """The same with the chosen episodes, numbers or [E] bool."""
+        """The task with the chosen episodes, numbers or [E] bool."""
         return replace(self, demonstrations=self.demonstrations.select(episodes))
 
     def with_discount(self, discount: float) -> Self:
-        """The same at another discount."""
+        """The task at another discount."""
         return replace(self, mdp=replace(self.mdp, discount=float(discount)))
 
     def with_features(self, added: Map) -> Self:
-        """The same with more features of the reward."""
-        own, more = self.features, added.values
-        tables = [
-            np.repeat(np.asarray(one)[:, None], self.mdp.actions, axis=1) if one.ndim == 2 else one
-            for one in (own.reward, more)
+        """The task with more features of the reward."""
+        features, actions = self.features, self.mdp.actions
+        by_action = [
+            np.repeat(table[:, None], actions, axis=1) if table.ndim == 2 else table
+            for table in (np.asarray(features.reward), added.values)
         ]
-        names = (*own.reward_names, *added.names)
-        whole = Features(
-            np.concatenate(tables, axis=2), own.costs, names, own.cost_names, curves=own.curves
+        widened = Features(
+            np.concatenate(by_action, axis=2),
+            features.costs,
+            (*features.reward_names, *added.names),
+            features.cost_names,
+            curves=features.curves,
         )
-        return replace(self, features=whole)
+        return replace(self, features=widened)
 
     def units(self, least: float = np.inf) -> Units:
-        """What is independent among the episodes; groups where there are `least`."""
+        """What is independent among the episodes: groups where there are `least` of them."""
         return units_of(self.demonstrations, least)
 
     def chain(self, options: Options) -> Any:
-        """The likelihood of all episodes."""
+        """The likelihood of all episodes, a `Chain`."""
         return self._steps
 
-    def parts(self, member: np.ndarray, options: Options) -> list[Any]:
-        """The likelihood of each group of episodes, `member` [E] being its number."""
-        size, groups = self._steps.counts.size, int(member.max()) + 1
-        pairs = self.demonstrations.pairs(self.mdp.actions)
-        own = np.repeat(member * size, self.demonstrations.lengths)
-        tables = np.bincount(own + pairs, minlength=groups * size).astype(np.float64)
-        tables = tables.reshape(groups, *self._steps.counts.shape)
-        return [self._steps.reweighted(tables[group]) for group in range(groups)]
+    def group_chains(self, group: np.ndarray, options: Options) -> Sequence[Any]:
+        """The `Chain` of each group of episodes; `group` [E] is the number of an episode's."""
+        counts = self._steps.counts
+        groups = int(group.max()) + 1
+        group_of_step = np.repeat(group, self.demonstrations.lengths)
+        cells = group_of_step * counts.size + self.demonstrations.pairs(self.mdp.actions)
+        tables = np.bincount(cells, minlength=groups * counts.size).astype(np.float64)
+        return [self._steps.reweighted(table) for table in tables.reshape(groups, *counts.shape)]
 
     @cached_property
     def _steps(self) -> StepsChain:
@@ -95,35 +99,34 @@ class Task:
 
 
 def task_of(
-    mdp: Any,
-    features: Any,
+    world: MDP | Task,
+    features: Features | None,
     demonstrations: Observed | None,
-    what: str,
+    question: str,
     *,
     in_memory: bool = True,
-    logged: bool = False,
 ) -> Task:
     """The task that was handed over, whole or in parts, less the episodes that fits leave out.
 
-    `in_memory` asks for demonstrations whose episodes can be looked at again; `logged` says that
-    the world may be a `Logged` one.
+    Args:
+        world: a task, or the model of one.
+        features: what reward and costs may be made of; None with a task.
+        demonstrations: what was seen; None with a task.
+        question: what is asked of the task, for messages.
+        in_memory: whether single episodes are looked at again.
     """
-    if isinstance(mdp, Task):
+    if isinstance(world, Task):
         if features is not None or demonstrations is not None:
             raise InvalidModel(
                 "trips hold their features and demonstrations, as tasks do; got more beside them"
             )
-        task = mdp.used
+        task = world.without_dropped
     elif features is None or demonstrations is None:
-        raise InvalidModel(f"{what} needs a model, features and demonstrations; got fewer")
-    elif isinstance(mdp, MDP):
-        task = Task(mdp, features, cast("Demonstrations", demonstrations))
-    elif not logged:
-        raise InvalidModel(f"{what} needs a world of states; got {type(mdp).__name__}")
+        raise InvalidModel(f"{question} needs a model, features and demonstrations; got fewer")
+    elif isinstance(world, MDP):
+        task = Task(world, features, cast("Demonstrations", demonstrations))
     else:
-        from tacit.estimators.logged.world import logged_task
-
-        task = logged_task(mdp, features, demonstrations)
+        raise InvalidModel(f"{question} needs a world of states; got {type(world).__name__}")
     if in_memory:
         task.check_in_memory()
     return task

@@ -427,10 +427,10 @@ class LoggedTask(Task):
         units = self.units()
         return np.pad(units.number[seen.episode], (0, sites - seen.steps))
 
-    def parts(self, member: np.ndarray, options: Options) -> list[Any]:
-        """The likelihood of each group of episodes, `member` [E] being its number."""
-        groups = range(int(member.max()) + 1)
-        return [self.select(member == group).chain(options) for group in groups]
+    def group_chains(self, group: np.ndarray, options: Options) -> list[Any]:
+        """The likelihood of each group of episodes, `group` [E] being its number."""
+        numbers = range(int(group.max()) + 1)
+        return [self.select(group == number).chain(options) for number in numbers]
 
 
 def logged_task(world: Logged, features: Any, demonstrations: Any) -> LoggedTask:

@@ -109,8 +109,8 @@ class Trips(Task):
         return found, list(findings)
 
     @property
-    def used(self) -> Self:
-        """The same without the trajectories that are left out."""
+    def without_dropped(self) -> Self:
+        """The trips without the trajectories that are left out."""
         used = self.goals > -2
         return self if used.all() else self.select(used)
 
@@ -124,10 +124,10 @@ class Trips(Task):
 
         return TripsChain.of(self.journeys()[0], options.tolerance)
 
-    def parts(self, member: np.ndarray, options: Options) -> list[TripsChain]:
-        """The likelihood of each group of trips, `member` [E] being its number."""
-        groups = range(int(member.max()) + 1)
-        return [self.select(member == group).chain(options) for group in groups]
+    def group_chains(self, group: np.ndarray, options: Options) -> list[TripsChain]:
+        """The likelihood of each group of trips, `group` [E] being its number."""
+        numbers = range(int(group.max()) + 1)
+        return [self.select(group == number).chain(options) for number in numbers]
 
     @property
     def goals(self) -> np.ndarray:
