@@ -272,6 +272,7 @@ def coefficients_of(
         return matrix[moves][:, moves]
 
     noise, nothing = evidence.noise, np.full(evidence.fisher.shape, np.nan)
+    small = found.small
     sure = fitted.informed(evidence.fisher)
     return Parameters(
         names=names,
@@ -292,5 +293,6 @@ def coefficients_of(
         weighted=evidence.chains[e].chain.squares is not None,
         dynamics=None if noise is None else among(noise.added()),
         attenuation=1.0 if noise is None else noise.attenuation,
+        student=None if small is None else small.degrees(evidence.chains[e].inner),
         prior=among(sure - fitted.conditioned(evidence.fisher)),
     )

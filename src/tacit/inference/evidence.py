@@ -289,7 +289,7 @@ def score_law(
     bread = scatter = pooled([one.fisher for one in chains], chains)
     if robust:
         bread = pooled([one.curvature for one in chains], chains)
-        _, scatter, _ = scatter_of(chains, size, robust=True)
+        _, scatter, *_ = scatter_of(chains, size, robust=True)
         assert scatter is not None
     bread, made = fitted.informed(bread), None
     if counted:
@@ -377,6 +377,7 @@ def method_findings(evidence: Evidence) -> list[Finding]:
         return [*border_findings(evidence.fitted), Finding(said, Kind.NOT_CONVERGED)]
     taken = evidence.errors.taken
     said = f"Standard errors treat {taken}."
+    small = evidence.errors.small
     kind = "clustered" if evidence.errors.clustered else "sandwich"
     if evidence.robust:
         why = "about the best approximation within the model, since it does not fit"
@@ -391,6 +392,13 @@ def method_findings(evidence: Evidence) -> list[Finding]:
         said += (
             " With so many features no table of intervals is made: identification.interval "
             "answers for any direction that is asked."
+        )
+    if small is not None:
+        degrees = small.degrees(np.eye(len(small.free))[small.free])
+        low, high = float(degrees.min(initial=np.inf)), float(degrees.max(initial=1.0))
+        said += (
+            f" They are few: scores are adjusted for their leverage, and intervals and tests are "
+            f"those of Student's law with {low:.0f} to {high:.0f} degrees of freedom."
         )
     findings = [Finding(said, Kind.ERRORS)]
     for dynamics in evidence.dynamics:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.inference.boundary import Cone
-from tacit.inference.tails import normal_quantile, normal_tail, simulated_chance
+from tacit.inference.tails import normal_tail, simulated_chance, student_quantile
 from tacit.search.algebra import covariance_root
 from tacit.search.operators import inverse_information
 
@@ -98,6 +98,7 @@ class FittedLaw:
         blind: [B, P] directions that nothing is known of.
         limited: [L] numbers of coefficients that have a limit on one side alone.
         limits: [L] the limits.
+        degrees: of freedom, where few individuals tell how it scatters; infinite for a normal law.
         absence: why there is no law; empty where there is one.
     """
 
@@ -112,6 +113,7 @@ class FittedLaw:
     blind: np.ndarray
     limited: np.ndarray
     limits: np.ndarray
+    degrees: float = np.inf
     absence: str = ""
 
     @cached_property
@@ -143,6 +145,9 @@ class FittedLaw:
         """[count, r] normal numbers, in antithetic pairs, of variance 1 also where they are few."""
         half = np.random.default_rng(seed).standard_normal((count // 2, len(self.root)))
         half /= np.sqrt((half**2).mean(axis=0))
+        if np.isfinite(self.degrees):  # as many draws of what the variance may be
+            scales = np.random.default_rng(seed + 1).chisquare(self.degrees, (len(half), 1))
+            half *= np.sqrt(self.degrees / scales)
         return np.concatenate([half, -half])
 
     def draws(self, count: int, seed: int = 0) -> np.ndarray:
@@ -159,7 +164,7 @@ class FittedLaw:
         Among the coefficients within the bounds that are no further from the nearest to the centre
         than the quantile of one number.
         """
-        quantile = normal_quantile(0.5 + 0.5 * confidence)
+        quantile = float(student_quantile(self.degrees, 0.5 + 0.5 * confidence))
         errors = np.linalg.norm(slopes @ self.moves @ self.root, axis=1)
         if not self.near_bound:
             return quantile * np.outer(errors, [-1.0, 1.0])

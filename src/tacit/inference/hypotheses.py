@@ -17,7 +17,7 @@ from tacit.inference.findings import LEVEL
 from tacit.inference.fitted_law import restricted_ratio_p_value
 from tacit.inference.parameters import Parameters
 from tacit.inference.quantities import number_of
-from tacit.inference.tails import chi_square_tail
+from tacit.inference.tails import chi_square_tail, ratio_tail
 from tacit.likelihood.problem import Equalities
 
 if TYPE_CHECKING:
@@ -97,7 +97,10 @@ def linear_test(parameters: Parameters, hypothesis: str) -> HypothesisTest:
     else:
         inverse = np.linalg.pinv(covariance, hermitian=True)
         statistic = float(differences @ inverse @ differences)
+        freedom = parameters.law_of(parameters.free).degrees
         p_value, method = chi_square_tail(len(rows), statistic), "wald"
+        if np.isfinite(freedom):
+            p_value = ratio_tail(len(rows), freedom, statistic / len(rows))
     return HypothesisTest(
         **about, statistic=statistic, degrees=len(rows), p_value=p_value, method=method
     )

@@ -15,6 +15,7 @@ import numpy as np
 from tacit.data.tally import Scatter
 from tacit.data.units import EPISODES, GROUPS, INDIVIDUALS, jointly_numbered
 from tacit.inference.delta_method import DeltaMethod
+from tacit.inference.few_units import MANY, FewUnits
 from tacit.inference.gauge import Gauge
 from tacit.inference.parameters import BLIND, CONFIDENCE, MOVED, inverse_information
 from tacit.inference.tails import ONE_SIDED, TWO_SIDED, normal_quantile, normal_tail
@@ -66,6 +67,7 @@ class Errors:
             not known.
         unit: what was taken for independent: "steps", "trajectories", "individuals" or "groups".
         few: individuals that are named, where those are too few to be the units; else 0.
+        small: the units, where they are so few that Student's law is theirs; None for many.
     """
 
     covariance: np.ndarray
@@ -77,6 +79,7 @@ class Errors:
     clusters: Scatter | None = None
     unit: str = STEPS
     few: int = 0
+    small: FewUnits | None = None
 
     @property
     def taken(self) -> str:
@@ -113,13 +116,15 @@ def errors(
     """
     inverse, blind = inverse_information(bread, free)
     size = int(free.sum())
-    clusters, units, unit = scatter_of(chains, size, robust=robust)
+    clusters, units, unit, small = scatter_of(chains, size, robust=robust, free=free)
     scatter = None if units is None else at_least(fisher + certain, units, moving) - certain
     named = set[object]().union(*(one.individuals for one in chains))
     law = inverse if scatter is None else sandwich(inverse, scatter, prior)
     about = {"clusters": clusters, "unit": unit, "few": 0 if unit == INDIVIDUALS else len(named)}
     clustered = units is not None and clusters is not None
-    return Errors(law, blind, clustered, scatter, units=units, **about)
+    if small is not None and scatter is not None:  # what profiles are cut by has a wider law
+        scatter = at_least(scatter, small.widened(scatter))
+    return Errors(law, blind, clustered, scatter, units=units, small=small, **about)
 
 
 def sandwich(inverse: np.ndarray, scatter: np.ndarray, prior: np.ndarray | None) -> np.ndarray:
@@ -128,49 +133,59 @@ def sandwich(inverse: np.ndarray, scatter: np.ndarray, prior: np.ndarray | None)
 
 
 def clusters_of(
-    chains: Sequence[ChainEvidence], least: int, size: int
-) -> tuple[Scatter | None, str]:
+    chains: Sequence[ChainEvidence], least: int, size: int, free: np.ndarray | None = None
+) -> tuple[Scatter | None, str, FewUnits | None]:
     """Sums of squared scores of the units, None where only steps are known; and what these are.
 
     Individuals that are too few for so many parameters are none: errors must not be smaller than
     if nobody had named them. Who is named in several chains is one unit: its scores are added up.
+    Scores of few individuals are adjusted for how far the fit follows them, where it is said which
+    parameters are `free` [n] bool; these individuals come along.
     """
     loose = all(one.loose for one in chains)
     units = [one.units(np.inf if loose else least) for one in chains]
     known = [one for one in units if one is not None]
     if len(known) < len(units):  # only sums are known
-        return None, STEPS if loose else EPISODES
+        return None, STEPS if loose else EPISODES, None
     called, joint = {one.called for one in known}, jointly_numbered(known)
     many = 1 + max(int(one.number.max()) for one in joint)
     few = called == {INDIVIDUALS} and many < 2 * size + 2
     if few or len(called) > 1:
         known, called = [one.episodes for one in chains], {chains[0].episodes.called}
     if loose and not called & {INDIVIDUALS, GROUPS}:
-        return None, STEPS
-    if called == {INDIVIDUALS} and many < sum(map(len, known)):
+        return None, STEPS, None
+    adjusting = free is not None and many <= MANY
+    if called == {INDIVIDUALS} and (adjusting or many < sum(map(len, known))):
         each = [one.unit_scores(own, many) for one, own in zip(chains, joint, strict=True)]
-        scores = np.sum(each, axis=0)
-        return Scatter(many, scores.T @ scores), INDIVIDUALS
+        scores, small = np.sum(each, axis=0), None
+        if free is not None and adjusting:
+            pairs = zip(chains, joint, strict=True)
+            small = FewUnits.of(sum(one.unit_information(own, many) for one, own in pairs), free)
+            # Where sums of squares are used they are multiplied by n / (n - 1).
+            scores = small.adjusted(scores) * np.sqrt((many - 1.0) / many)
+        return Scatter(many, scores.T @ scores), INDIVIDUALS, small
     parts = [one.scatter(own) for one, own in zip(chains, known, strict=True)]
-    return sum(parts[1:], start=parts[0]), called.pop()
+    return sum(parts[1:], start=parts[0]), called.pop(), None
 
 
 def scatter_of(
-    chains: Sequence[ChainEvidence], size: int, *, robust: bool
-) -> tuple[Scatter | None, np.ndarray | None, str]:
+    chains: Sequence[ChainEvidence], size: int, *, robust: bool, free: np.ndarray | None = None
+) -> tuple[Scatter | None, np.ndarray | None, str, FewUnits | None]:
     """Sums of the units' squared scores; [n, n] the scatter of scores that they make; the unit.
+
+    And the units, where they are few individuals; `free` as for `clusters_of`.
 
     Individuals or trajectories are the units where there are enough for so many parameters. Else
     steps are: their scatter is the information, or, where the model does not fit, is summed up.
     """
     least = 2 * size + 2 if robust else CLUSTERS * max(size, 1)
-    clusters, unit = clusters_of(chains, least, size)
+    clusters, unit, small = clusters_of(chains, least, size, free)
     many = 0 if clusters is None else clusters.episodes
     if clusters is not None and (many >= least or (unit == INDIVIDUALS and not robust)):
-        return clusters, clusters.products * (many / (many - 1.0)), unit
+        return clusters, clusters.products * (many / (many - 1.0)), unit, small
     if robust:
-        return None, np.sum([one.outer for one in chains], axis=0), STEPS
-    return clusters, None, STEPS
+        return None, np.sum([one.outer for one in chains], axis=0), STEPS, None
+    return clusters, None, STEPS, None
 
 
 def undecided(fitted: Fit, fisher: np.ndarray, free: np.ndarray) -> np.ndarray:

@@ -16,7 +16,12 @@ import numpy as np
 
 from tacit.errors import InvalidModel
 from tacit.inference.fitted_law import NEAR, FittedLaw
-from tacit.inference.tails import normal_quantile, normal_tail
+from tacit.inference.tails import (
+    normal_quantile,
+    normal_tail,
+    student_quantile,
+    student_tails,
+)
 from tacit.model.arguments import read_only
 from tacit.search.algebra import at_least
 from tacit.search.operators import BLIND as BLIND
@@ -81,6 +86,8 @@ class Parameters:
         attenuation: by what coefficients are too small as the dynamics were counted: errors are
             larger by that.
         prior: [n, n] what of the information is of priors; None where nothing is.
+        student: [P] degrees of freedom of Student's law, where few individuals make the errors;
+            None for the normal law.
     """
 
     names: tuple[str, ...]
@@ -104,6 +111,7 @@ class Parameters:
     dynamics: np.ndarray | None = None
     attenuation: float = 1.0
     prior: np.ndarray | None = None
+    student: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if self.errors not in KINDS:
@@ -185,8 +193,7 @@ class Parameters:
     @cached_property
     def intervals(self) -> np.ndarray:
         """[P, 2] Wald intervals within the bounds; one-sided on a bound, and without limit."""
-        quantile = normal_quantile(0.5 + 0.5 * self.confidence)
-        margin = quantile * self._tested_errors
+        margin = self._quantiles * self._tested_errors
         ends = np.stack([self.tested - margin, self.tested + margin], axis=1)
         ends = np.clip(ends, self.lower[:, None], self.upper_bounds[:, None])
         for j, side in self._sides:
@@ -201,6 +208,18 @@ class Parameters:
         if self.unrestricted is not None:  # wide enough for both fits
             ends = np.stack([ends.T[0].clip(max=self.estimates), ends.T[1].clip(self.estimates)], 1)
         return read_only(ends)
+
+    @property
+    def _freedom(self) -> np.ndarray:
+        """[P] degrees of freedom of Student's law; infinite for the normal one."""
+        if self.student is None or self.errors != "clustered":
+            return np.full(len(self), np.inf)
+        return self.student
+
+    @property
+    def _quantiles(self) -> np.ndarray:
+        """[P] standard errors to either end of an interval."""
+        return student_quantile(self._freedom, 0.5 + 0.5 * self.confidence)
 
     @cached_property
     def law(self) -> FittedLaw:
@@ -218,6 +237,7 @@ class Parameters:
         flips = np.where(upwards, 1.0, -1.0)
         none = np.isnan(spread).any() or not count
         limited = np.flatnonzero(np.isfinite(self.limits))
+        moved = np.asarray(np.abs(self.jacobian[:, moving]).max(axis=1, initial=0.0) > 0)
         near = np.isfinite(room) & (room < NEAR)
         sizes = np.sqrt(np.maximum(np.diagonal(spread), 0.0))
         return FittedLaw(
@@ -232,6 +252,7 @@ class Parameters:
             blind=blind @ self.jacobian.T,
             limited=limited,
             limits=self.limits[limited],
+            degrees=float(self._freedom[moved].min(initial=np.inf)),
             absence=self.reason or ("nothing is known of the errors" if none else ""),
         )
 
@@ -317,7 +338,7 @@ class Parameters:
 
         NaN where nothing tells: of one that was fixed, or is on a bound that is not 0.
         """
-        found = 2.0 * normal_tail(np.abs(self.z))
+        found = 2.0 * student_tails(self._freedom, np.abs(self.z))
         for j, side in self._sides:
             step, error = self._step_inside(j, hold=True)
             is_tested = np.isfinite(error) and self.tested[j] == 0.0
@@ -340,7 +361,7 @@ class Parameters:
             return Ratio(estimate, np.nan, self._quotient(i, j) if positive else (floor, np.inf))
         (a, c), (_, b) = self.covariance[np.ix_([i, j], [i, j])]
         error = np.sqrt(max(a - 2.0 * estimate * c + estimate**2 * b, 0.0)) / abs(bottom)
-        squared = normal_quantile(0.5 + 0.5 * self.confidence) ** 2
+        squared = float(self._quantiles[[i, j]].max()) ** 2
         # Fieller: all r with (top - r bottom)^2 <= squared * variance of (top - r bottom).
         lead, rest = bottom**2 - squared * b, top**2 - squared * a
         middle = top * bottom - squared * c
@@ -372,6 +393,9 @@ class Parameters:
             lower=lower,
             upper=None,
             limits=np.where(same, factors * self.limits[at], np.nan),
+            student=None
+            if self.student is None
+            else np.where(rows != 0.0, self.student, np.inf).min(axis=1, initial=np.inf),
         )
 
     def given(self, j: int) -> Parameters:
@@ -507,6 +531,7 @@ def together(parts: Sequence[Parameters], kind: str) -> Parameters:
             name: np.concatenate([getattr(one, name) for one in parts])
             for name in ("estimates", "jacobian", "lower", "limits")
         },
+        student=None if first.student is None else np.concatenate([one._freedom for one in parts]),
     )
 
 

@@ -50,6 +50,24 @@ def student_tail(degrees: float, value: float) -> float:
     return float(stdtr(degrees, -value))
 
 
+def student_tails(degrees: npt.ArrayLike, values: npt.ArrayLike) -> np.ndarray:
+    """[...] the same of several laws; of infinite degrees the normal one."""
+    from scipy.special import stdtr
+
+    many = np.asarray(degrees, float)
+    known = stdtr(np.where(np.isfinite(many), many, 1.0), -np.asarray(values, float))
+    return np.where(np.isfinite(many), known, normal_tail(values))
+
+
+def student_quantile(degrees: npt.ArrayLike, probability: float) -> np.ndarray:
+    """[...] what numbers of Student's laws are below with this probability."""
+    from scipy.special import stdtrit
+
+    many = np.asarray(degrees, float)
+    known = stdtrit(np.where(np.isfinite(many), many, 1.0), probability)
+    return np.where(np.isfinite(many), known, normal_quantile(probability))
+
+
 def ratio_tail(top: float, bottom: float, value: float) -> float:
     """The chance that a number of Fisher's law with these degrees of freedom is larger."""
     from scipy.special import fdtrc

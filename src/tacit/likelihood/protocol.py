@@ -166,6 +166,10 @@ class ChainEvidence(Protocol):
         """[many, n] sums of the scores over each unit, of those that other chains have, too."""
         ...
 
+    def unit_information(self, units: Units, many: int, /) -> np.ndarray:
+        """[many, n, n] information of each unit."""
+        ...
+
     def scatter(self, units: Units, /) -> Scatter:
         """Squares of the units' scores [n, n]."""
         ...
@@ -303,6 +307,13 @@ class OneKind:
 
     source: Source | None = None
     blur: Blur | None = None
+
+    def unit_information(self, units: Units, many: int) -> np.ndarray:
+        """[many, n, n] information of each unit: shares of all by how much was seen of it."""
+        own: Any = self
+        whole = own.inner.T @ own.fisher @ own.inner
+        sizes = np.bincount(units.number, minlength=many) / max(len(units.number), 1)
+        return sizes[:, None, None] * whole
 
     def slopes(self, *, sums: bool) -> list[Any]:
         """None: the dynamics are taken for known."""

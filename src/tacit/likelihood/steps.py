@@ -510,6 +510,16 @@ class StepsEvidence(OneKind):
             found = self.seen.scatter(self.scores)
         return Scatter(found.episodes, carried(found.products, self.inner))
 
+    def unit_information(self, units: Units, many: int) -> np.ndarray:
+        """[many, n, n] information of each unit, by the states that it was in."""
+        assert isinstance(self.seen, Demonstrations)  # nothing else says who was seen
+        states = len(self.part.policy)
+        owner = np.repeat(units.number, self.seen.lengths).astype(np.int64)
+        visits = np.bincount(owner * states + self.seen.states, minlength=many * states)
+        tables = visits.reshape(many, states).astype(float)
+        own = [information(self.scores, self.part.policy, one) for one in tables]
+        return np.stack([carried(one, self.inner) for one in own])
+
     def unit_scores(self, units: Units, many: int) -> np.ndarray:
         """[many, n] sums of the scores over each unit, in the joint parameters."""
         assert isinstance(self.seen, Demonstrations)  # nothing else says who was seen
