@@ -18,7 +18,7 @@ from tacit.inference.tails import TWO_SIDED
 from tacit.search.algebra import square_roots
 
 # Units from which no correction is worth its while.
-MANY = 100
+MANY = 60
 # Largest share of the information that a unit is taken to have.
 LARGEST = 0.98
 

@@ -160,7 +160,8 @@ def clusters_of(
         scores, small = np.sum(each, axis=0), None
         if free is not None and adjusting:
             pairs = zip(chains, joint, strict=True)
-            small = FewUnits.of(sum(one.unit_information(own, many) for one, own in pairs), free)
+            own_informations = [one.unit_information(own, many) for one, own in pairs]
+            small = FewUnits.of(np.sum(own_informations, axis=0), free)
             # Where sums of squares are used they are multiplied by n / (n - 1).
             scores = small.adjusted(scores) * np.sqrt((many - 1.0) / many)
         return Scatter(many, scores.T @ scores), INDIVIDUALS, small
