@@ -16,7 +16,7 @@ from tacit.data.sources.discretise import Discretiser
 from tacit.data.sources.gymnasium import terminal_states
 from tacit.data.sources.recordings import ends_of, where_over
 from tacit.errors import InvalidModel, optional
-from tacit.export.draws import draws, inference_data
+from tacit.export.coefficients import draws, inference_data
 from tacit.export.frames import actions_of, frame, memberships, objective_of
 from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
