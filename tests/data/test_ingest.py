@@ -167,7 +167,7 @@ def test_a_move_beyond_a_neighbour_and_surplus_rows_are_told():
         "x": [0.5, 1.5, 9.0, 4.5, 4.5, 5.5],
         "y": [0.5] * 6,
     }
-    found = ingest(frame, episode="who", time="t", every=1, x="x", y="y", cell=1)
+    found = ingest(frame, episode="who", time="t", every=1, x="x", y="y", cell=1, radius=1)
     names = [found.layout.state_names[s] for s in found.demonstrations.states]
     assert names == ["A1", "E1", "E1"]
     assert [found.layout.action_names[a] for a in found.demonstrations.actions] == [
@@ -264,7 +264,7 @@ def test_the_command_writes_a_problem_that_can_be_used(log, tmp_path, capsys):
     assert (folder / "cells.png").read_bytes().startswith(b"\x89PNG")
     problem = tacit.runs.Problem.load(folder)
     assert problem.demonstrations.steps == told["steps"]
-    assert problem.features.reward_names == ("east", "north")
+    assert problem.features.reward_names == ("east", "north", "staying")
     assert main(["check", str(folder)]) == 0
     assert "fox" not in capsys.readouterr().err
     assert main(["ingest", str(path), *words, "--out", str(folder)]) == 4  # it is taken
@@ -548,8 +548,8 @@ def test_formulas_name_what_may_matter(tmp_path):
     costs = ["--cost", "road", "road:C(cover)"]
     assert main([*words, "--reward", "C(cover) + scale(slope)", *costs]) == 0
     features = tacit.runs.Problem.load(tmp_path / "p").features
-    slope, *classes = sorted(features.reward_names, key=len, reverse=True)
-    assert slope == "scale(slope)"
+    *classes, slope, staying, length = features.reward_names
+    assert (slope, staying, length) == ("scale(slope)", "staying", "step length")
     assert len(classes) == 2
     assert all(name.startswith("cover: ") for name in classes)
     assert features.cost_names == (("road",), tuple(f"road:{name}" for name in classes))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tacit.checks.reliability import trajectory_fits
     from tacit.checks.repeats import Calibration, calibration
     from tacit.checks.rows import RowEffects, row_effects
+    from tacit.checks.space_use import SpaceUse, space_use
     from tacit.checks.transitions import CountedAccuracy, Transfer, counted_accuracy, transfer
     from tacit.checks.untaken import UntakenActions, untaken_actions
     from tacit.estimators.trips.goals import link_size
@@ -50,6 +51,7 @@ __all__ = [
     "ResolutionCheck",
     "RowEffects",
     "Score",
+    "SpaceUse",
     "TrajectoryFits",
     "Transfer",
     "UntakenActions",
@@ -66,6 +68,7 @@ __all__ = [
     "resolution_check",
     "row_effects",
     "score",
+    "space_use",
     "trajectory_fits",
     "transfer",
     "untaken_actions",

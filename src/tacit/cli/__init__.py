@@ -26,6 +26,7 @@ from tacit.cli.compare import Compare
 from tacit.cli.demo import Demo
 from tacit.cli.figures import Figures
 from tacit.cli.ingest import Ingest
+from tacit.cli.map import Map
 from tacit.cli.offers import COMMANDS as OFFERED
 from tacit.cli.offers import loaded, offered
 from tacit.cli.options import option_of_others
@@ -93,6 +94,7 @@ COMMANDS: dict[str, type[Command]] = {
     "watch": WatchLog,
     "report": Report,
     "figures": Figures,
+    "map": Map,
     "compare": Compare,
 }  # those of other packages are found where they are asked for
 

@@ -34,7 +34,7 @@ FEW = 40
 FACTOR = 1.5
 NO_TABLES = (".json", ".geojson", ".gpx", ".kml", ".xml", ".yaml", ".shp")
 # Options that say nothing of how a log is read.
-ONCE = ("log", "out", "reward", "cost", "discount", "adequacy", "link_size")
+ONCE = ("log", "out", "reward", "cost", "discount", "adequacy", "link_size", "no_movement")
 # Options of trips along links beside those of their reader.
 ON_LINKS = {"log", "out", "to", "reward", "cost", "discount", "link_size"}
 # Most columns of a log that are shown where it was not said what they are.
@@ -98,6 +98,14 @@ class Ingest:
         Union[None, tuple[str, ...]], shown_default("maps of few whole numbers that look so")
     ] = None
     """maps whose numbers are classes, each as NAME or NAME=CLASS to compare with; no names: none"""
+    no_movement: bool = False
+    """leave out how an animal moves whatever the land: staying, and the length of a step"""
+    radius: Annotated[Optional[int], shown_default("what most moves need")] = None
+    """how many square cells a move leads at most"""
+    extent: Annotated[
+        Union[None, tuple[float, float, float, float]], shown_default("where positions are")
+    ] = None
+    """west, south, east and north of the land, in units of x and y; what lies beyond is a gap"""
     origin: Annotated[Union[None, tuple[float, float]], shown_default("that of the first map")] = (
         None
     )
@@ -158,6 +166,8 @@ class Ingest:
         reward, costs = log.made_of(*self.asked(log))
         made_of = {"reward": reward, "costs": costs}
         settings: dict[str, object] = {"discount": self._discount}
+        if self.movement_of(log):
+            settings["free_reward"] = True  # an animal may stay more, or less, than at random
         if self.links is not None:  # every episode is a trip to its last state
             settings["goal"] = "last"
         if self.link_size:
@@ -172,8 +182,26 @@ class Ingest:
         problem = Problem.load(self.out)  # what cannot be read again is a bug of ours, told now
         facts = problem_facts(problem)
         parts: list[str] = [table_text(["what", "value"], [*facts.items()], str(self.out))]
-        parts += [f"note: {note}" for note in log.notes]
-        data: dict[str, object] = {"problem": self.out, **facts, "notes": log.notes}
+        moves = self.movement_of(log)
+        notes = [*log.notes]
+        if moves:
+            notes.append(
+                f"movement comes along: {' and '.join(moves)} are terms of the reward, of either "
+                "sign, so that habitat does not answer for them (--no-movement leaves them out)"
+            )
+        who = log.demonstrations.individuals
+        alone = log.demonstrations.episodes == 1 if who is None else len({*who}) == 1
+        if log.places is not None and alone:
+            notes.append(
+                "there is one individual: what is found is about it alone, and errors cannot tell "
+                "how others differ"
+            )
+        if log.places is not None and log.places.radius > 1:
+            notes.append(
+                f"moves lead up to {log.places.radius} cells, as the track asks (--radius)"
+            )
+        parts += [f"note: {note}" for note in notes]
+        data: dict[str, object] = {"problem": self.out, **facts, "notes": notes}
         if self.adequacy:
             found = self.check_resolution()
             parts += list(found.sentences)
@@ -327,7 +355,7 @@ class Ingest:
             pairs = (one.partition("=") for one in options[name])
             options[name] = {key: value or None for key, _, value in pairs}
         found = LogReader(**options).read(self.log)
-        return found if found.features else with_plain_features(found)
+        return found if {*found.features} > {*found.spare} else with_plain_features(found)
 
     def trips(self) -> Log:
         """The log of trips along links."""
@@ -368,9 +396,21 @@ class Ingest:
     def asked(self, log: Log) -> tuple[Sequence[str] | str | None, list[tuple[str, ...] | str]]:
         """Names or a formula for the reward, None where it was not given, and for each cost."""
         known, reward = {*log.features}, self.reward
-        if reward is not None and not {*reward} <= known:
+        costs = constraints_of(self.cost or (), log.features)
+        if reward is None:
+            wanted, _ = log.made_of(None, costs)
+            return [*wanted, *self.movement_of(log)], costs
+        reward = (*reward, *self.movement_of(log))
+        if not {*reward} <= known:
             reward = " + ".join(_quoted(one) if one in known else one for one in reward)
-        return reward, constraints_of(self.cost or (), log.features)
+        return reward, costs
+
+    def movement_of(self, log: Log) -> list[str]:
+        """The terms of movement that come along: what of them is not asked for already."""
+        if self.no_movement or self.links is not None or log.places is None:
+            return []
+        asked = " ".join([*(self.reward or ()), *(self.cost or ())])
+        return [name for name in log.spare if name not in asked]
 
     def check_resolution(self) -> ResolutionCheck:
         """What coarser and finer cells give."""
@@ -429,4 +469,6 @@ def with_plain_features(log: Log) -> Log:
             "the log, --maps files of maps"
         )
     seen = replace(log.demonstrations, notes=(*log.notes, said))
-    return replace(log, features=found, demonstrations=seen, notes=(*log.notes, said))
+    return replace(
+        log, features=found | dict(log.features), demonstrations=seen, notes=(*log.notes, said)
+    )

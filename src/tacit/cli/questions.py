@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from tacit.estimators.logged.recovery import LoggedRecovery
     from tacit.estimators.recover import Estimator
     from tacit.folders.problem import Problem
+    from tacit.model.layout import Layout
+    from tacit.model.mdp import MDP
     from tacit.recovery import Recovery
+    from tacit.show.bands import PartialEffect
 
 OF_ROWS = ("--holdout", "--discount-grid")  # what rows of measurements can be asked
 ASKING = ("bootstrap", "holdout", "discount_grid", "groups", "diagnose", "belief")
@@ -163,6 +166,28 @@ def read_belief(path: Path, problem: Problem) -> dict[str, tuple[float, float]]:
     return belief
 
 
+def has_coordinates(layout: Layout) -> bool:
+    """Whether it is known where all states lie on the land."""
+    import numpy as np
+
+    middles = layout.middles
+    return len(middles) > 0 and bool(np.isfinite(middles).all())
+
+
+def selection(recovery: Recovery) -> list[PartialEffect]:
+    """How selection changes along each feature that is no part of a curve."""
+    from tacit.show.bands import partial_effects
+    from tacit.show.space import MOST_EFFECTS
+
+    names = recovery.parameters.names
+    begins = [0, len(recovery.reward_names)]
+    for names_of in recovery.cost_names:
+        begins.append(begins[-1] + len(names_of))
+    curved = {begins[one.block] + j for one in recovery.curves for j in one.columns.tolist()}
+    plain_names = [name for j, name in enumerate(names) if j not in curved][:MOST_EFFECTS]
+    return [partial_effects(recovery, name, confidence=0.95) for name in plain_names]
+
+
 def further_results(
     questions: Questions,
     problem: Problem,
@@ -186,6 +211,8 @@ def further_results(
     likelihood = estimator if isinstance(estimator, Likelihood) else None
     grid = sorted({problem.discount or 0.0, *(questions.discount_grid or ())})
     belief = {} if questions.belief is None else read_belief(questions.belief, problem)
+    is_land = not problem.goal and has_coordinates(problem.layout)
+    is_land = is_land and len(recovery.parts) == 1 and recovery.solution is not None
     held = {"share": questions.holdout, "seed": seed}
     answers: dict[str, tuple[object, Callable[[], object]]] = {
         "holdout": (questions.holdout, lambda: checks.holdout(*task, **fit, **held)),
@@ -207,6 +234,11 @@ def further_results(
                 cast("LoggedRecovery", recovery), cast("Measurements", problem.seen)
             ),
         ),
+        "space": (
+            is_land,
+            lambda: checks.space_use(cast("MDP", problem.mdp), recovery, problem.seen),
+        ),
+        "selection": (is_land, lambda: {"effects": selection(recovery)}),
         "posterior": (questions.belief, lambda: checks.posterior(recovery, belief, seed=seed)),
     }
 

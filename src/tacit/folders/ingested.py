@@ -90,5 +90,7 @@ def layout_lines(layout: Layout) -> list[str]:
         grid = {"rows": layout.rows, "columns": layout.columns}
     if layout.directions:
         grid["directions"] = layout.directions
+    if layout.corner and layout.cell_size:
+        grid |= {"corner": layout.corner, "cell_size": layout.cell_size}
     named = {name: part for name, part in names.items() if part}
     return [*toml_lines(named, "names"), *toml_lines(grid, "grid")]

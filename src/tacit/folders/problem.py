@@ -62,6 +62,7 @@ class Problem:
         goal: "last" where every trajectory is a trip to its last state; "" where it is not.
         discount: of the trips, where they are some; the model's own otherwise.
         unended: what to do with trips that did not end, as in `tacit.Trips`.
+        free_reward: whether weights of the reward may have either sign, as those of trips may.
         coefficients: bounds, fixed and start of coefficients, as `tacit.Likelihood` takes them.
         ingest: options of `tacit ingest` that made the folder, by which other logs are read.
     """
@@ -76,6 +77,7 @@ class Problem:
     goal: str = ""
     discount: float | None = None
     unended: str = "refuse"
+    free_reward: bool = False
     coefficients: dict[str, dict[str, Any]] = field(default_factory=dict)
     ingest: dict[str, Any] = field(default_factory=dict)
 
@@ -122,11 +124,17 @@ class Problem:
         )
 
     def with_coefficients(self, estimator: Any, *, seed: int = 0) -> Any:
-        """The estimator with what the folder knows of coefficients; None where nothing picks it."""
+        """The estimator with what the folder knows of coefficients; None where nothing picks it.
+
+        Weights of trips, and where the folder says so, may have either sign.
+        """
+        is_free = bool(self.goal) or self.free_reward
+        if estimator is None and (self.coefficients or self.free_reward):
+            estimator = Likelihood(free_reward=is_free, seed=seed)  # nothing else knows bounds
+        if is_free and isinstance(estimator, Likelihood | Mixture):
+            estimator = replace(estimator, free_reward=True)
         if not self.coefficients:
             return estimator
-        if estimator is None:  # nothing else knows bounds
-            estimator = Likelihood(free_reward=bool(self.goal), seed=seed)
         if not isinstance(estimator, Likelihood | Mixture | Convex):
             raise InvalidModel(
                 "[coefficients] of problem.toml is for --estimator likelihood, mixture or convex; "
@@ -199,7 +207,8 @@ class Problem:
         if self.demonstrations is not None:
             self.demonstrations.save(folder / "demonstrations.parquet")
         trips = {"discount": self.discount, "goal": self.goal, "unended": self.unended}
-        lines = toml_lines({"version": VERSION} | (trips if self.goal else {}))
+        signs = {"free_reward": True} if self.free_reward else {}
+        lines = toml_lines({"version": VERSION} | (trips if self.goal else {}) | signs)
         lines += toml_lines(coefficient_table(self.coefficients), "coefficients")
         lines += toml_lines(self.ingest, "ingest")
         write_bytes(folder / FILE, "\n".join([*lines, ""]).encode())
@@ -249,6 +258,7 @@ def read_problem(folder: Path, progress: Progress | None = None) -> dict[str, An
         "coefficients": settings.coefficients,
         "link_size": settings.link_size,
         "ingest": settings.ingest,
+        "free_reward": settings.free_reward,
     }
 
 

@@ -55,6 +55,7 @@ class ProblemSettings:
         initial: name or number of the first state, name of a column, or {name: probability}.
         goal: "last" where every trajectory is a trip to its last state; "" where it is not.
         unended: what to do with trips that did not end.
+        free_reward: whether weights of the reward may have either sign, unless an option says it.
         reward: columns of `features.csv` that the reward is made of, or a formula over them; None
             where not given, and empty where it has one indicator a state, which needs no column.
         costs: the same, one tuple or formula per constraint.
@@ -64,6 +65,8 @@ class ProblemSettings:
         rows: of the grid; 0 where there is none.
         columns: of the grid; 0 where there is none.
         directions: one (row, column) step per action.
+        corner: x and y of the upper left corner of the grid; empty where not given.
+        cell_size: width and height of its cells; empty where not given.
         prior: pseudo-count of a row and where it goes, where transitions are estimated.
         unvisited: what pairs that were never seen do.
         absorbing: states where time goes on and every action stays.
@@ -78,6 +81,7 @@ class ProblemSettings:
     initial: str | dict[str, float] | None = None
     goal: str = ""
     unended: str = "refuse"
+    free_reward: bool = False
     reward: tuple[str, ...] | str | None = None
     costs: tuple[tuple[str, ...] | str, ...] = ()
     link_size: dict[str, float] = field(default_factory=dict)
@@ -86,6 +90,8 @@ class ProblemSettings:
     rows: int = 0
     columns: int = 0
     directions: tuple[tuple[int, int], ...] = ()
+    corner: tuple[float, ...] = ()
+    cell_size: tuple[float, ...] = ()
     prior: Prior = field(default_factory=Prior)
     unvisited: str = "prior"
     absorbing: tuple[str, ...] = ()
@@ -143,6 +149,12 @@ def _numbers(key: str, value: object) -> dict[str, float]:
 def _count(key: str, value: object) -> int:
     if type(value) is not int or value < 1:
         raise _wrong(key, "a positive whole number", value)
+    return value
+
+
+def _truth(key: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong(key, "true or false", value)
     return value
 
 
@@ -214,6 +226,12 @@ def _directions(key: str, value: object) -> tuple[tuple[int, int], ...]:
     ):
         raise _wrong(key, "one [row, column] step per action, [[0, 1], [1, 0]]", value)
     return tuple((step[0], step[1]) for step in value)
+
+
+def _pair(key: str, value: object) -> tuple[float, ...]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise _wrong(key, "two numbers, [500, 500]", value)
+    return tuple(_number(key, one) for one in value)
 
 
 def _prior(key: str, value: object) -> Prior:
@@ -299,13 +317,20 @@ CHECKS: dict[str, dict[str, Check]] = {
         "initial": _initial,
         "goal": _word("last"),
         "unended": _word(*UNENDED),
+        "free_reward": _truth,
         "coefficients": _coefficients,
         "measurements": _measurements,
         "ingest": _options,
     },
     "features": {"reward": _made_of, "costs": _costs, "link_size": _numbers},
     "names": {"states": _names, "actions": _names},
-    "grid": {"rows": _count, "columns": _count, "directions": _directions},
+    "grid": {
+        "rows": _count,
+        "columns": _count,
+        "directions": _directions,
+        "corner": _pair,
+        "cell_size": _pair,
+    },
     "transitions": {
         "prior": _prior,
         "unvisited": _word(*(one.value for one in Unvisited)),

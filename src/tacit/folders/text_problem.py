@@ -149,6 +149,8 @@ def _layout(folder: Path, settings: ProblemSettings, names: Names) -> Layout:
         rows=settings.rows,
         columns=settings.columns,
         directions=settings.directions,
+        corner=settings.corner,
+        cell_size=settings.cell_size,
         state_names=() if are_numbers(names.states) else names.states,
         action_names=() if are_numbers(names.actions) else names.actions,
     )

@@ -45,6 +45,8 @@ class Layout:
         hexagon: width of the hexagons about the centres; 0 where a state is what is nearest to it.
         leads: for each state, where each action mostly leads, -1 where it is not available; told
             for states that have centres.
+        corner: (x, y) of the upper left corner of the grid; empty where nobody knows.
+        cell_size: width and height of a cell of the grid, in units of x and y; empty likewise.
     """
 
     rows: int = 0
@@ -56,6 +58,8 @@ class Layout:
     centres: tuple[tuple[float, float], ...] = ()
     hexagon: float = 0.0
     leads: tuple[tuple[int, ...], ...] = ()
+    corner: tuple[float, ...] = ()
+    cell_size: tuple[float, ...] = ()
 
     def check(self, states: int, actions: int) -> None:
         """`InvalidModel` unless names, directions and grid are of so many states and actions."""
@@ -93,6 +97,18 @@ class Layout:
                 f"values must hold one entry a state, {cells} or more; got {values.shape}"
             )
         return values[:cells].reshape(self.rows, self.columns)
+
+    @property
+    def middles(self) -> np.ndarray:
+        """[S, 2] x and y of the middle of each state, as far as it is known; else rows of NaN."""
+        if self.centres:
+            return np.array(self.centres, float)
+        if not (self.is_grid and self.corner and self.cell_size):
+            return np.full((len(self.state_names), 2), np.nan)
+        row, column = np.divmod(np.arange(self.rows * self.columns), self.columns)
+        x = self.corner[0] + (column + 0.5) * self.cell_size[0]
+        y = self.corner[1] - (row + 0.5) * self.cell_size[1]
+        return np.stack([x, y], axis=1)
 
     def cell(self, state: int) -> tuple[int, int] | None:
         """(row, column) of a state; None if it lies off the grid."""

@@ -44,8 +44,10 @@ from tacit.show.several import (
     membership_section,
     open_headlines,
 )
+from tacit.show.space import space_sections
 from tacit.show.tables import Head, Table, bars, scale_of
 
+OWN = ("rows", "space", "selection")  # results with sections of their own
 LEADS = {
     "": "What a demonstrator wants and what it refuses, as far as its behaviour tells.",
     "type": "Several types of demonstrators, nobody told who is of which: what each type wants and "
@@ -79,7 +81,8 @@ def recovery_document(run: Run, *, private: bool = False, raw_units: bool = Fals
         Section("Weights, budgets and prices", parts.blocks(number_blocks), WEIGHTS),
         *(curve_section(parts.first) if not parts.kind else []),
         *(row_sections(run.extras["rows"]) if "rows" in run.extras and not private else []),
-        *check_sections({name: one for name, one in run.extras.items() if name != "rows"}),
+        *(space_sections(parts.first, run.extras) if not private and not parts.kind else []),
+        *check_sections({name: one for name, one in run.extras.items() if name not in OWN}),
         _guarantees(result, parts, private=private),
         *([Section("What was assumed", [Items(assumed)])] if len(assumed) > NAMED else []),
         convergence_section(run.recovery),

@@ -22,8 +22,8 @@ MOST_GROUPS = 12
 FEWEST_ACROSS, MOST_ACROSS = 5, 30
 # What columns are called, by what they are to `LogReader`; the earlier the likelier.
 CALLED = {
-    "x": "x lon longitude long lng länge laenge longitud east easting",
-    "y": "y lat latitude breite latitud north northing",
+    "x": "x lon longitude long lng länge laenge longitud east easting utm_e utm_x",
+    "y": "y lat latitude breite latitud north northing utm_n utm_y",
     "state": "state cell room node place zone site station patch location area link severity "
     "stage status",
     "action": "action move choice decision treatment therapy drug medication dose",

@@ -34,6 +34,8 @@ from tacit.model.transitions import Successors
 
 # Most values of a column of words that become features.
 MOST_WORDS = 24
+# Most cells that a move may lead, and the share of moves that may lead farther than allowed.
+FARTHEST_MOVE, FEW_FARTHER = 3, 0.05
 # Farther than any position, in any unit.
 FARTHEST = 1e12
 # Columns of a log that say the same in all rows of an episode, or weigh rows.
@@ -51,7 +53,8 @@ class Log:
         moves: [S, A] where each action leads, -1 where it is not available; None where the log has
             actions itself, of which nobody knows where they lead.
         features: name -> [S] what may matter in each state, or [S, A] by action.
-        spare: names of features that nothing is made of unless they are named.
+        spare: names of features that nothing is made of unless they are named, such as staying and
+            the length of a step.
         points: [N, 2] the positions that were used, in units of the cells; empty without positions.
         notes: sentences on what was done and assumed.
     """
@@ -186,6 +189,9 @@ class LogReader:
         classes: name of a map whose numbers are classes -> the class that the others are compared
             with, None for the commonest; a feature each is then its share of a cell. None takes
             maps of few whole numbers that look so, and says it.
+        radius: how many square cells a move leads at most; None takes what all but few moves need.
+        extent: west, south, east and north of the land; None for where positions are. Positions
+            beyond it are gaps.
         origin: x and y of a corner of some square cell; None takes the lower left corner of the
             first map that has one, and for degrees without a map that of the positions.
         decimal_comma: whether 3,5 means three and a half.
@@ -211,6 +217,8 @@ class LogReader:
     ends: Sequence[str] = ()
     maps: Mapping[str, str | Path] = field(default_factory=dict)
     classes: Mapping[str, str | None] | None = None
+    radius: int | None = None
+    extent: tuple[float, float, float, float] | None = None
     origin: tuple[float, float] | None = None
     decimal_comma: bool = False
     seed: int = 0
@@ -234,10 +242,22 @@ class LogReader:
             raise InvalidDemonstrations(
                 f"{rows.source} must have a row that says where; all lack it"
             )
+        beyond = known & ~self._inside(points, frame) if self.state is None else ~known
+        if self.state is None and beyond.any():
+            known &= ~beyond
+            notes = [*notes, f"{int(beyond.sum())} positions lie beyond the extent: they are gaps"]
+            if not known.any():
+                raise InvalidDemonstrations(
+                    f"{rows.source} must have positions within the extent, west south east north; "
+                    "all lie beyond it"
+                )
         track, places, moves = self._track(rows, known), None, None
         if self.state is None:
-            places = self._places(points[track.rows], frame.start)
-            where, layout = places(points[track.rows]), places.layout
+            places = self._places(points[track.rows], frame)
+            where = places(points[track.rows])
+            if places.kind == "grid":
+                places = places.within(self.radius or _radius(places, where, track))
+            layout = replace(places.layout, **_corner(places, frame))
             if places.states == 1:
                 wide = np.ptp(points[known], axis=0)
                 raise InvalidDemonstrations(
@@ -271,6 +291,8 @@ class LogReader:
             features |= layers
             more_notes += map_notes
         features, missing = _filled(features, places)
+        movement = {} if places is None or self.action is not None else movement_terms(places)
+        features |= {name: term for name, term in movement.items() if name not in features}
         notes = (*notes, *more_notes, *missing)
         return Log(
             demonstrations=replace(seen, notes=notes),
@@ -278,6 +300,7 @@ class LogReader:
             places=places,
             moves=moves,
             features=features,
+            spare=tuple(movement),
             points=points[track.rows],
             notes=notes,
         )
@@ -328,7 +351,24 @@ class LogReader:
         check_systems(rasters, self.maps, points, axes=axes, degrees=in_degrees)
         return frame.metres(points), frame, notes
 
-    def _places(self, points: np.ndarray, origin: tuple[float, float]) -> Places:
+    def _inside(self, points: np.ndarray, frame: Degrees) -> np.ndarray:
+        """[N] bool, the positions within the extent."""
+        if self.extent is None:
+            return np.ones(len(points), bool)
+        low, high = self._corners(frame)
+        return ((points >= low) & (points < high)).all(axis=1)
+
+    def _corners(self, frame: Degrees) -> np.ndarray:
+        """[2, 2] the lower left and the upper right corner of the extent, as cells count."""
+        west, south, east, north = np.asarray(self.extent, float)
+        if not (west < east and south < north):
+            raise InvalidModel(
+                "an extent must be west, south, east and north, the first two below the others; "
+                f"got {' '.join(f'{one:g}' for one in self.extent or ())}"
+            )
+        return frame.metres(np.array([[west, south], [east, north]]))
+
+    def _places(self, points: np.ndarray, frame: Degrees) -> Places:
         """The cells or clusters of the one among cell, hexagon and clusters that has a number."""
         widths = {"cell": self.cell, "hexagon": self.hexagon, "clusters": self.clusters}
         chosen = [name for name, number in widths.items() if number is not None]
@@ -341,7 +381,11 @@ class LogReader:
             return clusters(points, int(self.clusters), seed=self.seed)
         if self.hexagon is not None:
             return hexagons(points, self.hexagon)
-        return square_cells(points, self.cell or 0.0, origin=origin)
+        if self.extent is None:
+            return square_cells(points, self.cell or 0.0, origin=frame.start)
+        low, high = self._corners(frame)
+        inner = np.array([low, np.maximum(high - 1e-9 * (high - low), low)])
+        return square_cells(inner, self.cell or 0.0, origin=(float(low[0]), float(low[1])))
 
     def _track(self, rows: LogRows, known: np.ndarray) -> Track:
         """The rows in order, cut at gaps."""
@@ -408,6 +452,41 @@ class LogReader:
             title: means_at(np.where(empty, np.nan, values)[column.values], place, places)
             for title, values in kinds.items()
         }
+
+
+def _radius(places: Places, where: np.ndarray, track: Track) -> int:
+    """The least radius within which all but a few moves stay, `FARTHEST_MOVE` at most."""
+    follows = np.flatnonzero(track.follows())
+    steps = [np.divmod(where[rows], places.columns) for rows in (follows, follows + 1)]
+    far = np.abs(np.array(steps[1]) - np.array(steps[0])).max(axis=0, initial=0)
+    radius = 1
+    while radius < FARTHEST_MOVE and (far > radius).mean() > FEW_FARTHER:
+        radius += 1
+    return radius
+
+
+def _corner(places: Places, frame: Degrees) -> dict[str, tuple[float, float]]:
+    """The upper left corner of square cells and their size, as the log counts."""
+    if places.kind != "grid":
+        return {}
+    low, high = places.centres.min(axis=0), places.centres.max(axis=0)
+    corner = np.array([low[0] - places.size / 2, high[1] + places.size / 2])
+    scale = np.ones(2) if frame.scale is None else frame.scale
+    origin = np.zeros(2) if frame.scale is None else np.array(frame.origin)
+    left, top = (corner / scale + origin).tolist()
+    wide, tall = (places.size / scale).tolist()
+    return {"corner": (left, top), "cell_size": (wide, tall)}
+
+
+def movement_terms(places: Places) -> dict[str, np.ndarray]:
+    """Name -> [S, A] how an animal moves, whatever the land: staying, and the length of a step."""
+    if not places.moves:
+        return {}
+    shape, lengths = places.neighbours.shape, places.lengths
+    terms = {"staying": lengths == 0.0, "step length": lengths}
+    if len(np.unique(lengths)) < 3:  # of hexagons all steps are one cell long
+        del terms["step length"]
+    return {name: np.broadcast_to(term * 1.0, shape).copy() for name, term in terms.items()}
 
 
 def _filled(

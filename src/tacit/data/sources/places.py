@@ -43,6 +43,7 @@ class Places:
         size: width of a cell; 0 for clusters.
         rows: of cells; 0 for clusters.
         columns: of cells; 0 for clusters.
+        radius: how many cells a move leads at most.
         moves: [A] names of the moves to a neighbour; empty for clusters, which have none.
         neighbours: [S, A] the state where each move leads; -1 where there is none.
     """
@@ -53,6 +54,7 @@ class Places:
     size: float = 0.0
     rows: int = 0
     columns: int = 0
+    radius: int = 1
     moves: tuple[str, ...] = ()
     neighbours: np.ndarray
 
@@ -70,8 +72,9 @@ class Places:
         """The names of states and moves, and where they lie."""
         named = Layout(state_names=self.names, action_names=self.moves)
         if self.kind == "grid":
-            steps = tuple(COMPASS.get(move, (0, 0)) for move in self.moves)
-            return replace(named, rows=self.rows, columns=self.columns, directions=steps)
+            steps = steps_within(self.radius)
+            directions = tuple(steps.get(move, (0, 0)) for move in self.moves)
+            return replace(named, rows=self.rows, columns=self.columns, directions=directions)
         centres = tuple(map(tuple, self.centres.tolist()))
         leads = tuple(map(tuple, self.neighbours.tolist())) if self.moves else ()
         return replace(named, centres=centres, hexagon=self.size, leads=leads)
@@ -104,6 +107,19 @@ class Places:
             around = np.stack([np.cos(angles), np.sin(angles)], axis=1) * self.size / math.sqrt(3.0)
         return [centre + around for centre in self.centres]
 
+    def within(self, radius: int) -> Places:
+        """The same square cells with moves of up to so many cells."""
+        shape = self.rows, self.columns
+        return _squares(self.centres, self.size, shape, radius)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """[A] how long each move is, in widths of a cell; none for clusters."""
+        here = np.arange(self.states)[:, None]
+        away = np.where(self.neighbours >= 0, self.neighbours, here)
+        between = np.linalg.norm(self.centres[away] - self.centres[:, None], axis=2)
+        return between.max(axis=0, initial=0.0) / (self.size or 1.0)
+
     def mean(self, values: np.ndarray, points: np.ndarray) -> np.ndarray:
         """[S] the mean of values [N] at positions [N, 2] in each state; NaN where there is none."""
         state = self(points)
@@ -118,7 +134,10 @@ def _floor(place: np.ndarray, count: int) -> np.ndarray:
 
 
 def square_cells(
-    points: npt.ArrayLike, size: float, *, origin: tuple[float, float] = (0.0, 0.0)
+    points: npt.ArrayLike,
+    size: float,
+    *,
+    origin: tuple[float, float] = (0.0, 0.0),
 ) -> Places:
     """Square cells of this width that cover the positions, with eight moves and staying.
 
@@ -134,8 +153,25 @@ def square_cells(
     row, column = np.divmod(np.arange(rows * columns), columns)
     x = left + (column + 0.5) * size
     y = bottom + (rows - row - 0.5) * size
-    steps = {name: (np.full(rows, r), np.full(rows, c)) for name, (r, c) in COMPASS.items()}
-    return _cells("grid", np.stack([x, y], axis=1), size, (rows, columns), steps)
+    return _squares(np.stack([x, y], axis=1), size, (rows, columns), 1)
+
+
+def _squares(centres: np.ndarray, size: float, shape: tuple[int, int], radius: int) -> Places:
+    """Square cells in rows and columns, with moves of up to so many of them."""
+    rows, ways = shape[0], steps_within(radius)
+    steps = {name: (np.full(rows, r), np.full(rows, c)) for name, (r, c) in ways.items()}
+    return replace(_cells("grid", centres, size, shape, steps), radius=radius)
+
+
+def steps_within(radius: int) -> dict[str, tuple[int, int]]:
+    """Name -> (row, column) of every step of up to so many cells, the nearest first."""
+    around = range(-radius, radius + 1)
+    farther = [(r, c) for r in around for c in around if max(abs(r), abs(c)) > 1]
+    steps = dict(COMPASS)
+    for r, c in sorted(farther, key=lambda step: (max(map(abs, step)), step)):
+        parts = [(abs(r), "north" if r < 0 else "south"), (abs(c), "west" if c < 0 else "east")]
+        steps[" ".join(f"{n} {way}" for n, way in parts if n)] = (r, c)
+    return steps
 
 
 def hexagons(points: npt.ArrayLike, size: float) -> Places:

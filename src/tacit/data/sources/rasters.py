@@ -15,7 +15,7 @@ import numpy as np
 
 from tacit.data.sources.places import Places
 from tacit.errors import InvalidDemonstrations, InvalidModel, optional
-from tacit.files.atomic import check_size, read_head
+from tacit.files.atomic import check_size, read_head, write_bytes
 from tacit.files.wording import did_you_mean
 
 # Most whole numbers of a map that are taken for classes where nobody says what they are.
@@ -195,6 +195,35 @@ def _geotiff(path: Path) -> Raster:
     code = keys.get(GEOGRAPHIC_KEY if degrees else PROJECTED_KEY, USER_DEFINED)
     system = "" if code == USER_DEFINED else f"EPSG:{code}"
     return Raster(values, left, top, step, degrees=degrees, system=system)
+
+
+def write_geotiff(
+    path: Path, values: np.ndarray, corner: Sequence[float], step: Sequence[float]
+) -> None:
+    """Writes values [R, C] from the top as a GeoTIFF of one band of 32-bit numbers.
+
+    Args:
+        path: of the file.
+        values: NaN where there is none.
+        corner: x and y of the upper left corner.
+        step: width and height of one value.
+    """
+    import io
+
+    image = optional("PIL.Image", "a GeoTIFF needs Pillow", "geotiff")
+    tags = optional("PIL.TiffImagePlugin", "a GeoTIFF needs Pillow", "geotiff")
+    directory = tags.ImageFileDirectory_v2()
+    for tag, entry in ((SCALE, (*step, 0.0)), (TIE, (0.0, 0.0, 0.0, *corner, 0.0))):
+        directory[tag] = tuple(map(float, entry))
+        directory.tagtype[tag] = 12  # doubles
+    degrees = max(map(abs, corner)) <= 361.0 and max(step) < 1.0
+    kind = GEOGRAPHIC if degrees else PROJECTED
+    directory[KEYS] = (1, 1, 0, 2, KIND_KEY, 0, 1, kind, PIXEL_KEY, 0, 1, 1)
+    directory.tagtype[KEYS] = 3  # short whole numbers
+    directory[NODATA] = "nan"
+    file = io.BytesIO()
+    image.fromarray(values.astype(np.float32)).save(file, format="TIFF", tiffinfo=directory)
+    write_bytes(path, file.getvalue())
 
 
 def _geographic_keys(directory: Sequence[int]) -> dict[int, int]:
