@@ -57,6 +57,22 @@ def test_two_commands_give_the_numbers_of_the_library(folder, capsys):
     assert (run / "report.html").exists()
 
 
+def test_a_run_of_rows_predicts_at_the_rows_of_a_table(folder, tmp_path, capsys):
+    run, asked = tmp_path / "run", tmp_path / "rows.csv"
+    assert main(["recover", str(folder), "--out", str(run), "--no-report"]) in (0, 3)
+    asked.write_text("age,pressure,lactate\n0.5,-1.0,0.1\n0.0,1.0,\n")
+    capsys.readouterr()
+    assert main(["predict", str(run), "--at", str(asked), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["predictions"]
+    ours = tacit.Recovery.load(run).policy([[-1.0, 0.1, 0.5], [1.0, np.nan, 0.0]])
+    assert_allclose(told["probability"], ours.ravel())
+    assert told["action"] == ["drug", "nothing"] * 2
+    assert all(np.array(told["lower"]) < ours.ravel())
+    assert all(np.array(told["upper"]) > ours.ravel())
+    assert main(["predict", str(run), "--at", "kitchen"]) == 2
+    assert "pressure, lactate, age" in capsys.readouterr().err
+
+
 def test_one_column_of_measurements_is_no_column_of_states(log, tmp_path):
     out = tmp_path / "problem"
     assert main(["ingest", str(log), *WORDS, "--state", "pressure", "--out", str(out)]) == 0

@@ -1,5 +1,7 @@
 """Recovery where only a log of rows is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -55,6 +57,44 @@ def test_the_policy_at_the_rows_is_what_the_likelihood_is_of(drawn, found):
     np.testing.assert_allclose(chances.sum(axis=1), 1.0, rtol=1e-12)
     taken = chances[drawn.rows.states, drawn.rows.actions]
     assert np.log(taken).sum() == pytest.approx(found.log_likelihood, rel=1e-9)
+
+
+def test_predictions_at_rows_have_intervals_with_the_errors_of_the_regression(drawn, found):
+    rows = drawn.rows.observations[:40]
+    told = found.predict(rows)
+    np.testing.assert_allclose(told.probabilities, found.policy(rows), rtol=1e-9)
+    assert told.labels.keys() == {"x", "y"}
+    places, discount = continuous.bilinear(rows), 0.9
+    worth = np.einsum("nk,nka->na", places[1], continuous.WORTH[discount][places[0]])
+    chances = np.exp(worth - np.logaddexp.reduce(worth, axis=1)[:, None])
+    held = (told.intervals[..., 0] <= chances) & (chances <= told.intervals[..., 1])
+    size = len(found.regression.reference)
+    alone = replace(
+        found.regression,
+        moves=found.regression.moves[:, :size],
+        shared=found.regression.shared[:, :0],
+    )
+    known = replace(found, regression=alone).predict(rows).intervals
+    less = (known[..., 0] <= chances) & (chances <= known[..., 1])
+    assert held.mean() > 0.75  # most; a ridge bends what it cannot tell
+    assert less.mean() < held.mean() - 0.1
+    with pytest.raises(InvalidModel, match="need them"):
+        found.predict()
+    with pytest.raises(InvalidModel, match="one column for each of x, y"):
+        found.predict([[1.0, 2.0, 3.0]])
+
+
+def test_questions_about_coefficients_are_answered_for_rows(drawn, found):
+    test = found.test("goal = east")
+    assert test.p_value == pytest.approx(found.test("goal - east = 0").p_value)
+    ratio = found.function(lambda c: c["goal"] / c["east"])
+    assert ratio.interval[0] < ratio.estimate < ratio.interval[1]
+    options = tacit.Likelihood(free_reward=True, level=1.0, fixed={"hill": 0.0})
+    world = Logged(0.9, basis=bases.Gaussian(40))
+    less = tacit.recover(world, drawn.features, drawn.rows, estimator=options)
+    assert 0.0 < found.compare_lr(less).p_value <= 1.0
+    with pytest.raises(InvalidModel, match="needs a world to change"):
+        found.counterfactual(closed=[1])
 
 
 def test_errors_say_what_not_knowing_the_dynamics_costs(found):

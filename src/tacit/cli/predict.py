@@ -12,6 +12,7 @@ from tacit.errors import InvalidModel
 if TYPE_CHECKING:
     import numpy as np
 
+    from tacit.estimators.logged.recovery import LoggedRecovery
     from tacit.folders.names import Names
     from tacit.folders.runs import Run
     from tacit.model.mdp import MDP
@@ -29,13 +30,15 @@ class Predict:
     tacit predict run --at kitchen hall --out chances.csv
 
     Intervals need the world: it is read from the problem that the run was made from, which must not
-    have changed. Where the run is of trips, they need a goal.
+    have changed. Where the run is of trips, they need a goal. A run of measurements predicts at the
+    rows of a table, which has their columns.
     """
 
     run_folder: Path
     """folder of the run, as `tacit recover` writes it"""
     at: Annotated[Union[None, tuple[str, ...]], shown_default("all with a choice")] = None
-    """states by name, or a .csv or .parquet file with a column `state`, and for trips `goal`"""
+    """states by name, or a .csv or .parquet file with a column `state`, and for trips `goal`; of
+    measurements a file with their columns"""
     goal: Annotated[Optional[str], shown_default("column `goal`")] = None
     """goal of all trips"""
     part: Annotated[Optional[int], shown_default("the only one")] = None
@@ -49,6 +52,7 @@ class Predict:
 
     def run(self, terminal: Terminal) -> Answer:
         """Predicts, writes what was asked for, and says what came out."""
+        from tacit.estimators.logged.recovery import LoggedRecovery
         from tacit.files.tables import write_columns
         from tacit.folders.runs import Run
 
@@ -56,8 +60,9 @@ class Predict:
             raise InvalidModel(f"out must be a .csv or .parquet file; got {self.out.name}")
         run = Run.load(self.run_folder, several=True)
         recovery = run.recovery.part(self.part)
-        places, goals = self._places(run, recovery)
-        world, features = self._world(run, recovery, terminal)
+        measured = isinstance(recovery, LoggedRecovery)
+        places, goals = self._rows(recovery) if measured else self._places(run, recovery)
+        world, features = (None, None) if measured else self._world(run, recovery, terminal)
         found = recovery.predict(
             places, goals, world=world, features=features, confidence=self.confidence
         )
@@ -82,6 +87,33 @@ class Predict:
             "out": None if self.out is None else str(self.out),
         }
         return Answer(parts, data)
+
+    def _rows(self, recovery: LoggedRecovery) -> tuple[np.ndarray, None]:
+        """[n, d] the rows that are asked about; no goals."""
+        import numpy as np
+
+        from tacit.files.tables import open_table
+
+        asked = {"--goal": self.goal, "--problem": self.problem}
+        refused = [word for word, value in asked.items() if value is not None]
+        if refused:
+            raise InvalidModel(
+                f"a run of measurements is predicted without {refused[0]}: nothing is known of its "
+                "world but the log it was made from"
+            )
+        at = [Path(one) for one in self.at or ()]
+        if len(at) != 1 or at[0].suffix.lower() not in (".csv", ".parquet"):
+            raise InvalidModel(
+                "--at must be one .csv or .parquet file with the columns "
+                f"{', '.join(recovery.columns)}; got {' '.join(self.at or ('nothing',)):.60}"
+            )
+        table = open_table(at[0], InvalidModel, expected=recovery.columns)
+        table.require(*recovery.columns, unique=recovery.columns)
+        cells = table.read(recovery.columns, reals=recovery.columns)
+        rows = np.stack([cells[name].values for name in recovery.columns], axis=1)
+        if not len(rows):
+            raise InvalidModel(f"{at[0]} must have one row a place; it has none")
+        return rows, None
 
     def _places(self, run: Run, recovery: Recovery) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Numbers of the states, and of the goals, that are asked about."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -252,11 +252,14 @@ class Projected(Sites):
 
     def respond(self, solved: Solved, jacobian: np.ndarray) -> np.ndarray:
         """[1, n, A, D] derivative of what an action is worth with all that follows it."""
+        later = self.discount * self.basis.worth(self.coefficient_slopes(solved, jacobian))
+        return (jacobian + np.where(self.ends[:, None, None], 0.0, later))[None]
+
+    def coefficient_slopes(self, solved: Solved, jacobian: np.ndarray) -> np.ndarray:
+        """[P, D] derivative of the coefficients, that of the utilities being [n, A, D]."""
         average = np.einsum("na,nad->nd", solved.policy[0], jacobian)
         right = np.where(self._seen[..., None], self._seen_after(average), 0.0)
-        slopes = solved.factor.solve(self.basis.pulled(right))
-        later = self.discount * self.basis.worth(slopes)
-        return (jacobian + np.where(self.ends[:, None, None], 0.0, later))[None]
+        return solved.factor.solve(self.basis.pulled(right))
 
     def score_influence(self, solved: Solved, scores: np.ndarray, visits: np.ndarray) -> np.ndarray:
         """[n, D] by what the next site that was seen from each site moved the scores of all steps.
@@ -316,6 +319,37 @@ class Projected(Sites):
                 total += (errors[seen, a, :size] * own[:, None]).T @ errors[seen, b]
         information = 0.5 * (total[:, :size] + total[:, :size].T)
         return Blur(information, total[:, size])
+
+    def coefficient_law(
+        self, solved: Solved, influence: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """([P, P], [P, D]) covariance of the coefficients by errors of the regression.
+
+        With itself, and with scores that each site moved by its influence [n, D]. What the penalty
+        takes from them is an error, too, and known no better than by its own size.
+        """
+        missed = self._seen_after(solved.values[0]) - self.basis.worth(solved.unknowns)
+        missed = np.where(self._seen, missed, 0.0)
+        size, many = self.basis.size, int(self.draws.max()) + 1
+        law, across = np.zeros((size, size)), np.zeros((size, influence.shape[1]))
+        parts = list(zip(self.basis.tables, self.basis.columns, strict=True))
+        order = np.argsort(self.draws, kind="stable")
+        edges = np.searchsorted(self.draws[order], np.arange(0, many + CHUNK, CHUNK))
+        for first, (low, high) in enumerate(pairwise(edges.tolist())):
+            at = order[low:high]
+            place = self.draws[at] - first * CHUNK
+            sums = np.zeros((CHUNK if len(at) else 0, size))
+            for a, (table, columns) in enumerate(parts):
+                np.add.at(sums[:, columns], place, table[at] * missed[at, a, None])
+            moved = np.zeros((len(sums), influence.shape[1]))
+            np.add.at(moved, place, influence[at])
+            law += sums.T @ sums
+            across += sums.T @ moved
+        taken = self.penalty @ solved.unknowns
+        law += np.outer(taken, taken)
+        half = solved.factor.solve(law)
+        law = solved.factor.solve(np.ascontiguousarray(half.T))
+        return 0.5 * (law + law.T), solved.factor.solve(across)
 
     def _contrasts(self, policy: np.ndarray, visits: np.ndarray) -> np.ndarray:
         """[P, P] sum over visits [n] of the covariance of the basis over actions."""

@@ -52,13 +52,30 @@ class ChoiceModel(Protocol):
         """[n, A] bool, the actions there are."""
         ...
 
+    @property
+    def shared(self) -> np.ndarray:
+        """[P, r] covariance of the coefficients with r standard normal numbers that follow them.
+
+        Errors of what is known of the world are such numbers; of one that is known there are none.
+        """
+        ...
+
     def scored(self, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """[n, A] chances at coefficients [P], and [P, n, A] derivatives of their logarithms."""
         ...
 
 
+class KnownWorld:
+    """Choices in a world that is known: chances follow the coefficients alone."""
+
+    @property
+    def shared(self) -> np.ndarray:
+        """[1, 0]: no number follows the coefficients."""
+        return np.zeros((1, 0))
+
+
 @dataclass(frozen=True, eq=False)
-class StateChoices:
+class StateChoices(KnownWorld):
     """Choices in the states of a world.
 
     Attributes:
@@ -116,6 +133,11 @@ class LapsingChoices:
     def available(self) -> np.ndarray:
         """[n, A] bool, the actions there are."""
         return self.meant.available
+
+    @property
+    def shared(self) -> np.ndarray:
+        """That of the choices that are meant."""
+        return self.meant.shared
 
     def scored(self, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """[n, A] chances at coefficients [P], and [P, n, A] derivatives of their logarithms."""
@@ -239,13 +261,15 @@ def predicted(
         return _log_odds(choices.scored(coefficients)[0][there])
 
     def spread(law: FittedLaw) -> Spread:
+        law = law.beside(choices.shared)
         law = law.joined(float(share[0]), error) if len(share) else law
         chances, scores = choices.scored(law.point)
         own = np.maximum(1.0 - chances[there], LEAST)
         found = Spread(law, _log_odds(chances[there]), scores[:, there].T / own[:, None])
         return straightened(odds, found, draws=draws, seed=seed) if draws else found
 
-    chances, _ = choices.scored(np.concatenate([parameters.estimates, share]))
+    errors = np.zeros(choices.shared.shape[1])
+    chances, _ = choices.scored(np.concatenate([parameters.estimates, errors, share]))
     quantity = quantity_of(parameters, spread, _log_odds(chances[there]), confidence=confidence)
     return Prediction(choices.labels, there, read_only(np.where(there, chances, 0.0)), quantity)
 
@@ -270,8 +294,9 @@ def predict(
         about = {"confidence": confidence, "lapses": recovery.lapses, "draws": number}
         return predicted(choices, own, **about)
     if recovery.solution is None:
+        reason = own.reason or "the demonstrator errs by no known noise"
         raise InvalidModel(
-            "predictions with intervals are of states; of rows of measurements "
+            f"predictions at rows need coefficients and a noise, and there are none: {reason}; "
             "recovery.policy(rows) gives the chances"
         )
     policy, absence = recovery.behaviour, "the world is not known: give world= and features="

@@ -219,6 +219,29 @@ class FittedLaw:
             blind=np.pad(self.blind, [(0, 0), (0, 1)]),
         )
 
+    def beside(self, shared: np.ndarray) -> FittedLaw:
+        """The same and r standard normal numbers more, of covariance [P, r] with the others."""
+        from scipy.linalg import block_diag
+
+        many = shared.shape[1]
+        if not many:
+            return self
+        moving = np.diagonal(self.covariance) > 0
+        across = np.linalg.pinv(self.jacobian) @ shared * moving[:, None]
+        unit, open_ended = np.eye(many), np.full(many, np.inf)
+        return replace(
+            self,
+            point=np.pad(self.point, (0, many)),
+            centre=np.pad(self.centre, (0, many)),
+            jacobian=block_diag(self.jacobian, unit),
+            information=block_diag(self.information, unit),
+            covariance=np.block([[self.covariance, across], [across.T, unit]]),
+            room=np.append(self.room, open_ended),
+            lower=np.append(self.lower, -open_ended),
+            upper=np.append(self.upper, open_ended),
+            blind=np.pad(self.blind, [(0, 0), (0, many)]),
+        )
+
     @cached_property
     def shift(self) -> np.ndarray:
         """[r] what makes a one-sided number at least 0."""

@@ -101,20 +101,39 @@ class NodesError:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NodeValues:
-    """What follows every action in a world whose steps are known.
+    """What follows every action in a world whose steps are known: a `Continuation`.
 
     Attributes:
         world: the nodes, and where steps lead.
         values: [n] soft values of the nodes.
+        reference: [D] the coefficients that they are of.
+        moves: [n, D] their derivative in the coefficients.
     """
 
     world: Interpolated
     values: np.ndarray
+    reference: np.ndarray
+    moves: np.ndarray
+
+    @property
+    def shared(self) -> np.ndarray:
+        """[D, 0]: there are no errors of a regression."""
+        return np.zeros((len(self.reference), 0))
 
     def worth(self, observations: np.ndarray) -> np.ndarray:
         """[m, A] the expected soft value of the next row, at rows [m, d]."""
-        later = (self.world.moves(observations) @ self.values).reshape(-1, self.world.actions)
-        return np.where(self.world.over(observations)[:, None], 0.0, later)
+        return self._after(observations, self.values)
+
+    def slopes(self, observations: np.ndarray) -> np.ndarray:
+        """[m, A, D] its derivative in the coefficients."""
+        return self._after(observations, self.moves)
+
+    def _after(self, observations: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """[m, A, ...] expectation of values [n, ...] of the nodes after each action."""
+        shape = (-1, self.world.actions, *values.shape[1:])
+        later = (self.world.moves(observations) @ values).reshape(shape)
+        later[self.world.over(observations)] = 0.0
+        return later
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -251,7 +270,15 @@ class NodesSetting(LoggedSetting):
 
     def recovery(self, called: str, found: Estimate, told: Evidence, e: int = 0) -> NodesRecovery:
         """The answer, `called` by the estimator's call."""
-        part, task = told.chains[e].part, self.task
+        part, task, chain = told.chains[e].part, self.task, told.chains[e].chain
+        responses = chain.dynamics.respond(part.solved, chain.jacobian)[0]
+        average = np.einsum("na,nad->nd", part.policy, responses)[-task.mdp.nodes.size :]
+        values = NodeValues(
+            world=task.mdp,
+            values=part.solved.unknowns,
+            reference=told.fitted.x(e) / chain.space.scales,
+            moves=average * chain.space.scales,
+        )
         assert found.parameters is not None
         names, deviations = found.parameters.names, found.parameters.standard_errors
         error = self._error(told, deviations)
@@ -265,7 +292,7 @@ class NodesSetting(LoggedSetting):
             world=task.mdp,
             features=task.row_features,
             actions=task.demonstrations.action_names,
-            regression=NodeValues(world=task.mdp, values=part.solved.unknowns),
+            regression=values,
             discretisation=error,
         )
         return recovery(called, cast("Any", self.mdp), self.features, None, found, result=answer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +13,17 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.measurements import Measurements
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.estimators.logged.choice import BasisChoice
+from tacit.estimators.logged.choices import RowChoices
 from tacit.estimators.logged.world import Logged, LoggedRegression
 from tacit.forward.solution import Solution
 from tacit.model.features import RowFeatures
 from tacit.model.features.rows import FunctionFeatures
 from tacit.model.objective import Objective
 from tacit.recovery import Recovery
+
+if TYPE_CHECKING:
+    from tacit.model.mdp import MDP
+    from tacit.model.objective import Features
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -78,6 +84,34 @@ class LoggedRecovery(Recovery):
         share = self.lapses.share
         return (1.0 - share) * policy + share / policy.shape[1]
 
+    def choice_model(
+        self,
+        at: Any = None,
+        goals: npt.ArrayLike | None = None,
+        *,
+        world: MDP | None = None,
+        features: Features | None = None,
+    ) -> RowChoices:
+        """What may be chosen at rows, and how chances follow the coefficients; see `predict`."""
+        if goals is not None or world is not None or features is not None:
+            raise InvalidModel(
+                "what is done at rows is predicted where it was logged: leave out goals, world and "
+                "features; another world needs one whose steps are known (tacit.worlds."
+                "interpolated)"
+            )
+        if at is None:
+            raise InvalidModel("predictions at rows need them: predict(rows)")
+        rows, discount = self._rows(at), self.world.discount
+        maps = self._maps(rows)
+        return RowChoices(
+            labels=dict(zip(self.columns, rows.T, strict=True)),
+            signed=np.concatenate([maps[0], *(-table for table in maps[1:])], axis=2),
+            later=discount * self.regression.worth(rows),
+            slopes=discount * self.regression.slopes(rows),
+            reference=self.regression.reference,
+            shared=self.regression.shared,
+        )
+
     def policy_at(self, seen: Demonstrations) -> np.ndarray:
         """[N, A] chance of every action at the rows of steps; one line where these are none."""
         if not isinstance(seen, Measurements):
@@ -101,10 +135,22 @@ class LoggedRecovery(Recovery):
         count = len(self.actions)
         return self.features.on(self._rows(rows), count).by_action(count)
 
-    def _rows(self, rows: npt.ArrayLike | Measurements) -> np.ndarray:
+    def _rows(self, rows: Any) -> np.ndarray:
+        """[n, d] rows of an array, of a frame, or of measurements."""
         if isinstance(rows, Measurements):
-            return rows.observations
-        return np.atleast_2d(np.asarray(rows, dtype=np.float64))
+            return rows.measuring(self.columns).observations
+        if hasattr(rows, "columns"):
+            strange = [name for name in self.columns if name not in rows.columns]
+            if strange:
+                raise InvalidModel(f"rows must have a column {strange[0]!r}; it is missing")
+            rows = rows[list(self.columns)]
+        found = np.atleast_2d(np.asarray(rows, dtype=np.float64))
+        if found.ndim != 2 or found.shape[1] != len(self.columns):
+            raise InvalidModel(
+                f"rows must be [n, {len(self.columns)}], one column for each of "
+                f"{', '.join(self.columns)}; got shape {found.shape}"
+            )
+        return found
 
     def _number(self, action: int | str) -> int:
         """The number of an action, given so or by its name."""

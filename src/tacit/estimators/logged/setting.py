@@ -15,6 +15,7 @@ from tacit.estimators.assembly import Estimate, recovery
 from tacit.estimators.estimate import point_of
 from tacit.estimators.likelihood import Likelihood, maximise
 from tacit.estimators.logged.choice import BasisChoice, choice_of
+from tacit.estimators.logged.choices import regression_errors
 from tacit.estimators.logged.doubts import (
     basis_findings,
     declared_findings,
@@ -170,15 +171,24 @@ class LoggedSetting:
     def recovery(self, called: str, found: Estimate, told: Evidence, e: int = 0) -> LoggedRecovery:
         """The answer, `called` by the estimator's call."""
         assert self.choice is not None
-        solved, task = told.chains[e].part.solved, self.task
+        own, task = told.chains[e], self.task
+        solved, chain = own.part.solved, own.chain
+        errors = regression_errors(told, e)
+        slopes = chain.dynamics.coefficient_slopes(solved, chain.jacobian) * chain.space.scales
+        regression = LoggedRegression(
+            basis=self.choice.basis,
+            inputs=task.inputs,
+            coefficients=solved.unknowns,
+            reference=told.fitted.x(e) / chain.space.scales,
+            moves=np.concatenate([slopes, errors.spread], axis=1),
+            shared=errors.shared,
+        )
         answer: Any = partial(
             LoggedRecovery,
             world=task.mdp,
             features=task.row_features,
             actions=task.demonstrations.action_names,
             basis=self.choice,
-            regression=LoggedRegression(
-                basis=self.choice.basis, inputs=task.inputs, coefficients=solved.unknowns
-            ),
+            regression=regression,
         )
         return recovery(called, cast("Any", self.mdp), self.features, None, found, result=answer)

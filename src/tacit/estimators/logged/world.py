@@ -160,23 +160,34 @@ class RowInputs:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LoggedRegression:
-    """What follows every action, as regressed on functions of rows.
+    """What follows every action, as regressed on functions of rows: a `Continuation`.
 
     Attributes:
         basis: the functions.
         inputs: what they are made of.
         coefficients: [P].
+        reference: [D] the coefficients of reward and costs that these are of.
+        moves: [P, D + r] how they move with those, and with r standard normal numbers of errors.
+        shared: [D, r] covariance of the coefficients of reward and costs and of these numbers.
     """
 
     basis: FittedBasis
     inputs: RowInputs
     coefficients: np.ndarray
+    reference: np.ndarray
+    moves: np.ndarray
+    shared: np.ndarray
 
     def worth(self, observations: np.ndarray) -> np.ndarray:
         """[n, A] the expected soft value of the next row, at rows [n, d]."""
-        return action_basis(self.basis.functions, self.inputs, observations).worth(
-            self.coefficients
-        )
+        return self._functions(observations).worth(self.coefficients)
+
+    def slopes(self, observations: np.ndarray) -> np.ndarray:
+        """[n, A, D + r] its derivative in the coefficients, and in the numbers of the errors."""
+        return self._functions(observations).worth(self.moves)
+
+    def _functions(self, observations: np.ndarray) -> ActionBasis:
+        return action_basis(self.basis.functions, self.inputs, observations)
 
 
 def action_basis(functions: Functions, inputs: RowInputs, observations: np.ndarray) -> ActionBasis:

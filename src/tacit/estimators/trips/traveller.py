@@ -36,7 +36,7 @@ from tacit.estimators.trips.world import (
 )
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Solution, conclude, costs_of
-from tacit.inference.action_chances import check_features, places_of
+from tacit.inference.action_chances import KnownWorld, check_features, places_of
 from tacit.inference.diagnostics import Goodness, goodness_of
 from tacit.inference.dynamics_noise import uncounted_findings
 from tacit.inference.evidence import Evidence
@@ -295,7 +295,7 @@ class TripsRecovery(Recovery):
 
 
 @dataclass(frozen=True, eq=False)
-class GoalChoices:
+class GoalChoices(KnownWorld):
     """Choices in states on the way to goals.
 
     Attributes:
