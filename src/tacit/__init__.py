@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tacit.estimators.convex import Convex
     from tacit.estimators.explanation.estimator import Explanation
     from tacit.estimators.forbidden.estimator import Forbidden
+    from tacit.estimators.intentions import Intentions
     from tacit.estimators.joint_recovery import JointRecovery
     from tacit.estimators.likelihood import Likelihood
     from tacit.estimators.logged import basis as bases

@@ -13,8 +13,8 @@ from tacit.cli.recover import Recover, group_names, of_group
 from tacit.cli.report import write_report
 from tacit.cli.terminal import Answer, Terminal
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
+from tacit.estimators.kinds import KindsOptions
 from tacit.estimators.likelihood import Likelihood
-from tacit.estimators.mixture import Mixture
 from tacit.estimators.recover import recover
 from tacit.estimators.task import Task
 from tacit.estimators.tasks import shared_likelihood
@@ -37,8 +37,10 @@ def recover_groups(command: Recover, terminal: Terminal) -> Answer:
     """One run a group inside the folder, and the page that compares them."""
     problem, estimator = command.load(terminal)
     with naming(command.problem, TacitError):
-        if isinstance(estimator, Mixture):
-            raise InvalidModel("--by group knows who is of which; several types are for --only")
+        if isinstance(estimator, KindsOptions):
+            raise InvalidModel(
+                "--by group knows who is of which; several types and intentions are for --only"
+            )
         folders = _folders_of(group_names(problem))
         _check_shareable(command, problem, estimator)
         each = {name: _command_for(command, name, folder) for name, folder in folders.items()}

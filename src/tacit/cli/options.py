@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 # Estimators of tacit by their words; other packages offer more.
 METHODS = (
     "auto", "likelihood", "explanation", "convex", "alternating", "reward-only", "constraint-only",
-    "cloning", "forbidden", "mixture",
+    "cloning", "forbidden", "mixture", "intentions",
 )  # fmt: skip
 # Fields that are typed by another word: theirs asks something else of `recover`.
-OTHER_WORDS = {"groups": "sets"}
+OTHER_WORDS = {"groups": "sets", "count": "intentions"}
 
 Reader = Callable[["Problem", Any], object]
 
@@ -214,7 +214,10 @@ def estimator_word(words: Sequence[str]) -> str:
         option, given, value = word.partition("=")
         if option == "--estimator":
             return value if given else following
-    return "mixture" if "--types" in words else "auto"
+    asked = {word.partition("=")[0] for word in words}
+    if "--intentions" in asked:
+        return "intentions"
+    return "mixture" if "--types" in asked else "auto"
 
 
 def option_of_others(option: str, chosen: str) -> str | None:

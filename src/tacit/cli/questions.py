@@ -61,14 +61,16 @@ class Questions:
 
 def check_answerable(questions: Questions, problem: Problem, estimator: Estimator | None) -> None:
     """Raises, before any long fit, where these data or this estimator cannot answer."""
-    from tacit.estimators.mixture import Mixture
+    from tacit.estimators.kinds import KindsOptions
     from tacit.folders.rows_problem import RowsProblem
 
-    if isinstance(estimator, Mixture):
+    if isinstance(estimator, KindsOptions):
+        if problem.goal and estimator.kind == "intention":
+            raise InvalidModel("trips are recovered without intentions that switch; give --types")
         if refused := questions.asked:
             raise InvalidModel(
-                f"several types of demonstrators are recovered without {refused[0]}; leave out one "
-                "of the two"
+                f"several {estimator.kind}s of demonstrators are recovered without {refused[0]}; "
+                "leave out one of the two"
             )
         return
     if isinstance(problem, RowsProblem):

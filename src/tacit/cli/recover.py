@@ -96,9 +96,10 @@ class Recover:
     tacit recover foxes --by group --estimator likelihood --level 0.01
 
     Every estimator has options of its own: tacit recover --estimator likelihood --help lists them.
-    With --types 2 several types of demonstrators are told apart (--estimator mixture). The run is
-    kept on disk while it lasts: after an interruption --resume continues where it stopped, and ends
-    at the same answer.
+    With --types 2 several types of demonstrators are told apart (--estimator mixture), with
+    --intentions 2 what they want now and then (--estimator intentions). The run is kept on disk
+    while it lasts: after an interruption --resume continues where it stopped, and ends at the same
+    answer.
     """
 
     problem: Path
@@ -223,7 +224,7 @@ class Recover:
     def _notes(self, problem: Problem, recovery: Recovery) -> list[str]:
         """What was assumed or may be wrong, beside the findings."""
         from tacit.checks.untaken import untaken_actions
-        from tacit.estimators.mixture import MixtureRecovery
+        from tacit.estimators.kinds import KindsRecovery
         from tacit.folders.check import availability
         from tacit.folders.rows_problem import RowsProblem
         from tacit.inference.expectations import are_weighted
@@ -234,7 +235,7 @@ class Recover:
         notes = [*problem.notes]
         if not problem.goal:  # of a network it is known which links there are
             notes += availability(problem.mdp, problem.layout, source)
-        if isinstance(recovery, MixtureRecovery):
+        if isinstance(recovery, KindsRecovery):
             return notes
         seen = problem.seen
         if not self.questions.groups and seen.groups is not None and len({*seen.groups}) > 1:
@@ -343,9 +344,9 @@ def without_untaken(problem: Problem, estimator: Estimator | None) -> tuple[MDP,
     """The world without the actions that nobody took and that a first fit expects, and a note."""
     from tacit.checks.untaken import untaken_actions
     from tacit.engine.progress import unwatched
-    from tacit.estimators.mixture import Mixture
+    from tacit.estimators.kinds import KindsOptions
 
-    if problem.goal or isinstance(estimator, Mixture):
+    if problem.goal or isinstance(estimator, KindsOptions):
         raise InvalidModel("--close-untaken is for demonstrators of one type, and not for trips")
     with unwatched():
         first = recovered(problem, estimator=estimator, allow_impossible=True)
@@ -375,12 +376,16 @@ def table_of(problem: Problem) -> MDP | None:
 def trajectory_table(problem: Problem, recovery: Recovery) -> dict[str, np.ndarray]:
     """Name -> column, one entry an episode: who it is and how well it fits, the worst first."""
     from tacit.checks.reliability import trajectory_fits
+    from tacit.estimators.intentions import IntentionsRecovery
     from tacit.estimators.mixture import MixtureRecovery
-    from tacit.export.frames import memberships
+    from tacit.export.frames import intention_shares, memberships
     from tacit.folders.runs import trajectory_columns
 
     seen = problem.seen
-    if isinstance(recovery, MixtureRecovery):
+    if isinstance(recovery, IntentionsRecovery):
+        columns = intention_shares(recovery, seen)
+        episodes = columns["number"]
+    elif isinstance(recovery, MixtureRecovery):
         columns = memberships(recovery, seen)
         episodes = columns["number"]
     else:
@@ -391,15 +396,15 @@ def trajectory_table(problem: Problem, recovery: Recovery) -> dict[str, np.ndarr
 
 def _answer(run: Run, out: Path, page: str | None, *, strict: bool) -> Answer:
     """Where it is written, and all for programs; exit code 3 as `Recover.run` says."""
-    from tacit.estimators.mixture import MixtureRecovery
+    from tacit.estimators.kinds import KindsRecovery
     from tacit.inference.findings import Finding
     from tacit.show.report import by_name
     from tacit.show.summary import run_data
 
     recovery, data = run.recovery, run_data(run)
     errors = [recovery.status.value] if recovery.status.name == "NOT_CONVERGED" else []
-    if isinstance(recovery, MixtureRecovery):
-        for row, one in zip(data["types"], recovery.types, strict=True):
+    if isinstance(recovery, KindsRecovery):
+        for row, one in zip(data[f"{recovery.kind}s"], recovery.parts, strict=True):
             row["findings"] = [*map(finding_data, one.identification.findings)]
     else:
         recovery = by_name(recovery, run.layout)

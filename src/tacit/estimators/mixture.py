@@ -6,20 +6,19 @@ of one likelihood (`likelihood/kinds.py`), and so are their errors, intervals an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from tacit.data.observed import Observed
 from tacit.engine.progress import unwatched
-from tacit.errors import InvalidDemonstrations, InvalidModel
+from tacit.errors import InvalidDemonstrations
 from tacit.estimators.assembly import common
-from tacit.estimators.estimate import estimate_of
-from tacit.estimators.likelihood import Likelihood, maximise
+from tacit.estimators.kinds import KindsOptions, KindsRecovery, mixing_errors, report_of
+from tacit.estimators.likelihood import maximise
 from tacit.estimators.setting import Setting, StepsSetting
 from tacit.estimators.types import (
     degrees,
@@ -29,21 +28,16 @@ from tacit.estimators.types import (
     share_intervals,
     type_findings,
 )
-from tacit.inference.activity import Verdict
-from tacit.inference.diagnostics import Identification, untested
-from tacit.inference.evidence import Evidence, evidence_of, score_law
+from tacit.inference.diagnostics import Identification
 from tacit.inference.expectations import check_task
-from tacit.inference.findings import Finding, Kind
-from tacit.inference.idle_constraints import without_idle_prices
+from tacit.inference.findings import Finding
 from tacit.inference.information import described
-from tacit.inference.parameters import MOVED, Parameters, together
 from tacit.inference.sets import unidentified
-from tacit.inference.standardised import shown
 from tacit.likelihood.kinds import log_likelihood
 from tacit.likelihood.problem import Fit
-from tacit.likelihood.start import Label, Range, maximum, within_temperature
+from tacit.likelihood.start import Label, Range, maximum
 from tacit.model.arguments import read_only
-from tacit.model.features import Ridge, Sparse
+from tacit.model.features import Ridge
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.recovery import (
@@ -51,22 +45,16 @@ from tacit.recovery import (
     Recovery,
     RecoveryCertificate,
     RecoveryStatus,
-    Several,
     delivered,
     status_of,
 )
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from tacit.estimators.trips.world import Trips
 
-# Why no type has a test of its own fit.
-UNTESTED = untested("which trajectories are of this type is not known for certain")
 
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class MixtureRecovery(Several):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class MixtureRecovery(KindsRecovery):
     """Several types of demonstrators, what each wants and refuses, and who is of which.
 
     Attributes:
@@ -89,6 +77,9 @@ class MixtureRecovery(Several):
         estimator: the call that made it.
     """
 
+    kind: ClassVar[str] = "type"
+    what: ClassVar[str] = "trajectories"
+
     types: tuple[Recovery, ...]
     shares: np.ndarray
     share_intervals: np.ndarray
@@ -110,11 +101,6 @@ class MixtureRecovery(Several):
         for name in ("shares", "share_intervals", "membership", "tried", "criteria"):
             object.__setattr__(self, name, read_only(np.array(getattr(self, name))))
 
-    @cached_property
-    def parameters(self) -> Parameters:
-        """The coefficients of every type, type after type."""
-        return together([one.parameters for one in self.types], "type")
-
     @property
     def parts(self) -> tuple[Recovery, ...]:
         """The types."""
@@ -124,36 +110,9 @@ class MixtureRecovery(Several):
         """The same with other recoveries of its types."""
         return replace(self, types=tuple(parts))
 
-    @property
-    def assigned(self) -> np.ndarray:
-        """[E] the likeliest type of each trajectory."""
-        return self.membership.argmax(axis=1)
-
-    @cached_property
-    def standardised(self) -> MixtureRecovery:
-        """The same, its types about features divided by their standard deviations."""
-        return self.with_parts([one.standardised for one in self.types])
-
-    def plot(self, *, raw_units: bool = False) -> Figure:
-        """One figure of the shares, weights and prices of all types, beside each other."""
-        from tacit.show.plot import overview
-        from tacit.show.tables import IntervalEstimate
-
-        names = [f"type {k} ({share:.0%})" for k, share in enumerate(self.shares)]
-        ends = zip(self.shares.tolist(), *self.share_intervals.T.tolist(), strict=True)
-        shares = {
-            name: IntervalEstimate(*numbers) for name, numbers in zip(names, ends, strict=True)
-        }
-        types = shown(self, raw_units=raw_units).types
-        return overview(dict(zip(names, types, strict=True)), shares=shares)
-
-    def __repr__(self) -> str:
-        shares = np.array2string(self.shares, precision=3, threshold=6)
-        return f"MixtureRecovery({self.status.name}, types={len(self.types)}, shares={shares})"
-
 
 @dataclass(frozen=True, kw_only=True)
-class Mixture:
+class Mixture(KindsOptions):
     """Several types of noisy experts, by maximum likelihood; each trajectory is of one of them.
 
     Attributes:
@@ -174,6 +133,9 @@ class Mixture:
         temperature: the noise of every type where it is known, as in `Likelihood`.
     """
 
+    noun: ClassVar[str] = "a mixture"
+    kind: ClassVar[str] = "type"
+
     types: int | None = 2
     most: int = 4
     free_reward: bool = False
@@ -190,43 +152,7 @@ class Mixture:
 
     def check(self) -> None:
         """Raises `InvalidModel` unless the options make sense."""
-        for name, least in (("types", 1), ("most", 1), ("starts", 1), ("max_rounds", 1)):
-            given = getattr(self, name)
-            if name == "types" and given is None:
-                continue
-            if isinstance(given, bool) or not isinstance(given, int) or given < least:
-                raise InvalidModel(f"{name} must be an integer, {least} or more; got {given!r:.60}")
-        self.of_one.check()
-        if isinstance(self.prior, Sparse):
-            raise InvalidModel(
-                "a mixture must be without a sparse prior: it compares sets of features for the "
-                "same demonstrators, and with other features trajectories are of other types"
-            )
-        if self.prior is not None and self.strength == 0.0:
-            raise InvalidModel(
-                f"a mixture needs the strength of its prior, as in Ridge(1.0); got {self.prior!r}"
-            )
-
-    @property
-    def strength(self) -> float:
-        """Of the prior; 0 without one."""
-        return float(getattr(self.prior, "strength", None) or 0.0)
-
-    @property
-    def of_one(self) -> Likelihood:
-        """The options of the fit of one type."""
-        return Likelihood(
-            self.free_reward,
-            self.level,
-            tolerance=self.tolerance,
-            max_steps=self.max_rounds,
-            seed=self.seed,
-            prior=self.prior,
-            bounds=self.bounds,
-            fixed=self.fixed,
-            start=self.start,
-            temperature=self.temperature,
-        )
+        self.check_options("types")
 
     def fit(
         self, mdp: MDP, features: Features, demonstrations: Observed, *, throw: bool = True
@@ -270,24 +196,18 @@ class Mixture:
     def _search(self, units: Any) -> Searched:
         """The fits of all numbers of types that are tried."""
         whole, options = replace(units.whole, ridge=self.strength), self.of_one
-        pooled = self._knowing(maximum(whole, options))
+        pooled = self.knowing(maximum(whole, options))
         most = min(self.most, len(units))
         numbers = sorted({1, self.types}) if self.types else list(range(1, most + 1))
         about = {"starts": self.starts, "seed": self.seed, "prior": self.strength}
         fits = [
-            pooled if n == 1 else self._knowing(search(units, options, pooled, n, **about))
+            pooled if n == 1 else self.knowing(search(units, options, pooled, n, **about))
             for n in numbers
         ]
         steps = int(whole.steps)
         criteria = np.array([schwarz(degrees(one), log_likelihood(one), steps) for one in fits])
         at = numbers.index(self.types) if self.types else int(np.argmin(criteria))
         return Searched(np.array(numbers), criteria, pooled, fits[at])
-
-    def _knowing(self, fitted: Fit) -> Fit:
-        """The fit with the temperature that is known, if one is."""
-        if self.temperature is None:
-            return fitted
-        return within_temperature(fitted, self.temperature, self.max_rounds)
 
 
 class Searched(NamedTuple):
@@ -307,23 +227,10 @@ def _report(options: Mixture, units: Any, found: Searched, setting: Setting) -> 
     if many == 1:
         types = [maximise(inner, setting)]
     else:
-        seen, rules = [setting.seen], {"max_steps": inner.max_steps, "counted": False}
-        full = evidence_of(seen, found.best, **rules)
-        about = {"size": int(found.best.free.sum()), "counted": False}
-        reduced_fit, verdicts = without_idle_prices(
-            found.best,
-            lambda less: score_law(less, seen, **about),
-            level=options.level,
-            steps=whole.steps,
-            max_steps=inner.max_steps,
-            seed=options.seed,
-        )
-        reduced = full if reduced_fit is found.best else evidence_of(seen, reduced_fit, **rules)
+        types, reduced = report_of(options, setting, found.best, taken="steps")
+        reduced_fit = reduced.fitted
         shares, membership = reduced_fit.parts[0].shares, reduced_fit.parts[0].membership.T
-        errors = _share_errors(reduced)
-        types = [
-            _type(options, setting, full, reduced, verdict, k) for k, verdict in enumerate(verdicts)
-        ]
+        errors = mixing_errors(reduced)
         said = (
             "Whether the types fit is tested trajectory by trajectory (checks.trajectory_fits, and "
             "the report): what is done where, over all of them, has no test of its own here."
@@ -350,32 +257,3 @@ def _report(options: Mixture, units: Any, found: Searched, setting: Setting) -> 
         estimator=described(options),
         **common(types, reduced_fit, status),
     )
-
-
-def _share_errors(reduced: Evidence) -> np.ndarray:
-    """[T] standard errors of the shares; infinite where nothing is known of one."""
-    found, own = reduced.errors, reduced.fitted.problem.ties.rows[-1]
-    spread = np.sqrt(np.maximum(np.diagonal(found.covariance)[own], 0.0))
-    lost = np.abs(found.blind[:, own]).max(axis=0, initial=0.0) > MOVED
-    return np.where(lost | bool(reduced.absence), np.inf, spread)
-
-
-def _type(
-    options: Mixture, setting: Setting, full: Evidence, reduced: Evidence, verdict: Verdict, k: int
-) -> Recovery:
-    """The `Recovery` of one type."""
-    own = setting.of_type(reduced, k)
-    about = {"full": full, "reduced": reduced, "verdict": verdict, "goodness": UNTESTED}
-    found = estimate_of(options.of_one, own, **about, e=k)
-    found = replace(found, findings=_own_errors(found.findings))
-    called = f"{described(options)}, type {k} of {len(reduced.chains)}"
-    return own.recovery(called, found, reduced, k)
-
-
-def _own_errors(findings: Iterable[Finding]) -> list[Finding]:
-    """The findings on a type, with what its errors count."""
-    said = (
-        "Which trajectories are of this type is not known for certain; the standard errors count "
-        "that, and treat steps as independent."
-    )
-    return [*(one for one in findings if one.kind is not Kind.ERRORS), Finding(said, Kind.ERRORS)]

@@ -204,9 +204,16 @@ class StepsSetting:
         return replace(found, counts=chain.counts)
 
     def of_type(self, evidence: Evidence, k: int) -> StepsSetting:
-        """Steps beside the trajectories likeliest of this type."""
+        """Steps beside the trajectories likeliest of this type, or the likeliest steps alone."""
         assert isinstance(self.seen, Demonstrations)
         own = evidence.fitted.parts[0].membership.argmax(axis=0) == k
+        if evidence.fitted.problem.chains[0].sequences.tables:
+            pairs = self.seen.pairs(self.mdp.actions)[own]
+            counts = np.bincount(pairs, minlength=self.mdp.states * self.mdp.actions)
+            shape = self.mdp.states, self.mdp.actions
+            return replace(
+                self, seen=Tally.of_counts(counts.reshape(shape), self.mdp.discount), of_types=True
+            )
         # A type that is nobody's likeliest has no trajectory to be compared with.
         nobody = replace(self.seen, partial=np.ones(self.seen.episodes, bool))
         tally = Tally.of(self.mdp, self.seen.select(own) if own.any() else nobody)

@@ -17,7 +17,7 @@ from tacit.data.sources.gymnasium import terminal_states
 from tacit.data.sources.recordings import ends_of, where_over
 from tacit.errors import InvalidModel, optional
 from tacit.export.coefficients import draws, inference_data
-from tacit.export.frames import actions_of, frame, memberships, objective_of
+from tacit.export.frames import actions_of, frame, intention_shares, memberships, objective_of
 from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Objective
@@ -26,7 +26,15 @@ from tacit.recovery import Recovery
 if TYPE_CHECKING:
     from gymnasium import Env
 
-__all__ = ["draws", "environment", "frame", "inference_data", "memberships", "wrapper"]
+__all__ = [
+    "draws",
+    "environment",
+    "frame",
+    "inference_data",
+    "intention_shares",
+    "memberships",
+    "wrapper",
+]
 
 StateOf = Callable[[Any], npt.ArrayLike]  # of an observation, or of an action: anything
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import polars
 
     from tacit.data.demonstrations import Demonstrations
+    from tacit.estimators.intentions import IntentionsRecovery
     from tacit.estimators.mixture import MixtureRecovery
 
 # Tables [S, A] of a solution.
@@ -113,6 +114,35 @@ def memberships(mixture: MixtureRecovery, demonstrations: Demonstrations) -> dic
     table = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     order = np.argsort(np.nan_to_num(table["z_score"]), kind="stable")
     return {name: column[order] for name, column in table.items()}
+
+
+def intention_shares(
+    recovery: IntentionsRecovery, demonstrations: Demonstrations
+) -> dict[str, np.ndarray]:
+    """Name -> [E], one row a trajectory: what share of its steps follows each intention.
+
+    `episode` is its name, `number` its place in the demonstrations, `steps` how many there are,
+    `intention_0`, `intention_1`, ... the shares, and `switches` how often the likeliest intention
+    changes. Those that change most stand first.
+
+    Args:
+        recovery: the intentions.
+        demonstrations: those that they were recovered from.
+    """
+    if len(recovery.membership) != demonstrations.episodes:
+        raise InvalidModel(
+            f"shares are those of {len(recovery.membership)} trajectories; got "
+            f"{demonstrations.episodes}"
+        )
+    number, names = np.arange(demonstrations.episodes), demonstrations.names
+    changes = (np.diff(recovery.followed, prepend=recovery.followed[:1]) != 0).astype(np.int64)
+    changes[demonstrations.offsets[:-1]] = 0
+    switches = np.add.reduceat(changes, demonstrations.offsets[:-1])
+    shares = {f"intention_{k}": own for k, own in enumerate(recovery.membership.T)}
+    table = {"episode": number if names is None else names, "number": number, **shares}
+    table |= {"steps": demonstrations.lengths, "switches": switches}
+    order = np.argsort(-switches, kind="stable")
+    return {name: np.asarray(column)[order] for name, column in table.items()}
 
 
 def shown(name: str) -> str:

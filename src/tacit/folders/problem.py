@@ -16,6 +16,7 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.estimators.convex import Convex
+from tacit.estimators.intentions import Intentions
 from tacit.estimators.likelihood import Likelihood
 from tacit.estimators.mixture import Mixture
 from tacit.estimators.trips.goals import link_size
@@ -135,10 +136,10 @@ class Problem:
             estimator = replace(estimator, free_reward=True)
         if not self.coefficients:
             return estimator
-        if not isinstance(estimator, Likelihood | Mixture | Convex):
+        if not isinstance(estimator, Likelihood | Mixture | Intentions | Convex):
             raise InvalidModel(
-                "[coefficients] of problem.toml is for --estimator likelihood, mixture or convex; "
-                f"the estimator is {estimator!r:.60}"
+                "[coefficients] of problem.toml is for --estimator likelihood, mixture, "
+                f"intentions or convex; the estimator is {estimator!r:.60}"
             )
         return replace(estimator, **self.coefficients)
 

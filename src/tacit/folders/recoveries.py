@@ -21,10 +21,10 @@ from tacit.files.trees import Tree, pack, sound, unpack
 
 if TYPE_CHECKING:  # recoveries save themselves through this module, so it must not need them
     from tacit.estimators.joint_recovery import JointRecovery
-    from tacit.estimators.mixture import MixtureRecovery
+    from tacit.estimators.kinds import KindsRecovery
     from tacit.recovery import History, Recovery
 
-    AnyRecovery = Recovery | JointRecovery | MixtureRecovery
+    AnyRecovery = Recovery | JointRecovery | KindsRecovery
 
 # Of the form of a run. Older ones than the first are refused, and so are later ones.
 VERSION = 1
@@ -40,6 +40,7 @@ HELD = {
     "Recovery": ("the recovery of one task", "tacit.Recovery.load"),
     "JointRecovery": ("several tasks", "tacit.JointRecovery.load"),
     "MixtureRecovery": ("a mixture of types", "tacit.Mixture.load"),
+    "IntentionsRecovery": ("intentions that switch", "tacit.Intentions.load"),
     "TripsRecovery": ("trips to goals of their own", "tacit.Recovery.load"),
     "LoggedRecovery": ("the recovery of a logged world", "tacit.Recovery.load"),
 }

@@ -18,8 +18,8 @@ from tacit.search.algebra import at_least
 
 if TYPE_CHECKING:
     from tacit.estimators.convex import Convex
+    from tacit.estimators.kinds import KindsOptions
     from tacit.estimators.likelihood import Likelihood
-    from tacit.estimators.mixture import Mixture
     from tacit.inference.evidence import Evidence
     from tacit.inference.gauged_intervals import OwnFit
     from tacit.model.features.design import Design
@@ -30,7 +30,7 @@ NEAR = 1e-3
 MANY = 4
 
 
-def check_temperature(options: Likelihood | Convex | Mixture) -> None:
+def check_temperature(options: Likelihood | Convex | KindsOptions) -> None:
     """Raises `InvalidModel` unless the temperature that is given makes sense."""
     given = options.temperature
     number = isinstance(given, int | float | np.number) and not isinstance(given, bool)

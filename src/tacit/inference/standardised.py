@@ -21,11 +21,11 @@ from tacit.model.objective import Features, is_sparse
 
 if TYPE_CHECKING:
     from tacit.estimators.joint_recovery import JointRecovery
-    from tacit.estimators.mixture import MixtureRecovery
+    from tacit.estimators.kinds import KindsRecovery
     from tacit.model.objective import FeatureTable
     from tacit.recovery import Recovery
 
-Shown = TypeVar("Shown", bound="Recovery | JointRecovery | MixtureRecovery")
+Shown = TypeVar("Shown", bound="Recovery | JointRecovery | KindsRecovery")
 
 # Relative size of differences between the values of a constant that only rounding makes.
 CONSTANT = 1e-9

@@ -65,7 +65,7 @@ def fit_tables(columns: Mapping[str, np.ndarray], caption: str, note: str) -> li
 
 def column_of(name: str, values: Sequence[object]) -> tuple[Head, list[Cell]]:
     """The head and the cells of a column of numbers; shares and log-likelihoods with bars."""
-    is_chance = name.startswith("type_")
+    is_chance = name.startswith(("type_", "intention_"))
     usual = Head(as_words(name).capitalize(), "chance in %" if is_chance else "")
     cells: list[Cell] = [cell(value) for value in values]
     if name == "share_optimal" or is_chance:

@@ -10,7 +10,7 @@ import numpy as np
 import tacit
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.measurements import Measurements
-from tacit.estimators.mixture import MixtureRecovery
+from tacit.estimators.kinds import KindsRecovery
 from tacit.files.wording import capital, cell_text, listed
 from tacit.inference.findings import OPEN, WARNINGS, Finding, Kind, of_kinds
 from tacit.model.layout import Layout
@@ -69,7 +69,7 @@ def _identity(result: AnyRecovery) -> list[str]:
     dates = [part.origin.date for part in result.parts if part.origin is not None]
     made = f" on {dates[0]} UTC" if dates else ""
     many = len(result.parts)
-    kinds = "types" if isinstance(result, MixtureRecovery) else "tasks"
+    kinds = f"{result.kind}s" if isinstance(result, KindsRecovery) else "tasks"
     several = f" Each of {many} {kinds} has an answer of its own." if many > 1 else ""
     sentence = (
         "A model of what a demonstrator wants and refuses, recovered from its behaviour (inverse "
@@ -153,7 +153,7 @@ def _numbers(result: AnyRecovery) -> list[str]:
 def _fit(result: AnyRecovery, findings: Sequence[Finding], layout: Layout) -> list[str]:
     """Whether it describes what was seen."""
     lines = [f"Status: {result.status.value}."]
-    if not isinstance(result, MixtureRecovery):
+    if not isinstance(result, KindsRecovery):
         goodness = result.goodness
         sentence = goodness.sentence(layout.state_names, layout.action_names)
         lines += [one for one in (sentence, goodness.power_sentence()) if one]
@@ -171,7 +171,7 @@ def _limits(result: AnyRecovery, findings: Sequence[Finding]) -> Iterator[str]:
     """What this recovery must not be used for, by its own numbers."""
     if result.status is not RecoveryStatus.CONVERGED:
         yield f"As the best answer there is: {result.status.value}."
-    fits = [] if isinstance(result, MixtureRecovery) else [result.goodness]
+    fits = [] if isinstance(result, KindsRecovery) else [result.goodness]
     for goodness in fits:
         if goodness.verdict == "misfit":
             yield "To read single numbers as wishes: the model does not fit what was seen."

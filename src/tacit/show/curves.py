@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from tacit.estimators.joint_recovery import JointRecovery
-from tacit.estimators.mixture import MixtureRecovery
+from tacit.estimators.kinds import KindsRecovery
 from tacit.recovery import Recovery
 from tacit.show import Cells, Gallery, Paragraph, Picture, Section
 from tacit.show.canvas import (
@@ -99,7 +99,7 @@ def points_on(
     return Cells(label, box_of(axes), rows=0, columns=0, values=values, names=names, points=points)
 
 
-def convergence_section(result: Recovery | JointRecovery | MixtureRecovery) -> Section:
+def convergence_section(result: Recovery | JointRecovery | KindsRecovery) -> Section:
     """The curves of what the search is judged by."""
     columns, rows = result.history.columns, _rows_of_best_start(result)
     noise, pictures = result.certificate.sampling_noise, []
@@ -114,7 +114,7 @@ def convergence_section(result: Recovery | JointRecovery | MixtureRecovery) -> S
     return Section("Convergence", [Gallery(pictures) if pictures else silent])
 
 
-def _rows_of_best_start(result: Recovery | JointRecovery | MixtureRecovery) -> np.ndarray:
+def _rows_of_best_start(result: Recovery | JointRecovery | KindsRecovery) -> np.ndarray:
     """The rows of the history that led to the answer: of several starts, the one that was kept."""
     history = result.history
     if "start" not in history.columns or not isinstance(result, Recovery):

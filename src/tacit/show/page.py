@@ -8,6 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from tacit import __version__
+from tacit.estimators.intentions import IntentionsRecovery
+from tacit.estimators.kinds import KindsRecovery
 from tacit.estimators.mixture import MixtureRecovery
 from tacit.estimators.trips.traveller import TripsRecovery
 from tacit.files.wording import capital
@@ -23,6 +25,7 @@ from tacit.show.checks import answers, check_sections
 from tacit.show.curves import convergence_section
 from tacit.show.differences import every_number
 from tacit.show.grid import middles
+from tacit.show.intentions import intention_sections
 from tacit.show.maps import are_pointable, forbidden_blocks, map_gallery
 from tacit.show.opening import opening
 from tacit.show.quantities import (
@@ -52,6 +55,8 @@ LEADS = {
     "": "What a demonstrator wants and what it refuses, as far as its behaviour tells.",
     "type": "Several types of demonstrators, nobody told who is of which: what each type wants and "
     "refuses, and which trajectories are likely its own.",
+    "intention": "Several intentions between which demonstrators switch, nobody told when: what "
+    "each wants and refuses, and which steps likely follow it.",
     "task": "Several tasks recovered together: what they share is one answer of all of them; the "
     "rest is their own.",
 }
@@ -86,8 +91,8 @@ def recovery_document(run: Run, *, private: bool = False, raw_units: bool = Fals
         _guarantees(result, parts, private=private),
         *([Section("What was assumed", [Items(assumed)])] if len(assumed) > NAMED else []),
         convergence_section(run.recovery),
-        # The table of memberships has the fits of each trajectory.
-        data_section(replace(run, trajectories={}) if parts.kind == "type" else run),
+        # Tables of types and intentions have what is known of each trajectory.
+        data_section(replace(run, trajectories={}) if isinstance(result, KindsRecovery) else run),
         *([] if private else [reproduce_section(run)]),
     ]
     return Document(
@@ -132,6 +137,8 @@ def _comparisons(
     ]
     if isinstance(result, MixtureRecovery) and not private:
         sections.append(membership_section(result, fits))
+    if isinstance(result, IntentionsRecovery):
+        sections += intention_sections(result, parts.first, fits, private=private)
     return sections
 
 

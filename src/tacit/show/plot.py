@@ -53,6 +53,7 @@ from tacit.show.drawn import (
     with_table,
 )
 from tacit.show.grid import draw_values, extent
+from tacit.show.intentions import draw_chances, draw_path, draw_strips
 from tacit.show.intervals import draw_beside, draw_level, tidy_rows, tidy_values
 from tacit.show.network import draw_network, is_network
 from tacit.show.quantities import MOST_ROWS, Group, NamedRecovery
@@ -60,6 +61,7 @@ from tacit.show.quantities import MOST_ROWS, Group, NamedRecovery
 if TYPE_CHECKING:
     from tacit.checks.heterogeneity import Individuals
     from tacit.checks.prices import PriceCurve
+    from tacit.estimators.intentions import IntentionsRecovery
     from tacit.folders.runs import Run
     from tacit.inference.curves import Curve
     from tacit.stream.watch import Watch
@@ -69,6 +71,7 @@ __all__ = [
     "evidence",
     "flows",
     "individuals",
+    "intentions",
     "map",
     "overview",
     "partial_effect",
@@ -266,6 +269,48 @@ def residuals(
     return axes
 
 
+def _intentions_table(
+    recovery: IntentionsRecovery, trajectory: int | None = None, *, layout: Layout | None = None
+) -> dict[str, Any]:
+    lengths = np.diff(recovery.offsets)
+    steps = {
+        "trajectory": np.repeat(np.arange(len(lengths)), lengths),
+        "step": np.arange(len(recovery.states)) - np.repeat(recovery.offsets[:-1], lengths),
+        "state": recovery.states,
+        **{f"intention {k}": own for k, own in enumerate(recovery.following.T)},
+    }
+    which = steps["trajectory"] == trajectory if trajectory is not None else slice(None)
+    return {name: column[which] for name, column in steps.items()}
+
+
+@with_table(_intentions_table)
+@styled()
+def intentions(
+    recovery: IntentionsRecovery,
+    trajectory: int | None = None,
+    axes: Axes | None = None,
+    *,
+    layout: Layout | None = None,
+) -> Axes:
+    """The axes, with the steps of trajectories in the colours of the intentions they follow.
+
+    Args:
+        recovery: the intentions.
+        trajectory: the number of one, whose way is drawn on the map, or its chances where there is
+            none; None for a row for each of those that switch most.
+        axes: what to draw on; a new figure unless given.
+        layout: where the states lie.
+    """
+    if trajectory is None:
+        return draw_strips(recovery, axes)
+    last = len(recovery.offsets) - 2
+    if not 0 <= trajectory <= last:
+        raise InvalidModel(f"trajectory must be from 0 to {last}; got {trajectory!r:.60}")
+    if layout is not None and layout.is_map:
+        return draw_path(recovery, trajectory, axes, layout=layout)
+    return draw_chances(recovery, trajectory, axes)
+
+
 @with_table(lambda watch: history_table(*watch.history.T))
 @styled()
 def evidence(watch: Watch, axes: Axes | None = None) -> Axes:
@@ -380,6 +425,7 @@ def _overview_table(
     *,
     layout: Layout | None = None,
     shares: Group | None = None,
+    shared: str = "",
 ) -> dict[str, Any]:
     prices = _price_groups(recoveries)
     return intervals_table(
@@ -393,6 +439,7 @@ def overview(
     *,
     layout: Layout | None = None,
     shares: Group | None = None,
+    shared: str = "share of the trajectories",
 ) -> Figure:
     """One figure of weights and prices, of several beside each other; of one on a map also maps.
 
@@ -400,17 +447,22 @@ def overview(
         recoveries: what was recovered, or name -> recovery.
         layout: where the states lie.
         shares: name -> the share of each, where they have shares.
+        shared: what those are of.
     """
-    return overview_of(_each(recoveries, layout), shares)
+    return overview_of(_each(recoveries, layout), shares, shared)
 
 
-def overview_of(each: Mapping[str, NamedRecovery], shares: Group | None = None) -> Figure:
+def overview_of(
+    each: Mapping[str, NamedRecovery],
+    shares: Group | None = None,
+    shared: str = "share of the trajectories",
+) -> Figure:
     """The `overview` of recoveries in the units to show."""
     is_alone, first = len(each) == 1, next(iter(each.values()))
     # A lone weight is 1 by the gauge: there is nothing to compare.
     weights = {who: one.weight_rows(lone=is_alone) for who, one in each.items()}
     groups: dict[str, Mapping[str, Group]] = {
-        "share of the trajectories": {"": shares or {}},
+        shared: {"": shares or {}},
         WEIGHTS: weights,
         PRICES: {who: one.price_rows for who, one in each.items()},
     }

@@ -11,8 +11,8 @@ import numpy as np
 
 from tacit import checks
 from tacit.estimators.joint_recovery import JointRecovery
+from tacit.estimators.kinds import KindsRecovery
 from tacit.estimators.logged.recovery import LoggedRecovery
-from tacit.estimators.mixture import MixtureRecovery
 from tacit.estimators.trips.traveller import TripsRecovery
 from tacit.model.layout import Layout
 from tacit.recovery import Recovery
@@ -521,7 +521,7 @@ def _is_called(name: str, words: set[str]) -> bool:
     return any(part in words for part in re.split(r"[\W\d_]+", name.casefold()))
 
 
-def likelihoods(result: Recovery | JointRecovery | MixtureRecovery) -> dict[str, Cell]:
+def likelihoods(result: Recovery | JointRecovery | KindsRecovery) -> dict[str, Cell]:
     """How well the model predicts the actions that were seen; nothing where that is not known."""
     if not np.isfinite(result.log_likelihood):
         return {}

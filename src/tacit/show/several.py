@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tacit.estimators.intentions import IntentionsRecovery
 from tacit.estimators.joint_recovery import JointRecovery, agreement_findings
+from tacit.estimators.kinds import KindsRecovery
 from tacit.estimators.mixture import MixtureRecovery
 from tacit.estimators.types import SURE
 from tacit.inference.findings import LEVEL, OPEN, WARNINGS, Kind, chance
@@ -35,7 +37,7 @@ TESTED = (
     "independent where the model fits, and counts how trajectories differ where it does not."
 )
 
-AnyRecovery = Recovery | JointRecovery | MixtureRecovery
+AnyRecovery = Recovery | JointRecovery | KindsRecovery
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +45,7 @@ class Parts:
     """What a result is about: one demonstrator, or several types or tasks.
 
     Attributes:
-        kind: "type" or "task"; empty for one recovery.
+        kind: "type", "intention" or "task"; empty for one recovery.
         each: name -> recovery; of one recovery its name is empty.
     """
 
@@ -62,9 +64,10 @@ class Parts:
             tasks: names of the tasks, where they have some.
             assumed: whether the moves where nobody was seen are assumptions.
         """
-        if isinstance(result, MixtureRecovery):
-            names = [f"type {k} ({share(part)})" for k, part in enumerate(result.shares)]
-            kind, recoveries = "type", dict(zip(names, result.types, strict=True))
+        if isinstance(result, KindsRecovery):
+            kind = result.kind
+            names = [f"{kind} {k} ({share(part)})" for k, part in enumerate(result.shares)]
+            recoveries = dict(zip(names, result.parts, strict=True))
         elif isinstance(result, JointRecovery):
             given = list(map(str, tasks)) if isinstance(tasks, list | tuple) else []
             numbered = [f"task {k}" for k in range(len(result.recoveries))]
@@ -116,7 +119,9 @@ def headlines_of_all(result: AnyRecovery) -> list[Headline]:
     """How many types there are, or whether tasks share their weights; of one recovery nothing."""
     if isinstance(result, JointRecovery):
         return agreement_headlines(result)
-    return [_share_headline(result)] if isinstance(result, MixtureRecovery) else []
+    if isinstance(result, IntentionsRecovery):
+        return [_share_headline(result), *prediction_headlines(result)]
+    return [_share_headline(result)] if isinstance(result, KindsRecovery) else []
 
 
 def fit_headlines(
@@ -160,24 +165,41 @@ def _trajectories_fit(trajectories: Mapping[str, np.ndarray], *, private: bool) 
     return Headline(text, FIT, "no", Tone.CAUTION)
 
 
-def _share_headline(mixture: MixtureRecovery) -> Headline:
-    """How many types there are, and how many trajectories are of each."""
-    count = len(mixture.types)
+def _share_headline(several: KindsRecovery) -> Headline:
+    """How many kinds there are, and how many trajectories or steps are of each."""
+    count, kind = len(several.parts), several.kind
     shares = [
-        f"type {k} is **{share(part)}** of the trajectories"
-        for k, part in enumerate(mixture.shares[:NAMED])
+        f"{kind} {k} is **{share(part)}** of the {several.what}"
+        for k, part in enumerate(several.shares[:NAMED])
     ]
-    text = f"**{count}** {'types' if count > 1 else 'type'}: {', '.join(shares)}"
+    text = f"**{count}** {kind}{'s' if count > 1 else ''}: {', '.join(shares)}"
     text += f", and {count - NAMED} more." if count > NAMED else "."
-    limits = 100.0 * mixture.share_intervals
-    ends = [f"type {k} {interval_words(*limits[k])} %" for k in range(count)]
-    criteria = zip(mixture.tried.tolist(), mixture.criteria.tolist(), strict=True)
+    limits = 100.0 * several.share_intervals
+    ends = [f"{kind} {k} {interval_words(*limits[k])} %" for k in range(count)]
+    criteria = zip(several.tried.tolist(), several.criteria.tolist(), strict=True)
     detail = f"95 % interval: {'; '.join(ends)}. " if count > 1 else ""
     detail += "BIC, the smaller the better: "
     detail += ", ".join(f"{value:.6g} for {number}" for number, value in criteria) + "."
-    is_best = int(mixture.tried[int(np.argmin(mixture.criteria))]) == count
+    by_prediction = isinstance(several, IntentionsRecovery) and len(several.held_out) > 0
+    is_best = by_prediction or int(several.tried[int(np.argmin(several.criteria))]) == count
     verdict, tone = ("", Tone.PLAIN) if is_best else ("fewer would do", Tone.CAUTION)
-    return Headline(text, "How many types", verdict, tone, detail=detail)
+    return Headline(text, f"How many {kind}s", verdict, tone, detail=detail)
+
+
+def prediction_headlines(found: IntentionsRecovery) -> list[Headline]:
+    """How well each number of intentions predicts what was held out, beside counts."""
+    if not len(found.held_out):
+        return []
+    scores = zip(found.tried.tolist(), found.held_out.tolist(), strict=True)
+    told = ", ".join(f"**{score:.4f}** with {number}" for number, score in scores)
+    here, before = found.counted
+    text = (
+        f"Nats a step on trajectories held out: {told}; counts by state {here:.4f}, by state and "
+        f"the one before {before:.4f}."
+    )
+    good = float(found.held_out[len(found.parts) - 1]) >= before
+    verdict, tone = ("as well as counts", Tone.GOOD) if good else ("counts do better", Tone.CAUTION)
+    return [Headline(text, "What they predict", verdict, tone)]
 
 
 def open_headlines(result: AnyRecovery) -> list[Headline]:

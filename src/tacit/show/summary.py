@@ -11,6 +11,8 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.measurements import Measurements
+from tacit.estimators.intentions import IntentionsRecovery
+from tacit.estimators.kinds import KindsRecovery
 from tacit.estimators.mixture import MixtureRecovery
 from tacit.files.atomic import Page
 from tacit.files.wording import cell_text
@@ -49,6 +51,10 @@ KNOWN = (
 JUDGED = (
     "verdict", "adequate", "statistic", "p_value", "level", "share", "weight", "settled", "absence",
 )  # fmt: skip
+FOLLOWED = (
+    "shares", "share_intervals", "start", "switching", "dwell", "dwell_intervals", "where",
+    "where_intervals", "membership", "following", "tried", "criteria", "held_out", "counted",
+)  # fmt: skip
 LIKELIHOODS = ("log_likelihood", "null_log_likelihood", "aic", "bic")
 
 
@@ -61,7 +67,7 @@ def summary_blocks(result: AnyRecovery, layout: Layout | None = None) -> list[Bl
     """
     parts = Parts.of(result, layout or Layout())
     misfit, known = [], []
-    if not isinstance(result, MixtureRecovery) and not result.goodness.adequate:
+    if not isinstance(result, KindsRecovery) and not result.goodness.adequate:
         misfit = [head.text for head in fit_headlines(result, parts, {}, private=False)]
         known = [(one.kind, one.about) for one in result.goodness.findings()]
     whole = result if parts.kind else parts.first.recovery
@@ -154,6 +160,9 @@ def run_data(run: Run) -> dict[str, Any]:
         names = ("shares", "share_intervals", "membership", "tried", "criteria")
         types = [_numbers(one) for one in result.types]
         return data | _fields(result, names) | {"types": types, "trajectories": run.trajectories}
+    if isinstance(result, IntentionsRecovery):
+        each = [_numbers(one) for one in result.intentions]
+        return data | _fields(result, FOLLOWED) | {"intentions": each}
     goodness = result.goodness
     fit = {name: [asdict(one) for one in getattr(goodness, name)] for name in ("parts", "power")}
     return {  # what does not fit before all numbers
