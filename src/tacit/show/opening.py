@@ -53,16 +53,16 @@ def _map_picture(named: NamedRecovery) -> Picture:
     layout = named.layout
     (left, right), (bottom, top) = extent(layout)
     tall = float(np.clip(WIDTH * abs(top - bottom) / (right - left), 1.2, 5.0))
-    figure = new_figure(WIDTH, tall + 0.8)
-    axes = axes_at(figure, 0.1, 0.3, WIDTH - 0.2, tall)
+    figure = new_figure(WIDTH, tall + 0.95)
+    axes = axes_at(figure, 0.25, 0.3, WIDTH - 0.35, tall)
     worth = net_worth(named)[: len(middles(layout))]
     draw_values(worth, axes, layout=layout, colours=REWARD_MAP)
     for text in list(axes.texts):
         text.remove()
     draw_flow_lines(named.visits, axes, layout)
     axes.set_aspect("auto")
-    axes.set_title("wanted (bright), refused (dark), and the ways taken")
-    below, limits = axes_at(figure, 0.1, 0.38 + tall, WIDTH - 0.2, 0.09), limits_of([worth])
+    axes.set_title("Wanted, refused, and the ways taken")
+    below, limits = axes_at(figure, 0.25, 0.54 + tall, WIDTH - 0.35, 0.09), limits_of([worth])
     look = {"name": "reward of a step less its costs", "colours": REWARD_MAP}
     draw_colour_bar(below, limits=limits, scale=Scale.of([limits]), **look)
     best, worst = int(np.nanargmax(worth)), int(np.nanargmin(worth))
