@@ -7,7 +7,7 @@ from scipy.special import logsumexp
 import experts
 import tacit
 from tacit.stream.reference import NEVER, Reference
-from tacit.stream.watch import LIVES
+from tacit.stream.watch import LIFETIME
 
 THETA = [np.array([2.5, 1.5]), np.array([1.5, 0.5])]
 
@@ -138,7 +138,7 @@ def test_memory_does_not_grow_with_the_stream(world, reference):
         watch.update((np.array([k % 8]), np.array([0])))
         most = max(most, len(watch.state.starts))
     # Those of 2-adic order v are kept for 8 * 2^v batches: half of that many at a time.
-    assert most <= (LIVES / 2 + 1) * (np.log2(600) + 2)
+    assert most <= (LIFETIME / 2 + 1) * (np.log2(600) + 2)
 
 
 def test_a_saved_watch_goes_on_as_if_it_had_not_stopped(world, reference, doubled, tmp_path):

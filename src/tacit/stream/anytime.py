@@ -1,9 +1,9 @@
-"""Sets of coefficients that hold at all times at once, and how much more must be seen.
+"""Confidence sets of coefficients that hold at all times at once; how many more steps are needed.
 
-Every batch is predicted by the fit to what came before it. Of the true coefficients the likelihood
-of all steps since falls behind these predictions by log(1 / level) nats, ever, with at most the
-chance `level` (Ville's inequality): those that have not fallen so far behind are the set. One may
-look after every batch, and stop whenever it is narrow enough.
+Every batch is predicted by the fit to all steps before it. The log-likelihood of the true
+coefficients ever falls log(1 / level) nats behind these predictions with at most the chance `level`
+(Ville's inequality). The set is the coefficients that have not fallen so far behind. One may look
+after every batch, and stop whenever it is narrow enough.
 """
 
 from __future__ import annotations
@@ -23,16 +23,21 @@ from tacit.likelihood.problem import Fit, LikelihoodProblem
 from tacit.likelihood.protocol import LARGEST
 from tacit.likelihood.steps import information
 from tacit.model.arguments import number
+from tacit.model.features.design import Design
 from tacit.model.objective import coefficient_names
 from tacit.stream.updating import origin_of, problem_of
 
 if TYPE_CHECKING:
     from tacit.recovery import Recovery
 
-# Draws of the coefficients from their law, and the share of them between the ends that are told.
-DRAWS, TOLD = 100, 0.8
-# Refits from the inside of the set to its end, and nats by which that may be missed.
-SEARCHES, CLOSE = 30, 1e-3
+# Draws of the coefficients from their law, for the interval of the steps that are needed.
+DRAWS = 100
+# Confidence of that interval.
+STEPS_CONFIDENCE = 0.8
+# Most refits in the search for an end of the set.
+MOST_FITS = 30
+# Nats by which the loss at an end may miss the set's limit.
+CLOSE = 1e-3
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -73,70 +78,71 @@ class AnytimeSet:
 def anytime(recovery: Recovery, *, confidence: float) -> AnytimeSet:
     """The set of coefficients that holds at all times; see `Recovery.anytime`."""
     number(confidence, "confidence", "in (0, 1)", lambda share: 0.0 < share < 1.0)
-    seen, problem = _predicted(recovery), problem_of(recovery)
-    chain = problem.chains[0]
-    later = chain.reweighted(seen.counts)
-    place = recovery.parameters.tested * chain.space.scales
-    fit = replace(problem, chains=(later,)).minimum(
-        np.clip(np.nan_to_num(place), problem.lower, problem.upper), tolerance=1e-9, max_steps=300
-    )
-    most = -seen.log_likelihood - np.log(1.0 - confidence)
-    leeway = most - fit.loss
-    intervals = np.full((chain.space.size, 2), np.nan)
+    predictions, problem = _predicted(recovery), problem_of(recovery)
+    space = problem.chains[0].space
+    since = replace(problem, chains=(problem.chains[0].reweighted(predictions.counts),))
+    start = np.nan_to_num(recovery.parameters.tested * space.scales)
+    fit = since.minimum(np.clip(start, problem.lower, problem.upper), tolerance=1e-9, max_steps=300)
+    largest_loss = -predictions.log_likelihood - np.log(1.0 - confidence)
+    leeway = largest_loss - fit.loss
+    intervals = np.full((space.size, 2), np.nan)
     if leeway >= 0:
-        for j in range(chain.space.size):
-            ends = [_end(fit, j, side, most) for side in (-1.0, 1.0)]
-            intervals[j] = np.array(ends) / chain.space.scales[j]
+        for j, scale in enumerate(space.scales):
+            ends = [_end(fit, j, side, largest_loss) for side in (-1.0, 1.0)]
+            intervals[j] = np.array(ends) / scale
     features = origin_of(recovery).features
     return AnytimeSet(
         names=coefficient_names(features.reward_names, features.cost_names),
         intervals=intervals,
         confidence=confidence,
-        steps=round(float(seen.counts.sum())),
+        steps=round(float(predictions.counts.sum())),
         leeway=float(leeway),
     )
 
 
 def falls_behind(recovery: Recovery, coefficients: np.ndarray) -> float:
     """Nats by which coefficients [P] have fallen behind the predictions of all steps since."""
-    seen, problem = _predicted(recovery), problem_of(recovery)
-    later = problem.chains[0].reweighted(seen.counts)
-    x = np.asarray(coefficients, float) * later.space.scales
-    return seen.log_likelihood + float(later.at(x, later.blank(x), 1e-9).loss)
+    predictions = _predicted(recovery)
+    chain = problem_of(recovery).chains[0].reweighted(predictions.counts)
+    x = np.asarray(coefficients, float) * chain.space.scales
+    return predictions.log_likelihood + float(chain.at(x, chain.blank(x), 1e-9).loss)
 
 
-def _end(fit: Fit, j: int, side: float, most: float) -> float:
-    """Where coefficient j, the others fitted, reaches this loss on one side.
+def _end(fit: Fit, j: int, side: float, largest_loss: float) -> float:
+    """Where coefficient j, the others fitted, reaches this loss on one side: -1 below, 1 above.
 
-    Its bound where it does not; infinite where there is none.
+    Its bound where it does not; infinite where there is none. The step is that of a quadratic loss,
+    doubled until the end is passed; then the interval that holds the end is halved.
     """
-    problem, here = fit.problem, float(fit.z[j])
+    problem = fit.problem
     bound = float(problem.lower[j] if side < 0 else problem.upper[j])
     edge = bound if abs(bound) < LARGEST else side * np.inf
-    which = np.arange(len(fit.z)) == j
+    coefficient = np.arange(len(fit.z)) == j
     inverse, _ = inverse_information(np.asarray(fit.curvature), problem.movable)
-    step = side * np.sqrt(max(2.0 * (most - fit.loss) * inverse[j, j], 1e-12))
-    inside, outside, last = here, side * np.inf, fit
-    for _ in range(SEARCHES):
+    step = side * np.sqrt(max(2.0 * (largest_loss - fit.loss) * inverse[j, j], 1e-12))
+    inside, outside = float(fit.z[j]), side * np.inf
+    for _ in range(MOST_FITS):
         place = inside + step if np.isinf(outside) else 0.5 * (inside + outside)
         if side * (place - edge) >= 0:
             place = edge
         if abs(place) > LARGEST:
             return side * np.inf
-        last = last.held(which, place)
-        missed = last.loss - most
-        if missed <= 0:
-            if place == edge:
-                return edge
-            inside, step = place, 2.0 * step
+        fit = fit.held(coefficient, place)
+        excess = fit.loss - largest_loss
+        if excess <= 0 and place == edge:
+            return edge
+        if abs(excess) < CLOSE:
+            return place
+        if excess <= 0:
+            inside = place
+            step *= 2.0
         else:
             outside = place
-        if abs(missed) < CLOSE:
-            return place
     return outside  # no narrower than the set
 
 
 def _predicted(recovery: Recovery) -> Predictions:
+    """The steps since the first recovery, and how well they were predicted."""
     origin = origin_of(recovery)
     if origin.predictions is None:
         raise InvalidModel(
@@ -154,10 +160,10 @@ class MoreNeeded:
         name: of the number.
         width: that was asked for.
         now: width of its interval.
-        steps: more of them that it takes; 0 where it is narrow enough, infinite where no number of
-            them will do.
-        trajectories: the same in trajectories as long as those seen.
-        steps_interval: between which it lies with a chance of 80 %, by what is not known yet.
+        steps: more of them that are needed; 0 where the interval is narrow enough, infinite where
+            no number of steps will do.
+        trajectories: as many steps in trajectories as long as those seen.
+        steps_interval: 80 % interval of `steps`, by how uncertain the coefficients are.
     """
 
     name: str
@@ -174,7 +180,7 @@ class MoreNeeded:
         return (
             f"About {self.steps:.0f} more steps ({self.trajectories:.0f} trajectories like these) "
             f"make the interval of {self.name} {self.width:g} wide, which is {self.now:.3g} now; "
-            f"between {low:.0f} and {high:.0f} with a chance of {TOLD:.0%}."
+            f"between {low:.0f} and {high:.0f} with a chance of {STEPS_CONFIDENCE:.0%}."
         )
 
 
@@ -183,31 +189,31 @@ def more_needed(recovery: Recovery, width: float, name: str | None) -> MoreNeede
     number(width, "width", "a number above 0", lambda size: 0.0 < size < np.inf)
     problem, widths = problem_of(recovery), widths_of(recovery)
     if name is None:
-        name = max(widths, key=lambda one: (np.isfinite(widths[one]), widths[one]))
+        name = max(widths, key=lambda name: (np.isfinite(widths[name]), widths[name]))
     if name not in widths:
         hint = did_you_mean(name, list(widths)) or f"; the numbers are {some(list(widths))}"
         raise InvalidModel(f"no weight or price is named {name!r:.60}{hint}")
     chain, law = problem.chains[0], recovery.parameters.law
     now, steps = widths[name], float(chain.counts.sum())
-    row = list(widths).index(name)
-    error = partial(_error, problem, row)
-    here = np.nan if law.absence else error(recovery.parameters.tested)
-    if not (np.isfinite(now) and np.isfinite(here) and here > 0):
-        infinite = (np.inf, np.inf)
-        about = {"name": name, "width": float(width), "now": float(now), "steps_interval": infinite}
-        return MoreNeeded(**about, steps=np.inf, trajectories=np.inf)
-    drawn = np.array([error(one) for one in law.draws(DRAWS)]) / here
-    ends = np.nanquantile(drawn, [0.5 - 0.5 * TOLD, 0.5 + 0.5 * TOLD])
-    low, middle, high = (
-        max(0.0, steps * ((now * ratio / width) ** 2 - 1.0)) for ratio in (ends[0], 1.0, ends[1])
-    )
+    error_of = partial(_error, problem, list(widths).index(name))
+    error = np.nan if law.absence else error_of(recovery.parameters.tested)
+    needed = [np.inf, np.inf, np.inf]
+    if np.isfinite(now) and np.isfinite(error) and error > 0:
+        ratios = np.array([error_of(draw) for draw in law.draws(DRAWS)]) / error
+        tail = 0.5 - 0.5 * STEPS_CONFIDENCE
+        low, high = np.nanquantile(ratios, [tail, 1.0 - tail])
+        # Widths shrink as the root of the number of steps.
+        needed = [
+            max(0.0, steps * ((now * ratio / width) ** 2 - 1.0)) for ratio in (low, 1.0, high)
+        ]
+    low, middle, high = needed
     episodes = chain.tally.episodes if chain.tally is not None else 1
     return MoreNeeded(
         name=name,
         width=float(width),
         now=float(now),
         steps=middle,
-        trajectories=middle * episodes / steps,
+        trajectories=middle * episodes / (steps or 1.0),
         steps_interval=(min(low, middle), max(high, middle)),
     )
 
@@ -237,21 +243,31 @@ def _error(problem: LikelihoodProblem, row: int, coefficients: np.ndarray) -> fl
     part = chain.at(x, chain.blank(x), 1e-9)
     if not np.isfinite(part.loss):
         return np.nan
-    own = information(chain.scores(part), part.policy, chain.visits)
-    free = problem.movable & (x > problem.lower)
-    inverse, _ = inverse_information(own, free)
-    theta, slope = x / space.scales, np.zeros(space.size)
-    blocks, reward = space.blocks, space.blocks[0]
-    total = float(np.abs(theta[reward]).sum())
-    if row < space.size:
-        block = next(one for one in blocks if one.start <= row < one.stop)
-        size = float(np.abs(theta[block]).sum())
-        slope[block] = -np.sign(theta[block]) * theta[row] / max(size, 1e-300) ** 2
-        slope[row] += 1.0 / max(size, 1e-300)
-    else:
-        block = blocks[1 + row - space.size]
-        price = float(theta[block].sum())
-        slope[block] = 1.0 / max(total, 1e-300)
-        slope[reward] = -np.sign(theta[reward]) * price / max(total, 1e-300) ** 2
-    slope = slope / space.scales
+    fisher = information(chain.scores(part), part.policy, chain.visits)
+    inverse, _ = inverse_information(fisher, problem.movable & (x > problem.lower))
+    slope = _gauge_slope(x / space.scales, row, space) / space.scales
     return float(np.sqrt(max(slope @ inverse @ slope, 0.0)))
+
+
+def _gauge_slope(theta: np.ndarray, row: int, space: Design) -> np.ndarray:
+    """[D] derivative of a weight, or of a price, by the coefficients theta [D].
+
+    Row j < D is the weight theta_j / |theta of its map|, row D + k the price
+    sum(theta of cost k) / |theta of the reward|, with L1 norms.
+    """
+
+    def norm(block: slice) -> float:
+        return max(float(np.abs(theta[block]).sum()), 1e-300)
+
+    slope = np.zeros(space.size)
+    reward = space.blocks[0]
+    if row < space.size:
+        block = next(block for block in space.blocks if block.start <= row < block.stop)
+        slope[block] = -np.sign(theta[block]) * theta[row] / norm(block) ** 2
+        slope[row] += 1.0 / norm(block)
+    else:
+        block = space.blocks[1 + row - space.size]
+        price = float(theta[block].sum())
+        slope[block] = 1.0 / norm(reward)
+        slope[reward] = -np.sign(theta[reward]) * price / norm(reward) ** 2
+    return slope

@@ -1,8 +1,7 @@
-"""Rows of a log that is still written: read once each, in order, from where the last reader was.
+"""Logs that are still written: rows are read once each, in order, from where the last read ended.
 
-A batch is a fixed number of rows, so that whoever is stopped and begins again sees the same ones.
-A log that is not what it was, because it shrank, changed its columns or went back in time, is one
-line.
+A batch is a fixed number of rows, so that a reader who is stopped and begins again sees the same
+batches. A log that shrank, changed its columns or went back in time is refused in one line.
 """
 
 from __future__ import annotations
@@ -23,13 +22,16 @@ from tacit.model.mdp import MDP
 if TYPE_CHECKING:
     import polars
 
-NEEDED, OPTIONAL = ("state", "action"), ("episode", "step")
-# Bytes before a position that must be there again, and a size that no log has.
-TAIL, ANY_SIZE = 64, 2**62
+NEEDED = ("state", "action")
+OPTIONAL = ("episode", "step")
+# Last bytes before a position that are read again, to see that the log only grew.
+TAIL_BYTES = 64
+# Limit of size for readers of tables; no log reaches it.
+ANY_SIZE = 2**62
 # Bytes that are read at once.
-BLOCK = 2**20
-# Episodes whose last step is remembered.
-RECENT = 1024
+BLOCK_BYTES = 2**20
+# Most episodes whose last step is remembered.
+MOST_EPISODES = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +61,7 @@ class Log(Protocol):
     """Rows that go on arriving."""
 
     def read(self, position: Position, rows: int) -> tuple[list[polars.DataFrame], Position]:
-        """At most so many rows from a position on, and where they end; none where none is there."""
+        """At most so many rows from a position on, and the position where they end."""
         ...
 
     @property
@@ -90,7 +92,7 @@ class TextLog:
         if not size:
             return [], position
         with open(self.path, "rb") as file:
-            if not position.columns and b"\n" not in file.read(BLOCK):
+            if not position.columns and b"\n" not in file.read(BLOCK_BYTES):
                 return [], position  # its first line is being written
             table = TextTable(self.path, InvalidDemonstrations, (*NEEDED, *OPTIONAL), ANY_SIZE)
             _check_columns(self.path, position, table.names)
@@ -121,31 +123,31 @@ class InputLog:
 
     stream: BinaryIO
     skipped: int = 0
-    _kept: dict = field(default_factory=dict, repr=False)
+    _progress: dict = field(default_factory=dict, repr=False)
 
     @property
     def ended(self) -> bool:
         """Whether the writer has closed it."""
-        return self._kept.get("ended", False)
+        return self._progress.get("ended", False)
 
     def read(self, position: Position, rows: int) -> tuple[list[polars.DataFrame], Position]:
         """So many rows; fewer at the end. Waits for them."""
-        if "table" not in self._kept:
+        if "table" not in self._progress:
             head = self.stream.readline()
             if not head.strip():
-                self._kept["ended"] = True
+                self._progress["ended"] = True
                 return [], position
-            self._kept["table"] = _table_of(head)
+            self._progress["table"] = _table_of(head)
             for _ in range(self.skipped):
                 self.stream.readline()
-        table = self._kept["table"]
+        table = self._progress["table"]
         _check_columns("standard input", position, table.names)
         position = replace(position, columns=table.names)
         lines = []
         while len(lines) < rows:
             line = self.stream.readline()
             if not line:
-                self._kept["ended"] = True
+                self._progress["ended"] = True
                 break
             lines.append(line)
         content = b"".join(lines)
@@ -168,37 +170,38 @@ class FolderLog:
     def read(self, position: Position, rows: int) -> tuple[list[polars.DataFrame], Position]:
         """At most so many rows, of one file or of several."""
         files = sorted(
-            one
-            for one in self.path.iterdir()
-            if one.suffix.lower() in PARQUET and one.name[0] not in "._" and one.is_file()
+            path
+            for path in self.path.iterdir()
+            if path.suffix.lower() in PARQUET and path.name[0] not in "._" and path.is_file()
         )
-        names = [one.name for one in files]
-        if position.file and (
-            position.file not in names or names.index(position.file) != position.files - 1
-        ):
+        last_read = [path.name for path in files[: position.files]][-1:]
+        if position.file and (len(files) < position.files or last_read != [position.file]):
             raise InvalidDemonstrations(
                 f"{self.path} must only grow, in the order of names: {position.files} files up to "
                 f"{position.file} were read, others are there now"
             )
-        frames, wanted = [], rows
-        for one in files[max(position.files - 1, 0) :]:
-            if one.name != position.file:
-                about = {"file": one.name, "files": position.files + 1, "place": 0}
-                position = replace(position, **about)
-            table = ParquetTable(one, InvalidDemonstrations, ANY_SIZE)
-            _check_columns(one, position, table.names)
+        frames, missing = [], rows
+        for path in files[max(position.files - 1, 0) :]:
+            if path.name != position.file:
+                position = replace(position, file=path.name, files=position.files + 1, place=0)
+            table = ParquetTable(path, InvalidDemonstrations, ANY_SIZE)
+            _check_columns(path, position, table.names)
             if table.rows < position.place:
                 raise InvalidDemonstrations(
-                    f"{one} must not shrink: {position.place} of its rows were read, it has "
+                    f"{path} must not shrink: {position.place} of its rows were read, it has "
                     f"{table.rows} now"
                 )
-            many = min(wanted, table.rows - position.place)
-            if many:
-                frames.append(_slice(one, table, position.place, many))
-            about = {"rows": position.rows + many, "place": position.place + many}
-            position = replace(position, columns=table.names, **about)
-            wanted -= many
-            if not wanted:
+            count = min(missing, table.rows - position.place)
+            if count:
+                frames.append(_slice(path, table, position.place, count))
+            position = replace(
+                position,
+                columns=table.names,
+                rows=position.rows + count,
+                place=position.place + count,
+            )
+            missing -= count
+            if not missing:
                 break
         return frames, position
 
@@ -222,25 +225,26 @@ def counts_of(
         names: those of states and of actions; empty where they are numbers.
         source: of the rows, for messages.
     """
-    counts, first, steps = np.zeros((mdp.states, mdp.actions)), before.rows, dict(before.steps)
-    numbering = [
-        Numbering(own, find=False, count=count, source="the problem")
-        for own, count in zip(names, (mdp.states, mdp.actions), strict=True)
-    ]
+    counts = np.zeros((mdp.states, mdp.actions))
+    first, steps = before.rows, dict(before.steps)
+    state_numbers, action_numbers = (
+        Numbering(labels, find=False, count=count, source="the problem")
+        for labels, count in zip(names, counts.shape, strict=True)
+    )
+    numbering = {"state": state_numbers, "action": action_numbers}
+    texts = [name for name in NEEDED if numbering[name].only_names]
     for frame in frames:
         what = f"{source}, after row {first}"
         table = FrameTable(frame, InvalidDemonstrations, what=what)
-        texts = [name for name, own in zip(NEEDED, numbering, strict=True) if own.only_names]
         columns = table.read(texts=texts)
-        states = numbering[0].numbers(columns["state"])
-        actions = numbering[1].numbers(columns["action"], may_miss=True)
-        there = actions >= 0  # the last row of an episode may lack its action
-        odd = None
-        if mdp.restricted:
-            odd = first_unavailable(mdp.available, states[there], actions[there])
+        states = state_numbers.numbers(columns["state"])
+        actions = action_numbers.numbers(columns["action"], may_miss=True)
+        is_step = actions >= 0  # the last row of an episode may lack its action
+        states, actions = states[is_step], actions[is_step]
+        odd = first_unavailable(mdp.available, states, actions) if mdp.restricted else None
         if odd is not None:
             raise InvalidDemonstrations(f"{what}: {odd.sentence()}")
-        pairs = states[there].astype(np.int64) * mdp.actions + actions[there]
+        pairs = states.astype(np.int64) * mdp.actions + actions
         counts += np.bincount(pairs, minlength=counts.size).reshape(counts.shape)
         if "episode" in columns and "step" in columns:
             labels = np.asarray(columns["episode"].labels()).astype(str)
@@ -255,21 +259,21 @@ def _in_time(
     """Episode -> its last step; one line where a step of an episode comes after a later one."""
     names, number = np.unique(episodes, return_inverse=True)
     order = np.argsort(number, kind="stable")
-    own, at = number[order], steps[order]
-    begins = np.r_[True, own[1:] != own[:-1]]
-    last = np.r_[-1, at[:-1]]
-    last[begins] = [before.get(str(name), -1) for name in names]
-    back = np.flatnonzero(at <= last)
-    if len(back):
-        row = int(order[back].min())
+    number, ordered = number[order], steps[order]
+    begins = np.r_[True, number[1:] != number[:-1]]
+    previous = np.r_[-1, ordered[:-1]]
+    previous[begins] = [before.get(str(name), -1) for name in names]
+    backward = order[ordered <= previous]
+    if len(backward):
+        row = int(backward.min())
         raise InvalidDemonstrations(
             f"{what}, row {row + 1} of these: steps of an episode must go up; episode "
             f"{episodes[row]} goes back to step {steps[row]}"
         )
-    ends = at[np.r_[begins[1:], True]]
-    kept = {name: step for name, step in before.items() if name not in set(names.tolist())}
-    kept |= {str(name): int(step) for name, step in zip(names, ends, strict=True)}
-    return dict(list(kept.items())[-RECENT:])
+    ends = ordered[np.r_[begins[1:], True]]
+    last = {str(name): int(step) for name, step in zip(names, ends, strict=True)}
+    older = {name: step for name, step in before.items() if name not in last}
+    return dict(list((older | last).items())[-MOST_EPISODES:])
 
 
 def _check_columns(path: object, position: Position, names: tuple[str, ...]) -> None:
@@ -289,7 +293,7 @@ def _check_columns(path: object, position: Position, names: tuple[str, ...]) -> 
 def _lines(file: BinaryIO, rows: int) -> bytes:
     """At most so many whole lines."""
     content, missing = b"", rows
-    while missing > 0 and (block := file.read(BLOCK)):
+    while missing > 0 and (block := file.read(BLOCK_BYTES)):
         content += block
         missing -= block.count(b"\n")
     end = content.rfind(b"\n") + 1
@@ -306,16 +310,17 @@ def _frames(table: TextTable, content: bytes, position: Position) -> list[polars
     return [table.frame(names, content, table.line + position.rows)]
 
 
-def _slice(path: Path, table: ParquetTable, first: int, many: int) -> polars.DataFrame:
+def _slice(path: Path, table: ParquetTable, first: int, count: int) -> polars.DataFrame:
+    """So many rows of a Parquet file, from the first on."""
     import polars
 
     names = [name for name in (*NEEDED, *OPTIONAL) if name in table.names]
-    return polars.scan_parquet(path, glob=False).select(names).slice(first, many).collect()
+    return polars.scan_parquet(path, glob=False).select(names).slice(first, count).collect()
 
 
 def _after(position: Position, content: bytes, rows: int) -> Position:
     """Where a text stands after some more of it."""
-    tail = (bytes.fromhex(position.tail) + content)[-TAIL:]
+    tail = (bytes.fromhex(position.tail) + content)[-TAIL_BYTES:]
     place, rows = position.place + len(content), position.rows + rows
     return replace(position, place=place, rows=rows, tail=tail.hex())
 

@@ -1,8 +1,8 @@
-"""A recovery of all that was seen so far, from the one before and what was seen since.
+"""Recoveries brought up to date: the one before, and the demonstrations that came since.
 
-Sums of demonstrations add up, and the likelihood asks for nothing else: its fit to the merged sums,
-sought from where the last one ended, is that of all rows together. What needs whole trajectories
-again is of the last full pass.
+Sums of demonstrations add up, and the likelihood depends on nothing else: its fit to the merged
+sums, begun at the last fit, is the fit to all rows together. What needs whole trajectories, as
+clustered errors do, is of the last full pass over the rows.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from tacit.estimators.joint_recovery import JointRecovery
     from tacit.recovery import Recovery
 
-
-# Steps in which, at the first one, half of the predicted actions are random.
-RANDOM = 0.1
+# Known steps at which half of the actions in a prediction would be random: the share shrinks as
+# steps become known.
+RANDOM_STEPS = 0.1
 
 
 def updated(recovery: Recovery, more: Observed, *, forget: float | None, keep_rows: bool) -> Any:
@@ -63,8 +63,8 @@ def updated(recovery: Recovery, more: Observed, *, forget: float | None, keep_ro
         throw=False,
         near=recovery if isinstance(estimator, Likelihood) else None,
     )
-    found = request.recovery(origin.mdp, origin.features, origin.demonstrations)
-    return _told(found, origin)
+    recovered = request.recovery(origin.mdp, origin.features, origin.demonstrations)
+    return _with_origin_of_sums(recovered, origin)
 
 
 def updated_tasks(
@@ -76,15 +76,17 @@ def updated_tasks(
         raise InvalidDemonstrations(
             f"there must be one part a task ({len(joint.recoveries)}); got {len(more)}"
         )
-    pairs = zip(joint.recoveries, more, strict=True)
-    origins = [_with_more(one, part, forget, keep_rows) for one, part in pairs]
-    found = recover([_task(one) for one in origins], **_asked(origins[0]))
-    each = [_told(*pair) for pair in zip(found.recoveries, origins, strict=True)]
-    return replace(found, recoveries=tuple(each))
+    origins = [
+        _with_more(recovery, part, forget, keep_rows)
+        for recovery, part in zip(joint.recoveries, more, strict=True)
+    ]
+    recovered = recover(list(map(_task, origins)), **_options(origins[0]))
+    recoveries = map(_with_origin_of_sums, recovered.recoveries, origins)
+    return replace(recovered, recoveries=tuple(recoveries))
 
 
 def _updated_trips(recovery: TripsRecovery, more: Observed, forget: float | None) -> Any:
-    """That of all trips: their sums are by goal and place, so rows are kept and read again."""
+    """The recovery of all trips, from their rows: sums of trips are by goal and do not add up."""
     before = origin_of(recovery)
     if forget is not None:
         raise InvalidModel(
@@ -103,37 +105,43 @@ def refreshed(recovery: Recovery) -> Any:
     origin = origin_of(recovery)
     if isinstance(recovery, TripsRecovery):
         return recovery  # always is one
-    rows = _in_memory(origin)
-    seen = reduce(Demonstrations.__add__, rows)
-    found = recover(origin.mdp, origin.features, seen, **_asked(origin), allow_impossible=True)
-    assert found.origin is not None
-    about = {"rows": rows, "predictions": origin.predictions}
-    return replace(found, origin=replace(found.origin, **about))
+    rows = _rows_in_memory(origin)
+    pooled = reduce(Demonstrations.__add__, rows)
+    recovered = recover(
+        origin.mdp, origin.features, pooled, **_options(origin), allow_impossible=True
+    )
+    assert recovered.origin is not None
+    return replace(
+        recovered,
+        origin=replace(recovered.origin, rows=rows, predictions=origin.predictions),
+    )
 
 
 def refreshed_tasks(joint: JointRecovery) -> JointRecovery:
     """The recovery by a full pass over all rows; see `JointRecovery.refresh`."""
-    origins = [origin_of(one) for one in joint.recoveries]
-    rows = [_in_memory(one) for one in origins]
-    whole = [
-        replace(one, demonstrations=reduce(Demonstrations.__add__, own))
-        for one, own in zip(origins, rows, strict=True)
+    origins = [origin_of(recovery) for recovery in joint.recoveries]
+    pooled = [
+        replace(origin, demonstrations=reduce(Demonstrations.__add__, _rows_in_memory(origin)))
+        for origin in origins
     ]
-    return recover([_task(one) for one in whole], **_asked(origins[0]), allow_impossible=True)
+    return recover(list(map(_task, pooled)), **_options(origins[0]), allow_impossible=True)
 
 
-def _asked(origin: Origin) -> dict[str, Any]:
+def _options(origin: Origin) -> dict[str, Any]:
+    """Options of `recover` by which the same is asked again."""
     return {"estimator": origin.estimator, "throw": False}
 
 
 def _task(origin: Origin) -> Task:
+    """The task that a recovery was made from."""
     return Task(origin.mdp, origin.features, cast("Demonstrations", origin.demonstrations))
 
 
 def _with_more(recovery: Recovery, more: Observed, forget: float | None, keep_rows: bool) -> Origin:
-    """What the recovery was made from, and what was seen since, as sums."""
+    """The origin of the next recovery: sums of all that was seen, forgotten steps weighed less."""
     before = origin_of(recovery)
-    mdp, features, half_life = before.mdp, before.features, _half_life(before, forget, keep_rows)
+    mdp, features = before.mdp, before.features
+    half_life = _half_life(before, forget, keep_rows)
     check_task(mdp, features, more)
     check_task(mdp, features, before.demonstrations)  # sums of sampling weights are no counts
     check_possible(mdp, more)
@@ -162,25 +170,25 @@ def _predicted(recovery: Recovery, before: Origin, counts: np.ndarray) -> Predic
     if recovery.solution is None or (before.last_pass is not None and before.predictions is None):
         return None  # not all that was added was predicted
     random = before.mdp.choices / before.mdp.choices.sum(axis=1, keepdims=True).clip(1)
-    share = RANDOM / (RANDOM + max(recovery.observed_steps, 1))
+    share = RANDOM_STEPS / (RANDOM_STEPS + max(recovery.observed_steps, 1))
     chances = (1.0 - share) * recovery.behaviour + share * random
     with np.errstate(divide="ignore"):
-        told = float(np.where(counts > 0, counts * np.log(chances), 0.0).sum())
+        log_likelihood = float(np.where(counts > 0, counts * np.log(chances), 0.0).sum())
     past = before.predictions
-    if past is None:
-        return Predictions(counts=counts, log_likelihood=told)
-    return Predictions(counts=past.counts + counts, log_likelihood=past.log_likelihood + told)
+    if past is not None:
+        counts = past.counts + counts
+        log_likelihood += past.log_likelihood
+    return Predictions(counts=counts, log_likelihood=log_likelihood)
 
 
-def _told(found: Recovery, origin: Origin) -> Recovery:
-    """The recovery from sums, that says which of its numbers are not of all steps."""
+def _with_origin_of_sums(recovery: Recovery, origin: Origin) -> Recovery:
+    """The recovery from sums, with findings on which of its numbers are not of all steps."""
     findings = [_pass_finding(origin), *_forgetting_findings(origin)]
-    return replace(
-        found, identification=found.identification.with_findings(findings), origin=origin
-    )
+    identification = recovery.identification.with_findings(findings)
+    return replace(recovery, identification=identification, origin=origin)
 
 
-def _in_memory(origin: Origin) -> tuple[Demonstrations, ...]:
+def _rows_in_memory(origin: Origin) -> tuple[Demonstrations, ...]:
     """All rows, in parts."""
     rows = tuple(part for part in _rows(origin) if isinstance(part, Demonstrations))
     if len(rows) < len(_rows(origin)):
@@ -254,20 +262,21 @@ def _rows(origin: Origin) -> tuple[Observed, ...]:
 
 
 def _last_pass(recovery: Recovery, origin: Origin) -> FullPass | None:
-    """That of the recovery, where its demonstrations were rows; else the one that it knows of."""
+    """The last pass over rows: this recovery's, or of a recovery by sums the one before it."""
     if isinstance(origin.demonstrations, Tally):
         return origin.last_pass
-    found, fit = recovery.parameters, recovery.goodness
+    parameters, goodness = recovery.parameters, recovery.goodness
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = found.standard_errors / found.with_errors("fisher").standard_errors
-    known = ratios[np.isfinite(ratios)]
+        ratios = parameters.standard_errors / parameters.with_errors("fisher").standard_errors
+    ratios = ratios[np.isfinite(ratios)]
+    verdict = "untested" if goodness.absence else "fits"
     return FullPass(
         date=origin.date,
         steps=recovery.observed_steps,
-        verdict="misfit" if not fit.adequate else "untested" if fit.absence else "fits",
-        p_value=fit.p_value,
-        errors=found.errors,
-        stretch=float(known.max()) if len(known) else np.nan,
+        verdict=verdict if goodness.adequate else "misfit",
+        p_value=goodness.p_value,
+        errors=parameters.errors,
+        stretch=float(ratios.max()) if len(ratios) else np.nan,
     )
 
 
@@ -277,25 +286,25 @@ def _pass_finding(origin: Origin) -> Finding:
     steps = tally_of(origin.mdp, origin.demonstrations).steps
     by_sums = f"Brought up to date by sums of {steps} steps"
     if last is None:
-        said = (
+        sentence = (
             f"{by_sums}: there was no pass over whole trajectories, so errors take steps as "
             "independent, and nothing was tested between trajectories or over time."
         )
-        return Finding(said, Kind.ERRORS, number=0)
-    wide = ""
+        return Finding(sentence, Kind.ERRORS, number=0)
+    ratio = ""
     if last.errors != "fisher" and last.stretch > 1.0:
-        wide = f", then up to {last.stretch:.2f} times those by steps"
+        ratio = f", then up to {last.stretch:.2f} times those by steps"
     verdict = {
         "misfit": "that the model does not fit",
         "fits": "nothing against the model",
         "untested": "nothing, as there was no test",
     }[last.verdict]
-    said = (
-        f"{by_sums}; errors take steps as independent. Clustered errors{wide}, and tests between "
+    sentence = (
+        f"{by_sums}; errors take steps as independent. Clustered errors{ratio}, and tests between "
         f"trajectories and over time are of the last full pass, {last.date} UTC, over {last.steps} "
         f"steps, which found {verdict}: refresh() makes a new one, where rows are kept."
     )
-    return Finding(said, Kind.ERRORS, number=last.steps)
+    return Finding(sentence, Kind.ERRORS, number=last.steps)
 
 
 def _forgetting_findings(origin: Origin) -> Iterable[Finding]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 Level = Literal["none", "warning", "alarm"]
 LEVELS: tuple[Level, ...] = get_args(Level)
-# A start whose number is an odd multiple of 2^v is looked at for so many times 2^v batches.
-LIVES = 8
+# A start whose number is an odd multiple of 2^v is watched for so many times 2^v batches.
+LIFETIME = 8
 # Share of the run length at which a warning is given.
-WARNING = 0.1
-# Share of the evidence below which a start is not looked at exactly.
-SLIGHT = 1e-3
+WARNING_SHARE = 0.1
+# Share of the largest evidence of a start below which a start is not evaluated exactly.
+SCREENED_SHARE = 1e-3
 # Most points of the history; beyond, every other one is dropped.
-POINTS = 1000
+MOST_POINTS = 1000
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -49,7 +49,7 @@ class Start:
     """A time at which a change may have happened.
 
     Attributes:
-        batch: its number, from 1.
+        batch: number of the first batch after it, from 1.
         steps: how many were seen before it.
         weight: steps of its batch.
         sums: [...] of all steps before it, as `Reference.sums`.
@@ -62,9 +62,14 @@ class Start:
     sums: np.ndarray
     counts: np.ndarray
 
-    def lives(self, batch: int) -> bool:
-        """Whether it is looked at after this batch: old starts lie farther apart."""
-        return batch - self.batch <= LIVES * (self.batch & -self.batch)
+    def is_watched(self, batch: int) -> bool:
+        """Whether it is still watched after this batch.
+
+        A doubling schedule: the lifetime grows with the power of two that divides the start's own
+        number. Old starts lie farther apart, and their number grows as the logarithm of batches.
+        """
+        largest_power_of_two = self.batch & -self.batch
+        return batch - self.batch <= LIFETIME * largest_power_of_two
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -72,11 +77,11 @@ class State:
     """Where a watch stands; all that is saved of it.
 
     Attributes:
-        reference: [...] what the reference, its confidence and the run length are.
+        reference: [D + 2] centre and radius of the confidence set, and the run length.
         batches: how many were seen.
-        steps: in them.
-        sums: [...] of all of them, as `Reference.sums`.
-        counts: [S, A] of all of them.
+        steps: how many were seen.
+        sums: [...] of all steps, as `Reference.sums`.
+        counts: [S, A] of all steps.
         starts: times at which a change may have happened.
         level: "none", "warning" or "alarm".
         alarm: number of steps at which the alarm was given; 0 for none.
@@ -124,15 +129,15 @@ class Watch:
         self.run_length, self.confidence = float(run_length), float(confidence)
         self.recovery, self.origin = recovery, origin_of(recovery)
         self.reference = Reference.of(recovery, confidence=confidence)
-        shape = (self.origin.mdp.states, self.origin.mdp.actions)
-        known = self.reference
+        reference = self.reference
+        no_steps = np.zeros((self.origin.mdp.states, self.origin.mdp.actions))
         self.state = State(
-            reference=np.array([*known.centre, known.radius, self.run_length]),
+            reference=np.array([*reference.centre, reference.radius, self.run_length]),
             batches=0,
             steps=0,
-            sums=np.zeros_like(known.sums(np.zeros(shape))),
-            counts=np.zeros(shape),
-            logs=np.full(len(known.names), -np.inf),
+            sums=np.zeros_like(reference.sums(no_steps)),
+            counts=no_steps,
+            logs=np.full(len(reference.names), -np.inf),
         )
 
     @property
@@ -175,7 +180,7 @@ class Watch:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What was seen, and what is promised."""
+        """Misfit of the reference, a change, and what is promised of false alarms."""
         found = [] if self.recovery.goodness.adequate else [MISFIT]
         if self.level != "none":
             found.append(
@@ -201,29 +206,35 @@ class Watch:
     def update(self, steps: Observed | tuple[npt.ArrayLike, npt.ArrayLike]) -> Watch:
         """The watch itself, after more steps: demonstrations, sums, or (states, actions)."""
         counts = self._counts(steps)
-        before, known = self.state, self.reference
-        many = round(float(counts.sum()))
-        if not many:
+        size = round(float(counts.sum()))
+        if not size:
             return self
+        before = self.state
         batch = before.batches + 1
-        sofar = {"steps": before.steps, "sums": before.sums, "counts": before.counts}
-        starts = (*before.starts, Start(batch=batch, weight=many, **sofar))
+        start = Start(
+            batch=batch,
+            steps=before.steps,
+            weight=size,
+            sums=before.sums,
+            counts=before.counts,
+        )
+        starts = (*before.starts, start)
         state = replace(
             before,
             batches=batch,
-            steps=before.steps + many,
-            sums=before.sums + known.sums(counts),
+            steps=before.steps + size,
+            sums=before.sums + self.reference.sums(counts),
             counts=before.counts + counts,
-            starts=tuple(one for one in starts if one.lives(batch)),
+            starts=tuple(start for start in starts if start.is_watched(batch)),
         )
-        self.state = _with_history(self._judged(state))
+        self.state = _with_history(self._with_evidence(state))
         return self
 
-    def _counts(self, steps: Any) -> np.ndarray:
-        """[S, A] of what was handed over."""
+    def _counts(self, steps: object) -> np.ndarray:
+        """[S, A] how often each action was taken in the steps handed to `update`."""
         mdp = self.origin.mdp
         if isinstance(steps, tuple) and len(steps) == 2:
-            states, actions = (np.atleast_1d(np.asarray(part)) for part in steps)
+            states, actions = map(np.atleast_1d, steps)
             steps = Demonstrations(
                 states, actions, np.array([0, len(states)]), partial=np.array([True])
             )
@@ -235,33 +246,52 @@ class Watch:
             f"got {type(steps).__name__}"
         )
 
-    def _judged(self, state: State) -> State:
-        """The state with its evidence and level: screened to second order, told exactly."""
-        known, starts, suspect = self.reference, list(state.starts), state.suspect
-        if suspect is not None and all(one.batch != suspect.batch for one in starts):
+    def _with_evidence(self, state: State) -> State:
+        """The state with its evidence, its level and the likeliest time of a change."""
+        starts, suspect = list(state.starts), state.suspect
+        if suspect is not None and all(start.batch != suspect.batch for start in starts):
             starts.append(suspect)  # it stays in sight
-        counts = np.stack([state.counts - one.counts for one in starts])
-        sums = np.stack([state.sums - one.sums for one in starts])
-        weights = np.log([[one.weight] for one in starts]) + np.log(known.shares)
-        gains = known.gains(sums, counts) + weights
-        near, pulls = known.largest_near(sums)
-        logs = gains - near[:, None]
-        warning, alarm = np.log(WARNING * self.run_length), np.log(self.run_length)
-        if state.level != "alarm" and np.logaddexp.reduce(logs, axis=None) >= warning:
-            each = np.logaddexp.reduce(logs, axis=1)
-            # Evidence without some of the starts is valid, too.
-            logs = np.full_like(gains, -np.inf)
-            for j in np.flatnonzero(each >= each.max() + np.log(SLIGHT)):
-                bound = known.largest(counts[j], float(pulls[j]))
-                logs[j] = gains[j] - (bound - sums[j, 0])
-        total = float(np.logaddexp.reduce(logs, axis=None))
-        reached = int(total >= warning) + int(total >= alarm)
-        level = LEVELS[max(reached, LEVELS.index(state.level))]
-        if total >= warning:
-            suspect = starts[int(np.logaddexp.reduce(logs, axis=1).argmax())]
-        began = state.alarm or (state.steps if level == "alarm" else 0)
-        each = np.logaddexp.reduce(logs, axis=0)
-        return replace(state, logs=each, level=level, alarm=began, suspect=suspect)
+        log_evidence = self._log_evidence(state, starts)
+        total = float(np.logaddexp.reduce(log_evidence, axis=None))
+        level = max(self._level(total), state.level, key=LEVELS.index)
+        if self._level(total) != "none":
+            suspect = starts[int(np.logaddexp.reduce(log_evidence, axis=1).argmax())]
+        return replace(
+            state,
+            logs=np.logaddexp.reduce(log_evidence, axis=0),
+            level=level,
+            alarm=state.alarm or (state.steps if level == "alarm" else 0),
+            suspect=suspect,
+        )
+
+    def _level(self, log_evidence: float) -> Level:
+        """The level of so much evidence by itself."""
+        if log_evidence >= np.log(self.run_length):
+            return "alarm"
+        return "warning" if log_evidence >= np.log(WARNING_SHARE * self.run_length) else "none"
+
+    def _log_evidence(self, state: State, starts: list[Start]) -> np.ndarray:
+        """[J, names] log evidence of a change at each start, by what may have changed.
+
+        Screening: all starts are evaluated to second order. Only where that reaches a warning, the
+        starts that matter are evaluated exactly; evidence without the others is valid, too.
+        """
+        reference = self.reference
+        counts = np.stack([state.counts - start.counts for start in starts])
+        sums = np.stack([state.sums - start.sums for start in starts])
+        weights = np.log([[start.weight] for start in starts]) + np.log(reference.shares)
+        gains = reference.gains(sums, counts) + weights
+        largest, pulls = reference.largest_near(sums)
+        screened = gains - largest[:, None]
+        total = float(np.logaddexp.reduce(screened, axis=None))
+        if state.level == "alarm" or self._level(total) == "none":
+            return screened
+        by_start = np.logaddexp.reduce(screened, axis=1)
+        exact = np.full_like(gains, -np.inf)
+        for j in np.flatnonzero(by_start >= by_start.max() + np.log(SCREENED_SHARE)):
+            bound = reference.largest(counts[j], float(pulls[j]))
+            exact[j] = gains[j] - (bound - sums[j, 0])
+        return exact
 
     def save(self, path: str | Path) -> None:
         """Writes where the watch stands, as one npz file, whole or not at all."""
@@ -285,12 +315,12 @@ class Watch:
         return watch.resumed(state)
 
     def resumed(self, state: State) -> Watch:
-        """The watch itself, gone on with from this state of a watch of the same reference."""
+        """The watch itself, which goes on from this state of a watch of the same reference."""
         mine = self.state.reference
         if mine.shape != state.reference.shape or not np.allclose(mine, state.reference, 1e-6):
             raise InvalidModel(
-                "a watch is gone on with where its reference, confidence and run length are the "
-                "same; they are others here: begin a new one"
+                "a watch can go on only where its reference, confidence and run length are the "
+                "same; these are others: begin a new one"
             )
         self.state = state
         return self
@@ -307,11 +337,11 @@ MISFIT = Finding(
 
 
 def _with_history(state: State) -> State:
-    """The state, its evidence among the history; where that is full every other point is left."""
+    """The state with its evidence in the history; a full history drops every other point."""
     if state.batches % state.stride:
         return state
     point = (float(state.steps), float(np.logaddexp.reduce(state.logs)))
-    history, stride = (*state.history, point), state.stride
-    if len(history) > POINTS:
-        history, stride = history[1::2], 2 * stride
-    return replace(state, history=history, stride=stride)
+    history = (*state.history, point)
+    if len(history) <= MOST_POINTS:
+        return replace(state, history=history)
+    return replace(state, history=history[1::2], stride=2 * state.stride)
