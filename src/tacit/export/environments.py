@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from tacit.data.sources.gymnasium import numbered
+from tacit.data.sources.gymnasium import checked_number
 from tacit.errors import InvalidModel
 from tacit.export.frames import actions_of
 from tacit.model.layout import Layout
@@ -126,7 +126,7 @@ class RecoveredObjective(gymnasium.Wrapper, gymnasium.utils.RecordConstructorArg
         """What the environment gives for an action, paid and charged by the objective."""
         state, taken = self._state, 0
         if self._by_action:
-            taken = numbered(action, self._rules[1], self.rewards.shape[1], "action_of")
+            taken = checked_number(action, self._rules[1], self.rewards.shape[1], "action_of")
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._see(observation)
         paid, charged = self.rewards[state, taken], self.costs[:, state, taken]
@@ -152,7 +152,7 @@ class RecoveredObjective(gymnasium.Wrapper, gymnasium.utils.RecordConstructorArg
 
     def _see(self, observation: npt.ArrayLike) -> None:
         count = self.rewards.shape[0]
-        self._state = numbered(observation, self._rules[0], count, "state_of")
+        self._state = checked_number(observation, self._rules[0], count, "state_of")
 
 
 def charges(charged: np.ndarray) -> Info:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from tacit.data.sources.gymnasium import made
+from tacit.data.sources.gymnasium import make_environment
 from tacit.errors import InvalidModel
 from tacit.model.arguments import integer
 from tacit.model.nodes import Interpolated, Step
@@ -53,7 +53,7 @@ def interpolated(
                 "a world given by its step needs box=[(least, largest), ...] and actions="
             )
         return Interpolated.of(cast("Step", step), box, actions=actions, **about)
-    environment = _Environment(made(step) if isinstance(step, str) else step, repeat)
+    environment = _Environment(make_environment(step) if isinstance(step, str) else step, repeat)
     box = environment.box if box is None else box
     count = environment.actions if actions is None else actions
     world = Interpolated.of(environment.step, box, actions=count, **about)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tacit.data.sources.gymnasium import Outcomes, OutcomeTable, action_masks, made
+from tacit.data.sources.gymnasium import Outcomes, OutcomeTable, action_masks, make_environment
 from tacit.errors import InvalidModel
 from tacit.inference.gauge import normalised
 from tacit.model.arguments import number, read_only
@@ -248,7 +248,7 @@ def gymnasium(
 def _table(environment: Any) -> tuple[OutcomeTable, object, str]:
     """The table P, the environment it is from (None if it is given itself), and its name."""
     name = environment if isinstance(environment, str) else ""
-    environment = made(environment) if name else environment
+    environment = make_environment(environment) if name else environment
     source = getattr(environment, "unwrapped", environment)
     table = getattr(source, "P", None)
     if table is None and isinstance(environment, dict | list | tuple):

@@ -5,69 +5,75 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import InvalidDemonstrations, InvalidModel, optional
 
-MOST = 2**31 - 1
-# How a discretiser of actions is given, to end a message with.
-ACTIONS = ", and give it as action_discretiser"
+# Most elements of a space: numbers of states and actions fit 32 bits.
+MOST_ELEMENTS = 2**31 - 1
 
-# Spaces, their elements and environments: Gymnasium is not needed to import this.
-Foreign = Any
+# Nouns of Gymnasium, which is not needed to import this.
+Space: TypeAlias = Any
+Element: TypeAlias = Any
+Environment: TypeAlias = Any
 # P[state][action]: (probability, next state, reward, done) of every outcome.
 OutcomeTable = Mapping[int, Any] | Sequence[Any]
 
 
-def size(space: Foreign, what: str) -> int:
+def size(space: Space, what: str) -> int:
     """The number of elements of a discrete space; `InvalidDemonstrations` for any other one."""
     counts = _counts(space)
     if counts is None:
+        option = ", and give it as action_discretiser" if "action" in what else ""
         raise InvalidDemonstrations(
             f"{what} must be discrete; got {space!s:.80}: discretise first, "
-            f"for example with tacit.data.sources.Discretiser{ACTIONS if 'action' in what else ''}"
+            f"for example with tacit.data.sources.Discretiser{option}"
         )
-    if not 0 < (count := math.prod(counts)) <= MOST:
-        raise InvalidDemonstrations(f"{what} must be at most {MOST}; {space!s:.80} has {count}")
+    count = math.prod(counts)
+    if not 0 < count <= MOST_ELEMENTS:
+        raise InvalidDemonstrations(
+            f"{what} must be at most {MOST_ELEMENTS}; {space!s:.80} has {count}"
+        )
     return count
 
 
-def number(space: Foreign, value: Foreign, what: str) -> np.ndarray:
+def number(space: Space, value: Element, what: str) -> np.ndarray:
     """The number of an element of a discrete space, or of each of an array of elements.
 
     The parts of a compound space are counted in row-major order, the last one fastest.
     """
-    count, digits = size(space, what), _digits(space, value, what)
+    count = size(space, what)
+    digits = tuple(_digits(space, value, what))
     try:
-        return np.asarray(np.ravel_multi_index(tuple(digits), _counts(space) or []))
+        return np.asarray(np.ravel_multi_index(digits, _counts(space) or []))
     except ValueError:
         raise InvalidDemonstrations(
             f"{what} must lie in their space, of {count} elements; got {value!r:.60}"
         ) from None
 
 
-def element(space: Foreign, index: int) -> Foreign:
+def element(space: Space, index: int) -> Element:
     """The element of a discrete space that has this number."""
     digits = np.unravel_index(index, _counts(space) or [])
-    return _element(space, iter([int(digit) for digit in digits]))
+    return _element(space, map(int, digits))
 
 
-def _element(space: Foreign, digits: Iterator[int]) -> Foreign:
-    """The element whose parts have these numbers, each from 0."""
+def _element(space: Space, digits: Iterator[int]) -> Element:
+    """The element whose parts have the next of these numbers, each from 0."""
     if hasattr(space, "spaces"):
-        chosen = {key: _element(part, digits) for key, part in _parts(space)}
-        return tuple(chosen.values()) if isinstance(space.spaces, tuple) else chosen
+        elements = {key: _element(part, digits) for key, part in _parts(space)}
+        return tuple(elements.values()) if isinstance(space.spaces, tuple) else elements
     start, lengths = getattr(space, "start", 0), _lengths(space)
     if lengths.ndim == 0:
         return next(digits) + int(start)
-    own = np.array([next(digits) for _ in range(lengths.size)])
-    return (own.reshape(lengths.shape) + start).astype(space.dtype)
+    numbers = np.array([next(digits) for _ in range(lengths.size)])
+    return (numbers.reshape(lengths.shape) + start).astype(space.dtype)
 
 
-def _digits(space: Foreign, value: Foreign, what: str) -> list[np.ndarray]:
+def _digits(space: Space, value: Element, what: str) -> list[np.ndarray]:
     """The numbers of the parts of an element, each from 0; arrays of elements alike."""
     if hasattr(space, "spaces"):
         parts = [_digits(part, value[key], what) for key, part in _parts(space)]
@@ -75,25 +81,26 @@ def _digits(space: Foreign, value: Foreign, what: str) -> list[np.ndarray]:
     array = np.asarray(value)
     if array.dtype.kind not in "iub":
         raise InvalidDemonstrations(f"{what} must be integers; got {array.dtype}")
-    array, axes = array.astype(np.int64) - getattr(space, "start", 0), _lengths(space).ndim
-    flat = array.reshape(*array.shape[: array.ndim - axes], -1) if axes else array[..., None]
+    array = array.astype(np.int64) - getattr(space, "start", 0)
+    leading = array.ndim - _lengths(space).ndim  # axes of an array of elements
+    flat = array.reshape(*array.shape[:leading], math.prod(array.shape[leading:]))
     return [*np.moveaxis(flat, -1, 0)]
 
 
-def _parts(space: Foreign) -> list[tuple[Foreign, Foreign]]:
+def _parts(space: Space) -> list[tuple[str | int, Space]]:
     """(key, space) of the parts of a `Tuple` or a `Dict`."""
     spaces = space.spaces
     return [*spaces.items()] if hasattr(spaces, "items") else [*enumerate(spaces)]
 
 
-def _lengths(space: Foreign) -> np.ndarray:
+def _lengths(space: Space) -> np.ndarray:
     """How many elements a `Discrete`, `MultiDiscrete` or `MultiBinary` space has in each place."""
     if type(space).__name__ == "MultiBinary":
         return np.full(space.shape, 2)
     return np.asarray(space.nvec if hasattr(space, "nvec") else space.n)
 
 
-def _counts(space: Foreign) -> list[int] | None:
+def _counts(space: Space) -> list[int] | None:
     """How many elements each part of a space has, one after the other; None if not discrete."""
     if hasattr(space, "spaces"):
         parts = [_counts(part) for _, part in _parts(space)]
@@ -103,31 +110,33 @@ def _counts(space: Foreign) -> list[int] | None:
     return np.ravel(_lengths(space)).tolist()
 
 
-def is_discrete(space: Foreign) -> bool:
+def is_discrete(space: Space) -> bool:
     """Whether the elements of a space can be numbered."""
     return _counts(space) is not None
 
 
-def measurement_names(space: Foreign, name: str = "", what: str = "observations") -> list[str]:
+def measurement_names(space: Space, name: str = "", what: str = "observations") -> list[str]:
     """D names of what is measured in a space: parts of a `Dict` by key, of a box by number."""
-    inside = f"{name}_" if name else "x"
+    prefix = f"{name}_" if name else ""
     if hasattr(space, "spaces"):
-        prefix = f"{name}_" if name else ""
         parts = [measurement_names(part, f"{prefix}{key}", what) for key, part in _parts(space)]
-        return [one for names in parts for one in names]
-    count = (
-        1 if type(space).__name__ == "Discrete" else math.prod(getattr(space, "shape", ()) or (1,))
-    )
+        return [part_name for names in parts for part_name in names]
     if type(space).__name__ != "Box" and _counts(space) is None:
         raise InvalidDemonstrations(
             f"{what} must be numbers of a fixed length; got {space!s:.80}: wrap the environment to "
             "give an array"
         )
-    return [name] if name and count == 1 else [f"{inside}{at}" for at in range(count)]
+    shape = () if type(space).__name__ == "Discrete" else getattr(space, "shape", ())
+    count = math.prod(shape or (1,))
+    if name and count == 1:
+        return [name]
+    return [f"{prefix or 'x'}{number}" for number in range(count)]
 
 
-def measurements(space: Foreign, values: Foreign, count: int) -> np.ndarray:
-    """[count, d] so many elements of a space, its parts side by side; a discrete one is a number.
+def measurements(space: Space, values: Element, count: int) -> np.ndarray:
+    """[count, d] the measurements of elements of a space, its parts side by side.
+
+    A discrete element is one measurement, its number.
 
     Args:
         space: as `measurement_names` knows it.
@@ -140,7 +149,7 @@ def measurements(space: Foreign, values: Foreign, count: int) -> np.ndarray:
     return np.asarray(values, np.float64).reshape(count, -1)
 
 
-def made(name: str) -> Foreign:
+def make_environment(name: str) -> Environment:
     """The Gymnasium environment of that name."""
     gymnasium = optional("gymnasium", f"{name!r} needs Gymnasium", "gymnasium")
     try:
@@ -158,8 +167,8 @@ class Outcomes:
         shape: (S, A), how many states and actions there are.
         moves: [M, 3] state, action and next state.
         probabilities: [M] of each outcome.
-        rewards: [M] what it pays.
-        done: [M] bool, whether it ends the episode.
+        rewards: [M] of each outcome.
+        done: [M] bool, whether the outcome ends the episode.
     """
 
     shape: tuple[int, int]
@@ -180,21 +189,22 @@ class Outcomes:
                     f"state {s} has {len(table[s])}"
                 )
             for a in range(actions):
-                rows += [(s, a, *outcome) for outcome in _listed(table, s, a)]
-        columns = np.array(rows, dtype=np.float64)
-        inside = np.isin(columns[:, 3], np.arange(states))  # false for fractions and NaN too
-        if not inside.all():
-            s, a, _, following = columns[int(np.argmin(inside)), :4]
+                rows += [(s, a, *outcome) for outcome in _outcomes(table, s, a)]
+        columns = np.array(rows, dtype=np.float64).T
+        state, action, probability, next_state, reward, done = columns
+        is_state = np.isin(next_state, np.arange(states))  # false for fractions and NaN too
+        if not is_state.all():
+            row = int(np.argmin(is_state))
             raise InvalidModel(
-                f"next states must be in 0..{states - 1}; P[{s:.0f}][{a:.0f}] has {following:g}"
+                f"next states must be in 0..{states - 1}; "
+                f"P[{state[row]:.0f}][{action[row]:.0f}] has {next_state[row]:g}"
             )
-        moves = columns[:, [0, 1, 3]].astype(np.int64)
         return cls(
             shape=(states, actions),
-            moves=moves,
-            probabilities=columns[:, 2],
-            rewards=columns[:, 4],
-            done=columns[:, 5] != 0,
+            moves=np.column_stack([state, action, next_state]).astype(np.int64),
+            probabilities=probability,
+            rewards=reward,
+            done=done != 0,
         )
 
     def terminals(self, initial: np.ndarray) -> np.ndarray:
@@ -207,22 +217,26 @@ class Outcomes:
         Args:
             initial: [S] distribution of the first state.
         """
-        begin, after, likely = self.moves[:, 0], self.moves[:, 2], self.probabilities > 0
-        acting = (initial > 0) | ~np.isin(np.arange(self.shape[0]), after[self.done & likely])
+        states = self.shape[0]
+        state, _, next_state = self.moves.T
+        ending = self.done & (self.probabilities > 0)
+        going_on = ~self.done & (self.probabilities > 0)
+        acting = (initial > 0) | ~np.isin(np.arange(states), next_state[ending])
         while True:  # each round lets another state act, or is the last
             entered = acting.copy()
-            entered[after[~self.done & likely & acting[begin]]] = True
+            entered[next_state[going_on & acting[state]]] = True
             if (entered == acting).all():
                 break
             acting = entered
-        over = np.zeros_like(acting)
-        over[after[self.done & likely & acting[begin]]] = True
-        places = np.where(acting, -1, np.arange(self.shape[0]))
-        places[acting & over] = self.shape[0] + np.arange(int((acting & over).sum()))
-        return places
+        is_end = np.zeros_like(acting)
+        is_end[next_state[ending & acting[state]]] = True
+        ends = np.where(acting, -1, np.arange(states))
+        twins = np.flatnonzero(acting & is_end)
+        ends[twins] = states + np.arange(len(twins))
+        return ends
 
 
-def _listed(
+def _outcomes(
     table: OutcomeTable, state: int, action: int
 ) -> list[tuple[float, float, float, float]]:
     """The outcomes (probability, next state, reward, done) of one action, as numbers."""
@@ -238,7 +252,7 @@ def _listed(
     return outcomes
 
 
-def terminal_states(environment: Foreign) -> np.ndarray | None:
+def terminal_states(environment: Environment) -> np.ndarray | None:
     """[S] where an episode is over that terminates in each state, -1 where none does.
 
     None for an environment without a table `P`. The numbers are those of `tacit.worlds.gymnasium`:
@@ -247,16 +261,19 @@ def terminal_states(environment: Foreign) -> np.ndarray | None:
     Args:
         environment: a Gymnasium environment, or its name.
     """
-    source = made(environment) if isinstance(environment, str) else environment
-    source = getattr(source, "unwrapped", source)
-    table, start = getattr(source, "P", None), getattr(source, "initial_state_distrib", None)
+    if isinstance(environment, str):
+        environment = make_environment(environment)
+    source = getattr(environment, "unwrapped", environment)
+    table = getattr(source, "P", None)
     if table is None:
         return None
-    start = np.arange(len(table)) == 0 if start is None else np.asarray(start)
-    return Outcomes.of(table).terminals(start)
+    initial = getattr(source, "initial_state_distrib", None)
+    if initial is None:
+        initial = np.arange(len(table)) == 0
+    return Outcomes.of(table).terminals(np.asarray(initial))
 
 
-def action_masks(environment: Foreign) -> np.ndarray | None:
+def action_masks(environment: Environment) -> np.ndarray | None:
     """[S, A] bool, the actions that `action_mask(state)` of an environment allows, as Taxi's does.
 
     None where it has no such method.
@@ -275,13 +292,21 @@ def action_masks(environment: Foreign) -> np.ndarray | None:
     return masks
 
 
-def numbered(
-    element: npt.ArrayLike, rule: Callable[[Foreign], npt.ArrayLike] | None, count: int, name: str
+def checked_number(
+    element: npt.ArrayLike, rule: Callable[[Element], npt.ArrayLike] | None, count: int, name: str
 ) -> int:
-    """The number of an observation or an action, checked."""
-    number = np.asarray(element if rule is None else rule(element))
-    if number.size != 1 or not np.issubdtype(number.dtype, np.integer):
-        raise InvalidModel(f"{name} must give one integer; got {number!r:.60}")
-    if not 0 <= (index := int(number.reshape(()))) < count:
+    """The number of an observation or an action, below `count`.
+
+    Args:
+        element: the observation or action.
+        rule: gives its number; None where it is one.
+        count: how many there are.
+        name: of the rule, for messages.
+    """
+    answer = np.asarray(element if rule is None else rule(element))
+    if answer.size != 1 or not np.issubdtype(answer.dtype, np.integer):
+        raise InvalidModel(f"{name} must give one integer; got {answer!r:.60}")
+    index = int(answer.reshape(()))
+    if not 0 <= index < count:
         raise InvalidModel(f"{name} must give a number in 0..{count - 1}; got {index}")
     return index

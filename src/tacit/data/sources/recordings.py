@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +14,12 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.measurements import Measurements
 from tacit.data.sources.discretise import Discretiser, checked_ends
 from tacit.data.sources.gymnasium import (
-    Foreign,
+    Element,
+    Environment,
+    Space,
     element,
     is_discrete,
-    made,
+    make_environment,
     measurement_names,
     measurements,
     number,
@@ -41,7 +44,7 @@ class Coding:
         discretiser: of a continuous space; None for a discrete one.
     """
 
-    space: Foreign
+    space: Space
     what: str
     discretiser: Discretiser | None = None
 
@@ -57,7 +60,7 @@ class Coding:
         """Whether elements have no numbers, and are measured."""
         return self.discretiser is None and not is_discrete(self.space)
 
-    def rows(self, values: Foreign, count: int) -> np.ndarray:
+    def rows(self, values: Element, count: int) -> np.ndarray:
         """[count, d] the measurements of so many elements."""
         try:
             return measurements(self.space, values, count)
@@ -66,7 +69,7 @@ class Coding:
                 f"{self.what} must be {count} of {self.space!s:.80}; got {values!r:.60}"
             ) from None
 
-    def numbers(self, values: Foreign, *, place: str = "") -> np.ndarray:
+    def numbers(self, values: Element, *, place: str = "") -> np.ndarray:
         """[N] the numbers of elements [N, ...]."""
         what = f"{place}{self.what}"
         if self.discretiser is None:
@@ -75,7 +78,7 @@ class Coding:
         with naming(what, TacitError):
             return np.asarray(self.discretiser(array.reshape(len(array), -1)))
 
-    def one(self, value: Foreign) -> Foreign:
+    def one(self, value: Element) -> Element:
         """The number of one element, or its measurements [d]."""
         if self.is_measured:
             return self.rows(value, 1)[0]
@@ -83,7 +86,7 @@ class Coding:
             return int(number(self.space, value, self.what))
         return int(self.numbers([value])[0])
 
-    def element(self, index: int) -> Foreign:
+    def element(self, index: int) -> Element:
         """The element of that number; of a continuous space the middle of those."""
         if self.discretiser is None:
             return element(self.space, index)
@@ -92,8 +95,8 @@ class Coding:
 
 
 def rollouts(
-    environment: Foreign,
-    policy: npt.ArrayLike | Callable[[Foreign], Foreign],
+    environment: Environment,
+    policy: npt.ArrayLike | Callable[[Element], Element],
     *,
     episodes: int = 100,
     seed: int = 0,
@@ -127,7 +130,7 @@ def rollouts(
             `tacit.checks.resolution_check` tells.
         action_discretiser: of continuous actions.
     """
-    environment = made(environment) if isinstance(environment, str) else environment
+    environment = make_environment(environment) if isinstance(environment, str) else environment
     seeing = Coding(environment.observation_space, "observations", discretiser)
     acting = Coding(environment.action_space, "actions", action_discretiser)
     if seeing.is_measured and not callable(policy):
@@ -148,7 +151,7 @@ def rollouts(
     choose = _chooser(policy, (seeing, acting), np.random.default_rng(seed))
     pairs, ended = [], []
     for episode in range(episodes):
-        seen, taken = list[Foreign](), list[int]()
+        seen, taken = list[Element](), list[int]()
         observation, _ = environment.reset(seed=seed if episode == 0 else None)
         terminated = truncated = False
         for _ in range(max_steps):
@@ -170,7 +173,7 @@ def rollouts(
 
 
 def _measured(
-    pairs: list[tuple[Foreign, Foreign]], ended: list[bool], seeing: Coding, acting: Coding
+    pairs: list[tuple[Element, Element]], ended: list[bool], seeing: Coding, acting: Coding
 ) -> Measurements:
     """The measurements of (observations [T + 1, d], numbers of actions [T]) pairs."""
     named = _layout(None, acting.discretiser)
@@ -215,17 +218,17 @@ def where_over(ends_given: npt.ArrayLike | None, states: int) -> np.ndarray:
 
 
 def _chooser(
-    policy: npt.ArrayLike | Callable[[Foreign], Foreign],
+    policy: npt.ArrayLike | Callable[[Element], Element],
     codings: tuple[Coding, Coding],
     random: np.random.Generator,
-) -> Callable[[int, Foreign], tuple[int, Foreign]]:
+) -> Callable[[int, Element], tuple[int, Element]]:
     """From a state and its observation to the number of an action and the action itself."""
     seeing, acting = codings
     states, actions = 0 if seeing.is_measured else seeing.size, acting.size
     is_numbered = seeing.discretiser is None and not seeing.is_measured
     if callable(policy):
 
-        def ask(state: int, observation: Foreign) -> tuple[int, Foreign]:
+        def ask(state: int, observation: Element) -> tuple[int, Element]:
             answer = policy(state if is_numbered else observation)
             if acting.discretiser is not None:
                 return acting.one(answer), answer
@@ -255,7 +258,7 @@ def _chooser(
     # Rounding must not choose an action beyond the last one that is possible.
     last = actions - 1 - np.argmax(table[:, ::-1] > 0, axis=1)
 
-    def draw(state: int, observation: Foreign) -> tuple[int, Foreign]:
+    def draw(state: int, observation: Element) -> tuple[int, Element]:
         if sums[state] == 0:
             raise InvalidModel(
                 f"the policy has no action in state {state}, and the environment goes on there"
@@ -268,7 +271,7 @@ def _chooser(
 
 
 def from_minari(
-    dataset: Foreign,
+    dataset: Any,
     *,
     ends: npt.ArrayLike | None = None,
     discretiser: Discretiser | None = None,
@@ -323,7 +326,7 @@ def from_minari(
     return replace(demonstrations, layout=_layout(discretiser, action_discretiser))
 
 
-def _opened(source: Foreign) -> Foreign:
+def _opened(source: Any) -> Any:
     """The dataset of a folder or a name."""
     lacks = InvalidDemonstrations
     minari = optional("minari", "a Minari dataset needs Minari", "minari", lacks)
@@ -342,12 +345,12 @@ def _opened(source: Foreign) -> Foreign:
         raise _unreadable(source, error) from None
 
 
-def _unreadable(source: Foreign, error: Exception) -> OSError:
+def _unreadable(source: Any, error: Exception) -> OSError:
     reason = " ".join(str(error).split()) or type(error).__name__
     return OSError(f"{source} is no Minari dataset that can be read: {reason:.160}")
 
 
-def from_imitation(trajectories: Iterable[Foreign]) -> Demonstrations:
+def from_imitation(trajectories: Iterable[Any]) -> Demonstrations:
     """Demonstrations from trajectories with `obs`, `acts` and `terminal`, objects or dictionaries.
 
     A trajectory may hold one observation more than actions, or as many: `notes` says which was
@@ -379,13 +382,13 @@ def from_imitation(trajectories: Iterable[Foreign]) -> Demonstrations:
     return replace(made, notes=tuple(notes))
 
 
-def _part(trajectory: Foreign, name: str) -> Foreign:
+def _part(trajectory: Any, name: str) -> Any:
     if isinstance(trajectory, Mapping):
         return trajectory.get(name)
     return getattr(trajectory, name, None)
 
 
-def _whole_numbers(trajectory: Foreign, name: str, at: int) -> np.ndarray:
+def _whole_numbers(trajectory: Any, name: str, at: int) -> np.ndarray:
     """[N] one column of a trajectory."""
     part = _part(trajectory, name)
     if part is None:
