@@ -99,7 +99,10 @@ def names_on_demand(package: str) -> Names:
         setattr(module, name, value)
         return value
 
-    return home, find, lambda: sorted({*vars(module), *home})
+    def listed() -> list[str]:
+        return sorted(getattr(module, "__all__", home))
+
+    return home, find, listed
 
 
 _HOME, __getattr__, __dir__ = names_on_demand(__name__)

@@ -382,3 +382,24 @@ def test_the_answer_is_told_before_anything_is_drawn(folder, tmp_path, capsys, m
     json.loads(capsys.readouterr().out)
     assert main(["recover", str(folder), "--out", run, "--resume"]) == 0
     assert "Status:" in told[2]
+
+
+def test_a_report_of_several_runs_names_them(folder, tmp_path, capsys):
+    for name in ("east", "west"):
+        out = tmp_path / "groups" / name
+        assert main(["recover", str(folder), "--out", str(out), "--quiet", "--no-report"]) in (0, 3)
+    capsys.readouterr()
+    assert main(["report", str(tmp_path / "groups")]) == 2
+    said = capsys.readouterr().err
+    assert "east, west" in said
+    assert "puts all of them on one page" in said
+    assert main(["report", str(tmp_path / "groups" / "east")]) == 0
+
+
+def test_help_begins_with_the_six_options_that_one_needs_first(capsys):
+    assert parse(["recover", "--help"]) is None
+    said = capsys.readouterr().out
+    first = said[said.index("show this help") : said.index("printing options")]
+    words = re.findall(r"^\W*(--[\w-]+)", first, re.M)
+    assert words == ["--out", "--estimator", "--resume", "--overwrite", "--by", "--raw-units"]
+    assert len(re.findall(r"^tacit recover \w+ --", said, re.M)) == 3

@@ -572,3 +572,26 @@ def test_formulas_that_cannot_be_are_refused_in_one_line(words, said, tmp_path, 
     for one in said:
         assert one in line
     assert not (tmp_path / "p").exists()
+
+
+@pytest.mark.parametrize(
+    ("dates", "words"),
+    [
+        (
+            ("03/04/2023 10:00", "04/04/2023 10:00"),
+            "day 3 of month 4 or day 4 of month 3.*2023-04-03",
+        ),
+        (("13/04/2023 10:00", "14/04/2023 10:00"), ""),
+        (("04/13/2023 10:00", "04/14/2023 10:00"), ""),
+    ],
+)
+def test_a_date_of_which_nobody_knows_the_order_is_refused_with_the_reason(tmp_path, dates, words):
+    path = tmp_path / "log.csv"
+    rows = [f"a,{date},{x},1" for x, date in enumerate([*dates, *dates])]
+    path.write_text("\n".join(["id,time,x,y", *rows]) + "\n")
+    columns = {"episode": "id", "time": "time", "x": "x", "y": "y", "cell": 1}
+    if words:
+        with pytest.raises(InvalidDemonstrations, match=words):
+            ingest(path, **columns)
+    else:
+        assert ingest(path, **columns).demonstrations.steps

@@ -148,3 +148,10 @@ def test_make_reads_its_targets():
         ["make", "-n", *targets], cwd=Path(__file__).parents[2], capture_output=True, check=False
     )
     assert called.returncode == 0, called.stderr.decode()
+
+
+def test_a_namespace_lists_what_is_in_it_and_nothing_else():
+    spaces = [one for name in tacit.__all__ if inspect.ismodule(one := getattr(tacit, name))]
+    assert len(spaces) > 10
+    for space in [tacit, tacit.data.sources, *spaces]:
+        assert dir(space) == sorted(space.__all__), space.__name__

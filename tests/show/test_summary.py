@@ -99,3 +99,40 @@ def test_that_a_fit_was_not_tested_is_said():
     for estimator, tested in ((tacit.Cloning(), False), (tacit.Likelihood(), True)):
         found = tacit.recover(world.mdp, world.features, seen, estimator=estimator, throw=False)
         assert ("could not be tested" in " ".join(found.summary().split())) is not tested
+
+
+def test_what_is_printed_of_a_record_fits_a_line_or_three(tmp_path):
+    """No page of arrays: what a person sees who types a name."""
+    place = tacit.worlds.hill_grid(seed=1, size=4, tightness=0.6)
+    expert = tacit.solve(place.mdp, place.truth, solver=tacit.SoftDual(temperature=0.05))
+    seen = tacit.simulate(place.mdp, expert.policy, trajectories=60, steps=60, seed=0)
+    found = tacit.recover(place.mdp, place.features, seen, estimator=tacit.Likelihood())
+    found.save(tmp_path / "run")
+    points = np.random.default_rng(0).normal(size=(200, 2))
+    records = [
+        found,
+        found.identification,
+        found.spending,
+        tacit.runs.Run.load(tmp_path / "run"),
+        tacit.data.sources.Discretiser.fit(points, bins=4),
+        tacit.data.sources.Discretiser.fit(points, clusters=30),
+        tacit.checks.holdout(place.mdp, place.features, seen),
+        tacit.checks.posterior(found, {"row": (20.0, 5.0)}),
+        tacit.checks.trajectory_fits(found, seen),
+        tacit.checks.price_curve(place.mdp, found.objective, points=3),
+    ]
+    for record in records:
+        assert len(repr(record)) < 300, type(record).__name__
+        assert "array(" not in repr(record)
+
+
+def test_text_is_wrapped_to_the_terminal(monkeypatch):
+    place = tacit.worlds.hill_grid(seed=1, size=3, tightness=0.6)
+    expert = tacit.solve(place.mdp, place.truth, solver=tacit.SoftDual(temperature=0.05))
+    seen = tacit.simulate(place.mdp, expert.policy, trajectories=30, steps=40, seed=0)
+    found = tacit.recover(place.mdp, place.features, seen, estimator=tacit.Likelihood())
+    for columns, most in (("60", 60), ("200", 88)):
+        monkeypatch.setenv("COLUMNS", columns)
+        lines = found.summary().splitlines()
+        sentences = [line for line in lines if not line.startswith(" ")]
+        assert 0.75 * most < max(map(len, sentences)) <= most

@@ -212,6 +212,10 @@ class Diagnosis:
     observed_steps: int
     together: Together | None = None
 
+    def __repr__(self) -> str:
+        contradicted = ", ".join(row.assumption for row in self.contradicted) or "nothing"
+        return f"Diagnosis({len(self.rows)} assumptions given up; contradicted: {contradicted})"
+
     @property
     def contradicted(self) -> tuple[Alternative, ...]:
         """The assumptions that both criteria, and the test where there is one, speak against.
@@ -292,6 +296,10 @@ class TrajectoryFits:
     p_value: np.ndarray
     share_optimal: np.ndarray
     names: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        worst = f", the worst {self.episode[0]}" if len(self) else ""
+        return f"TrajectoryFits({len(self)} trajectories{worst})"
 
     def __len__(self) -> int:
         return len(self.episode)

@@ -70,6 +70,11 @@ class Posterior:
             + [f"  {n:<{wide}}  {m:.4g} ± {d:.2g}  [{e[0]:.4g}, {e[1]:.4g}]" for n, m, d, e in rows]
         )
 
+    def __repr__(self) -> str:
+        pairs = list(zip(self.names, self.means, self.deviations, strict=True))
+        shown = ", ".join(f"{name} {mean:.4g} ± {wide:.2g}" for name, mean, wide in pairs[:6])
+        return f"Posterior({shown}{', ...' * (len(pairs) > 6)})"
+
     def __str__(self) -> str:
         return self.text
 

@@ -72,6 +72,14 @@ class Holdout:
     recovery: Recovery
     individuals: int = 0
 
+    def __repr__(self) -> str:
+        number, lead = self.recovered.log_likelihood, self.uniform.lead
+        scored = self.recovered.share_optimal if np.isnan(number) else number
+        return (
+            f"Holdout({len(self.held)} of {len(self.held) + len(self.kept)} episodes held out, "
+            f"{self.steps} steps, score {scored:.4g} a step, {lead:+.4g} over random actions)"
+        )
+
     @property
     def scores(self) -> tuple[PredictiveScore, ...]:
         """All three, the recovery first."""

@@ -208,10 +208,10 @@ def _task_of(recovery: Recovery) -> Task:
             "that was loaded is told by with_origin(...)"
         )
     if isinstance(recovery, TripsRecovery):
-        return recovery.trips(cast("Any", origin.demonstrations)).used
+        return recovery.trips(cast("Any", origin.demonstrations)).without_dropped
     task = Task(origin.mdp, origin.features, cast("Any", origin.demonstrations))
     task.check_in_memory()
-    return task.used
+    return task.without_dropped
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,7 +297,7 @@ class _Fit:
         varying: np.ndarray,
     ) -> _Fit:
         """Modes, means and spreads in turn, until they rest."""
-        chains = task.parts(number, Likelihood(free_reward=True))
+        chains = task.group_chains(number, Likelihood(free_reward=True))
         base, scales = parameters.estimates.copy(), chains[0].space.scales
         begun = np.where(np.isfinite(base), base, 0.0)
         near = [chain.blank(begun * chain.space.scales) for chain in chains]

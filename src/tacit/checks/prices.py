@@ -47,6 +47,13 @@ class PriceCurve:
     certificates: tuple[Certificate, ...]
     statuses: tuple[Status, ...]
 
+    def __repr__(self) -> str:
+        low, high = self.budgets[[0, -1]]
+        return (
+            f"PriceCurve(constraint {self.constraint}: {len(self)} budgets from {low:.4g} to "
+            f"{high:.4g})"
+        )
+
     def __len__(self) -> int:
         return len(self.budgets)
 

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, field, make_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, make_dataclass
 from types import UnionType
 from typing import Annotated, ClassVar, Literal, Protocol, Union, get_args, get_origin
 
@@ -53,11 +53,21 @@ from tacit.errors import Infeasible, NotConverged, TacitError
 DONE, OUR_BUG, BAD_INPUT, NOT_SOLVED, NO_FILE, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
 KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
 SHELLS = ("bash", "zsh", "fish")
-FLAGS = {
-    "json": "print one JSON object instead of text",
-    "quiet": "print nothing but errors",
-    "debug": "show where an error came from",
-}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Printing:
+    """What every command prints."""
+
+    json: bool = False
+    """print one JSON object instead of text"""
+    quiet: bool = False
+    """print nothing but errors"""
+    debug: bool = False
+    """show where an error came from"""
+
+
+FLAGS = tuple(one.name for one in fields(Printing))
 DESCRIPTION = """\
 Recover what a demonstrator wants and refuses in a known Markov decision process.
 
@@ -224,15 +234,9 @@ def _command_line(commands: Mapping[str, type[Command]], name: str | None) -> ty
         ]
         for word, kind in commands.items()
     ]
-    flags = [
-        (
-            flag,
-            Annotated[bool, tyro.conf.arg(help=text), tyro.conf.CascadeSubcommandArgs],
-            field(default=False),
-        )
-        for flag, text in FLAGS.items()
-    ]
-    return make_dataclass("Tacit", [("command", Union[tuple(choices)]), *flags], frozen=True)
+    flags = Annotated[Printing, tyro.conf.arg(name="printing"), tyro.conf.CascadeSubcommandArgs]
+    rows = [("command", Union[tuple(choices)]), ("printing", flags, field(default=Printing()))]
+    return make_dataclass("Tacit", rows, frozen=True)
 
 
 def _refusal(

@@ -52,7 +52,9 @@ def methods() -> type:
     return Literal[(*METHODS, *offered(ESTIMATORS, METHODS))]  # pyright: ignore
 
 
-Method = Annotated[str, arg(constructor_factory=methods, help_behavior_hint="(default: auto)")]  # pyright: ignore[reportCallIssue]
+Method = Annotated[
+    str, arg(constructor_factory=methods, help_behavior_hint="(default: auto)", metavar="METHOD")
+]  # pyright: ignore[reportCallIssue]
 
 
 def estimator_kind(word: str) -> type:

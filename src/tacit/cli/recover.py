@@ -95,11 +95,12 @@ class Recover:
 
     tacit recover foxes --by group --estimator likelihood --level 0.01
 
-    Every estimator has options of its own: tacit recover --estimator likelihood --help lists them.
-    With --types 2 several types of demonstrators are told apart (--estimator mixture), with
-    --intentions 2 what they want now and then (--estimator intentions). The run is kept on disk
-    while it lasts: after an interruption --resume continues where it stopped, and ends at the same
-    answer.
+    Methods: auto, likelihood, explanation, convex, alternating, reward-only, constraint-only,
+    cloning, forbidden, mixture, intentions, and those of tacit leaderboard. Each has options of its
+    own: tacit recover --estimator likelihood --help lists them. With --types 2 several types of
+    demonstrators are told apart (--estimator mixture), with --intentions 2 what they want now and
+    then (--estimator intentions). The run is kept on disk while it lasts: after an interruption
+    --resume continues where it stopped, and ends at the same answer.
     """
 
     problem: Path

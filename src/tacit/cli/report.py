@@ -39,9 +39,28 @@ class Report:
         if self.out is not None and not page.parent.is_dir():
             folder = str(page.parent)
             raise OSError(errno.ENOENT, "no such folder to write the report to", folder)
+        check_one(self.folder)
         run = Run.load(self.folder, several=True)
         options = {"private": self.private, "raw_units": self.raw_units}
         return write_report(run, self.folder, out=self.out, **options)
+
+
+def check_one(folder: Path) -> None:
+    """Raises `InvalidModel`, with their names, where a folder holds runs and is none itself."""
+    from tacit.cli.compare import runs_in
+    from tacit.errors import InvalidModel
+    from tacit.files.wording import some
+    from tacit.folders.recoveries import PAGE as RUN
+
+    if not folder.is_dir() or (folder / RUN).exists():
+        return
+    inside = [path for path in runs_in(folder) if path != folder]
+    if inside:
+        names = some([path.name for path in inside])
+        raise InvalidModel(
+            f"{folder} holds several runs, {names}: name one, tacit report {inside[0]}; tacit "
+            f"compare {folder} puts all of them on one page"
+        )
 
 
 def write_report(

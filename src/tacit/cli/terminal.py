@@ -44,6 +44,12 @@ __all__ = [
     "to_json",
 ]
 
+
+def __dir__() -> list[str]:
+    """What is in this namespace."""
+    return sorted(__all__)
+
+
 # Seconds before the first plain line about progress, and between two of them at least.
 PAUSE = 2.0
 # Later lines come more rarely: after this share of the time gone by.

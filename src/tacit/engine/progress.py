@@ -21,6 +21,23 @@ from tacit.errors import TacitError
 from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.trees import Tree, digest, pack, sound, unpack
 
+__all__ = [
+    "Checkpoint",
+    "Event",
+    "StopEarly",
+    "checkpoint",
+    "log",
+    "stopped",
+    "unwatched",
+    "watching",
+]
+
+
+def __dir__() -> list[str]:
+    """What is in this namespace."""
+    return sorted(__all__)
+
+
 # Seconds between two writes: what an interruption without warning may cost.
 EVERY = 2.0
 # Times as long as a write takes, at least: a large state must not spend the run on being written.

@@ -62,6 +62,12 @@ __all__ = [
     "table_objective",
 ]
 
+
+def __dir__() -> list[str]:
+    """What is in this namespace."""
+    return sorted(__all__)
+
+
 ALONE = "the reward alone had to explain the demonstrations"
 
 # What a hyperparameter must be, and whether a number is so.

@@ -36,6 +36,12 @@ __all__ = [
     "wrapper",
 ]
 
+
+def __dir__() -> list[str]:
+    """What is in this namespace."""
+    return sorted(__all__)
+
+
 StateOf = Callable[[Any], npt.ArrayLike]  # of an observation, or of an action: anything
 
 

@@ -101,6 +101,10 @@ class Run:
     seed: int | None = None
     hashes: Mapping[str, str] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        beside = f", extras {', '.join(self.extras)}" if self.extras else ""
+        return f"Run({self.recovery!r}{beside})"
+
     def save(self, folder: str | Path) -> None:
         """Writes the folder, all or nothing; an older run in it stays until this one is whole."""
         write_bundle(Path(folder), PAGE, *self.contents(), known=FILES)

@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 # The public `tacit.policies`: what a policy does, and two policies.
 __all__ = ["policy_values", "uniform_policy", "visitation", "visitation_recursion"]
 
+
+def __dir__() -> list[str]:
+    """What is in this namespace."""
+    return sorted(__all__)
+
+
 # Bellman residual of an exact policy, relative to the largest reward.
 EXACT = 1e-12
 # Probabilities that are sums of the same numbers in another order differ by a few last bits.

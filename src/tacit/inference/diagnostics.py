@@ -431,6 +431,13 @@ class Identification:
         object.__setattr__(self, "at_level", read_only(decided))
         object.__setattr__(self, "sets", tuple(self.sets))
 
+    def __repr__(self) -> str:
+        active = [k for k, is_active in enumerate(self.active.tolist()) if is_active]
+        return (
+            f"Identification({self.confidence:.0%} intervals, active constraints {active} of "
+            f"{len(self.active)}, {len(self.findings)} findings)"
+        )
+
     def with_findings(self, findings: Iterable[Finding]) -> Identification:
         """The same with further findings."""
         return replace(self, findings=(*self.findings, *findings))

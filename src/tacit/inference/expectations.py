@@ -228,6 +228,10 @@ class Spending:
     prices: Blocks
     covariances: Blocks
 
+    def __repr__(self) -> str:
+        sums = ", ".join(str(len(one)) for one in self.means)
+        return f"Spending({len(self.means)} constraints of {sums or 'no'} features)"
+
     @classmethod
     def of_data(cls, features: Features, seen: Expectations | None) -> Spending | None:
         """That of the trajectories, without prices; None where none begins at the start."""

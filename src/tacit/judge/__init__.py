@@ -60,3 +60,8 @@ __all__ = [
     "visitation_distance",
     "weight_error",
 ]
+
+
+def __dir__() -> list[str]:
+    """What is in this namespace."""
+    return sorted(__all__)

@@ -331,3 +331,8 @@ __all__ = [
     "recover_each",
     "recover_many",
 ]
+
+
+def __dir__() -> list[str]:
+    """What is in this namespace."""
+    return sorted(__all__)

@@ -42,6 +42,12 @@ from tacit.model.transitions import Successors, shared_successors, successor_lis
 
 __all__ = ["ShardedMDP", "join", "keep_compiled_code", "sharded"]
 
+
+def __dir__() -> list[str]:
+    """What is in this namespace."""
+    return sorted(__all__)
+
+
 Part = TypeVar("Part")
 # (start, stop) -> what belongs to the states start..stop-1.
 Rows: TypeAlias = Callable[[int, int], Part]

@@ -82,6 +82,12 @@ __all__ = [
     "weights",
 ]
 
+
+def __dir__() -> list[str]:
+    """What is in this namespace."""
+    return sorted(__all__)
+
+
 Recoveries = Mapping[str, Recovery]
 Panel = tuple[Callable[..., Axes], float]  # what draws on given axes, and their height in inches
 MOST_NAMED = 60  # individuals that have a name beside their row

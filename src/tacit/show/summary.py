@@ -33,7 +33,7 @@ from tacit.show.several import (
     fit_headlines,
     headlines_of_all,
 )
-from tacit.show.tables import WIDTH, Table, plain_cell
+from tacit.show.tables import Table, line_width, plain_cell
 
 if TYPE_CHECKING:
     from tacit.estimators.trips.world import Trips
@@ -132,7 +132,7 @@ def lines_of(blocks: Iterable[Block]) -> Iterator[str]:
 
 
 def _wrapped(sentence: str) -> str:
-    return textwrap.fill(sentence.replace("**", ""), WIDTH)
+    return textwrap.fill(sentence.replace("**", ""), line_width())
 
 
 def run_parts(run: Run, *, raw_units: bool = False) -> list[str]:

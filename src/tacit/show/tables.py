@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -156,7 +157,8 @@ def _trimmed(text: str) -> str:
 
 
 MOST_IN_TEXT = 12  # rows
-WIDTH = 88  # columns of a terminal
+NARROWEST = 40  # columns of a terminal that text is wrapped to
+WIDTH = 88  # columns of a terminal, at most
 SMALL = 1e-2  # a column of numbers below it has their power of ten in its head
 
 
@@ -364,7 +366,7 @@ class Table:
         heads = [column.name for column in self.columns]
         rows = [[plain_cell(cell) for cell in row.cells] for row in self.rows[:most]]
         text = table_text(heads, rows, self.caption)
-        if max(map(len, text.splitlines())) > WIDTH:
+        if max(map(len, text.splitlines())) > line_width():
             lines = [self.caption]
             for name, *cells in rows:
                 pairs = zip(heads[1:], map(cell_text, cells), strict=True)
@@ -375,9 +377,15 @@ class Table:
         return "\n".join([text, *map(indented, filter(None, below))])
 
 
+def line_width() -> int:
+    """Columns that a line of text may have: those of the terminal, and no more than 88."""
+    columns = shutil.get_terminal_size(fallback=(WIDTH, 24)).columns
+    return max(min(columns, WIDTH), NARROWEST)
+
+
 def indented(sentence: str) -> str:
     """The sentence as lines of a terminal, indented like the rows of a table."""
-    return textwrap.fill(sentence, WIDTH, initial_indent="  ", subsequent_indent="  ")
+    return textwrap.fill(sentence, line_width(), initial_indent="  ", subsequent_indent="  ")
 
 
 def _best_rows(wanted: Best, numbers: Sequence[float]) -> set[int]:

@@ -31,3 +31,8 @@ __all__ = [
     "random",
     "recipe",
 ]
+
+
+def __dir__() -> list[str]:
+    """What is in this namespace."""
+    return sorted(__all__)

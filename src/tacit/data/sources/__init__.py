@@ -32,3 +32,8 @@ __all__ = [
     "square_cells",
     "terminal_states",
 ]
+
+
+def __dir__() -> list[str]:
+    """What is in this namespace."""
+    return sorted(__all__)

@@ -209,6 +209,11 @@ class Discretiser:
     clip: bool = False
     ends: np.ndarray | None = None
 
+    def __repr__(self) -> str:
+        sizes = " x ".join(str(len(one) - 1) for one in self.edges)
+        made = f"{sizes} bins" if self.edges else f"{len(self.centres)} clusters"
+        return f"Discretiser({made} of {', '.join(self.names)})"
+
     @classmethod
     def fit(
         cls,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.data.sources.times import time_stamps
+from tacit.data.sources.times import doubtful_date, time_stamps
 from tacit.data.weights import positive
 from tacit.errors import InvalidDemonstrations
 from tacit.files.columns import RawColumn
@@ -93,7 +93,10 @@ class LogRows:
         if np.isfinite(numbers).all():
             return numbers[column.values], "", False
         stamps, order = time_stamps(column.texts or ())
-        hint = ": write it as 2024-05-31 18:30:00"
+        unread = np.flatnonzero(~np.isfinite(stamps))
+        texts = column.texts or ()
+        doubt = doubtful_date(texts[int(unread[0])]) if unread.size else ""
+        hint = doubt or ": write it as 2024-05-31 18:30:00"
         column.refuse(~np.isfinite(stamps), "a time stamp, or a number in all rows", hint)
         return stamps[column.values], order, True
 

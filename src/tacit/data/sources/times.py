@@ -11,6 +11,8 @@ import numpy as np
 
 from tacit.errors import InvalidModel
 
+# Two numbers, day and month in whichever order, and the year.
+DATE = r"(\d{1,2})([./])(\d{1,2})[./](\d{4})(.*)"
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}  # of durations, in seconds
 
 
@@ -21,7 +23,7 @@ def time_stamps(texts: Sequence[str]) -> tuple[np.ndarray, str]:
     comes first, with strokes a number above 12 must tell. Without a zone they are those of
     Greenwich.
     """
-    parts = [re.fullmatch(r"(\d{1,2})([./])(\d{1,2})[./](\d{4})(.*)", text) for text in texts]
+    parts = [re.fullmatch(DATE, text) for text in texts]
     dates, order = [part for part in parts if part is not None], ""
     if dates:
         late = [max(int(date[place]) for date in dates) > 12 for place in (1, 3)]
@@ -36,6 +38,19 @@ def time_stamps(texts: Sequence[str]) -> tuple[np.ndarray, str]:
             text = f"{date[4]}-{int(date[month]):02d}-{int(date[day]):02d}{date[5]}"
         stamps.append(_stamp(text.replace("/", "-")))
     return np.array(stamps), order
+
+
+def doubtful_date(text: str) -> str:
+    """Why a date with strokes was not read, and how to mend it; "" where it is no such date."""
+    part = re.fullmatch(DATE, text)
+    if part is None or part[2] != "/":
+        return ""
+    first, second = (int(part[place]) for place in (1, 3))
+    return (
+        f": it may be day {first} of month {second} or day {second} of month {first}, as no date "
+        f"has a number above 12: write {part[4]}-{second:02d}-{first:02d} or "
+        f"{part[4]}-{first:02d}-{second:02d}"
+    )
 
 
 def _stamp(text: str) -> float:

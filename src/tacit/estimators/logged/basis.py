@@ -17,6 +17,12 @@ from tacit.errors import InvalidModel
 
 __all__ = ["Additive", "Gaussian", "Matern", "OneHot", "Polynomials"]
 
+
+def __dir__() -> list[str]:
+    """What is in this namespace."""
+    return sorted(__all__)
+
+
 # Relative variance of the directions of a family that are left out.
 FAINT = 1e-7
 # Rows by which functions are made orthonormal, and those whose kernels are formed at once.

@@ -56,6 +56,12 @@ __all__ = [
     "surface",
 ]
 
+
+def __dir__() -> list[str]:
+    """What is in this namespace."""
+    return sorted(__all__)
+
+
 # Share of how a column varies within states from which the action is what it depends on.
 BY_ACTION = 0.5
 
