@@ -296,7 +296,7 @@ def _nearest(word: str, known: Sequence[str]) -> str:
 def _noun(kind: object) -> str:
     """What a value of this type is called."""
     if get_origin(kind) is Literal:
-        return ", ".join(map(str, get_args(kind)))
+        return ", ".join(str(one) for one in get_args(kind))
     if get_origin(kind) in (Union, UnionType):
         return " or ".join(_noun(one) for one in get_args(kind) if one is not type(None))
     if get_origin(kind) is tuple:
