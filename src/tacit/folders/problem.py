@@ -132,7 +132,7 @@ class Problem:
         is_free = bool(self.goal) or self.free_reward
         if estimator is None and (self.coefficients or self.free_reward):
             estimator = Likelihood(free_reward=is_free, seed=seed)  # nothing else knows bounds
-        if is_free and isinstance(estimator, Likelihood | Mixture):
+        if is_free and isinstance(estimator, Likelihood | Mixture | Intentions):
             estimator = replace(estimator, free_reward=True)
         if not self.coefficients:
             return estimator

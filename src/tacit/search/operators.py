@@ -12,6 +12,9 @@ from tacit.engine.kernels.systems import Matrix, bounded_step, conjugate_gradien
 
 # Relative eigenvalue below which a curvature says nothing about a direction.
 BLIND = 1e-9
+# Least curvature, relative to the convex one, of a mixture of both; and how far down one may bend
+# that is mixed.
+BENT, DOWN = 0.05, 0.3
 # Root of the information below which a parameter, of a table of range one, is not told at all.
 FAINT = 1e-15
 # Share of a coordinate's own curvature that is added to it.
@@ -150,12 +153,30 @@ class Matrices:
             units = np.sqrt(np.maximum(np.diagonal(self.convex[n])[kept], 1e-300))
             block = found[n][np.ix_(kept, kept)] / np.outer(units, units)
             known = np.isfinite(block).all()
-            if known and ties is not None:
-                along = null_space(ties[:, kept] / units)
-                block = along.T @ block @ along
-            if not known or not np.linalg.eigvalsh(block).min(initial=1.0) > BLIND:
-                found[n] = self.convex[n]
+            along = np.eye(len(units)) if ties is None else null_space(ties[:, kept] / units)
+            if known and np.linalg.eigvalsh(along.T @ block @ along).min(initial=1.0) > BLIND:
+                continue
+            safe = self.convex[n][np.ix_(kept, kept)] / np.outer(units, units)
+            share = share_of(along.T @ block @ along, along.T @ safe @ along) if known else 1.0
+            found[n] = (
+                found[n] + share * (self.convex[n] - found[n]) if share < 1.0 else self.convex[n]
+            )
         return found
+
+
+def share_of(own: np.ndarray, convex: np.ndarray) -> float:
+    """The smallest share of a convex curvature that makes a mixture with it bend up everywhere.
+
+    Whole steps of the convex one, as of expectation and maximisation, are short. They are made far
+    from a minimum, where the curvature bends down by more than `DOWN`.
+    """
+    try:
+        root = np.linalg.cholesky(convex)
+    except np.linalg.LinAlgError:
+        return 1.0
+    relative = np.linalg.solve(root, np.linalg.solve(root, own).T)
+    least = float(np.linalg.eigvalsh(relative).min(initial=1.0))
+    return 1.0 if least < -DOWN else max((BENT - least) / (1.0 - least), 0.0)
 
 
 def null_space(ties: np.ndarray) -> np.ndarray:
