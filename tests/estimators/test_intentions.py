@@ -121,6 +121,9 @@ def test_numbers_and_intervals_hold_the_truth():
         )
         assert inside.sum() >= 10  # of 12, each with 95 %
     np.testing.assert_allclose(found.shares, found.following.mean(axis=0))
+    each = found.log_likelihoods(seen)
+    assert each.shape == (20,)
+    assert each.sum() == pytest.approx(found.log_likelihood, rel=1e-9)
     np.testing.assert_allclose(found.membership[3], found.following[240:320].mean(axis=0))
     np.testing.assert_allclose(found.switching.sum(axis=2), 1.0)
     np.testing.assert_allclose(found.dwell, 1.0 / (1.0 - np.diagonal(found.switching, 0, 1, 2)))
@@ -174,6 +177,7 @@ def test_chances_to_switch_may_be_those_of_places_and_times():
     assert found.dwell_intervals[0, :, 0].min() > 8.0
     assert found.dwell[1].max() < 8.0
     assert found.log_likelihood > fit(seen).log_likelihood + 20.0
+    assert found.log_likelihoods(seen).sum() == pytest.approx(found.log_likelihood, rel=1e-9)
     timed = fit(seen, places=places, times=(40,))
     assert timed.switching.shape == (4, 2, 2)
     assert timed.log_likelihood >= found.log_likelihood - 1e-6

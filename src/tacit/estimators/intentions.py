@@ -35,7 +35,7 @@ from tacit.inference.tails import ONE_SIDED, TWO_SIDED
 from tacit.likelihood.kinds import KindsChain, StepUnits, log_likelihood
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import Label, Range, maximum
-from tacit.likelihood.switching import Mixing, Passes, Sequences, drawn_kinds
+from tacit.likelihood.switching import Mixing, Passes, Sequences, drawn_kinds, passes
 from tacit.model.arguments import read_only
 from tacit.model.features import Ridge
 from tacit.model.features.design import Design
@@ -78,6 +78,8 @@ class IntentionsRecovery(KindsRecovery):
         where: [S, T] share of the steps in each state that follow each intention; NaN where nobody
             was.
         where_intervals: [S, T, 2].
+        places: [S] number of the place that each state is of.
+        times: steps at which chances to switch change.
         log_likelihood: of all observed actions.
         null_log_likelihood: the same of actions at random.
         observed_steps: number of observed actions.
@@ -113,6 +115,8 @@ class IntentionsRecovery(KindsRecovery):
     dwell_intervals: np.ndarray
     where: np.ndarray
     where_intervals: np.ndarray
+    places: np.ndarray
+    times: np.ndarray
     log_likelihood: float
     null_log_likelihood: float
     observed_steps: int
@@ -146,6 +150,18 @@ class IntentionsRecovery(KindsRecovery):
     def followed(self) -> np.ndarray:
         """[N] the likeliest intention of each step."""
         return self.following.argmax(axis=1)
+
+    def log_likelihoods(self, demonstrations: Demonstrations) -> np.ndarray:
+        """[E] those of other trajectories, over all ways to switch.
+
+        found.log_likelihoods(held_out).sum() / held_out.steps
+        """
+        rows = demonstrations.states, demonstrations.actions
+        chances = np.stack([one.solution.policy[rows] for one in self.intentions], axis=1)
+        with np.errstate(divide="ignore"):
+            logs = np.maximum(np.log(chances), np.log(np.finfo(float).tiny))
+        order = sequences_of(demonstrations, self.places, self.times)
+        return -passes(order, logs, Mixing(self.start, self.switching)).losses
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,32 +235,30 @@ class Intentions(KindsOptions):
         check_task(mdp, features, demonstrations, in_memory=True)
         assert isinstance(demonstrations, Demonstrations)
         self._check_data(demonstrations)
-        order = self.sequences(mdp, demonstrations)
+        places = self._places(mdp)
+        order = sequences_of(demonstrations, places, np.asarray(self.times, np.intp))
         setting = StepsSetting(mdp, features, demonstrations)
         units = StepUnits.ordered(mdp, Design.of(mdp, features), demonstrations)
         with unwatched():  # hundreds of small fits: none is a stage of its own
             found = self._search(setting, units, order)
-            return delivered(_report(self, setting, units, order, found), throw)
+            return delivered(_report(self, setting, units, order, places, found), throw)
 
     @staticmethod
     def load(folder: str | Path) -> IntentionsRecovery:
         """The `IntentionsRecovery` saved in this folder."""
         return IntentionsRecovery.load(folder)
 
-    def sequences(self, mdp: MDP, seen: Demonstrations) -> Sequences:
-        """The steps in their order, each entered by the table of its place and time."""
-        place, places = np.zeros(seen.steps, np.intp), 1
-        if self.places is not None:
-            known = np.asarray(self.places)
-            if known.shape != (mdp.states,) or known.dtype.kind not in "iu" or known.min() < 0:
-                raise InvalidModel(
-                    f"places must be a number from 0 for each of the {mdp.states} states; got "
-                    f"{self.places!r:.60}"
-                )
-            place, places = known[seen.states], int(known.max()) + 1
-        time = np.searchsorted(np.asarray(self.times, np.intp), seen.step, side="right")
-        tables = places * (len(self.times) + 1)
-        return Sequences(np.asarray(seen.offsets), time * places + place, tables)
+    def _places(self, mdp: MDP) -> np.ndarray:
+        """[S] the place of each state."""
+        if self.places is None:
+            return np.zeros(mdp.states, np.intp)
+        known = np.asarray(self.places)
+        if known.shape != (mdp.states,) or known.dtype.kind not in "iu" or known.min() < 0:
+            raise InvalidModel(
+                f"places must be a number from 0 for each of the {mdp.states} states; got "
+                f"{self.places!r:.60}"
+            )
+        return known
 
     def _check_data(self, seen: Demonstrations) -> None:
         least = max(self.count or 1, 2)
@@ -287,6 +301,14 @@ class Intentions(KindsOptions):
             assert isinstance(setting.seen, Demonstrations)
             counted = held_out_counts(setting.seen, setting.mdp, folds=self.folds, seed=self.seed)
         return Searched(np.array(numbers), criteria, scores, counted, pooled, fits[at])
+
+
+def sequences_of(seen: Demonstrations, places: np.ndarray, times: np.ndarray) -> Sequences:
+    """The steps in their order, each entered by the table of its place [S] and time."""
+    count = int(places.max()) + 1
+    time = np.searchsorted(times, seen.step, side="right")
+    entered = time * count + places[seen.states]
+    return Sequences(np.asarray(seen.offsets), entered, count * (len(times) + 1))
 
 
 class Searched(NamedTuple):
@@ -367,6 +389,7 @@ def _report(
     setting: StepsSetting,
     units: StepUnits,
     order: Sequences,
+    places: np.ndarray,
     found: Searched,
 ) -> IntentionsRecovery:
     """The `IntentionsRecovery` of these fits."""
@@ -394,6 +417,8 @@ def _report(
         states=seen.states,
         offsets=seen.offsets,
         membership=membership,
+        places=places,
+        times=np.asarray(options.times, np.intp),
         log_likelihood=likely[-1],
         null_log_likelihood=-units.whole.at_random,
         observed_steps=seen.steps,
