@@ -151,7 +151,7 @@ def test_known_rows_have_no_error_and_rows_without_a_prior_are_believed():
     assert np.abs(error[0, 0]).max() < 1e-3  # four times the same
     assert np.abs(error[0, 1]).max() > 0.01  # once there, once here
     assert np.array_equal(error[3], np.zeros_like(error[3]))
-    assert rows.unseen(np.array([1.0, 0.0, 0.0, 0.0])) == pytest.approx(1 / 6)  # 0 to 2, once
+    assert rows.unseen_share(np.array([1.0, 0.0, 0.0, 0.0])) == pytest.approx(1 / 6)  # 0 to 2, once
 
 
 def test_unseen_next_states_are_said():
@@ -177,9 +177,9 @@ def noise_of(mdp: MDP, features: Features, seen: tacit.Demonstrations):
     """What counted dynamics add to a fit without bounds, and the inverse of its information."""
     fit = fitted(mdp, features, seen)
     evidence = fit.evidence([seen])
-    bread = evidence[0].fisher
-    made = dynamics_noise(fit, evidence, bread=bread, free=fit.free)
-    return made.noise, np.linalg.inv(bread)
+    information = evidence[0].fisher
+    by_chain = dynamics_noise(fit, evidence, information=information, free=fit.free)
+    return by_chain.noise, np.linalg.inv(information)
 
 
 def unseen_share(mdp: MDP, known: MDP, seen: tacit.Demonstrations) -> float:

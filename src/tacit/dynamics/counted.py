@@ -3,13 +3,13 @@
 A row (state, action) that was seen C times has the estimate P and the variance, of P . f for a
 function f of the next state,
 
-    [C Var_P(f) + 2 Var_pool(f)] / (C + 2) / (n + 1) + (pull)^2,
+    [C Var_P(f) + 2 Var_pool(f)] / (C + 2) / (n + 1) + (shrinkage)^2,
 
-with n its steps and pseudo-count. Few steps make a row look surer than it is: the pool, of all
-steps out of the state, speaks for two more. The pull is what the pseudo-count moved the row by.
-Rows are independent of each other, so that a number's variance is a sum over rows, each with the
-number's slopes in the chances of that row; numbers of several chains with one source of counts
-add their slopes first.
+with n its steps and pseudo-count. Few steps make a row look surer than it is, so the pool of all
+steps out of the state counts as two more. The shrinkage is what the pseudo-count moved P . f by.
+Rows are independent of each other (delta method): a number's variance is a sum over rows, each with
+the number's derivative in the chances of that row. Numbers of several chains that were counted from
+the same steps add their derivatives first.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tacit.dynamics import Source
 from tacit.dynamics.numbering import action_marks, state_marks, successor_order
 from tacit.engine.backends import DENSE_LIMIT, side_by_side
 from tacit.engine.kernels.chains import chain_solve, policy_chain
@@ -27,14 +28,14 @@ from tacit.model.mdp import MDP
 from tacit.model.pseudo_counts import Over
 from tacit.model.transitions import Successors
 
-# Steps that the pool of a state speaks for in each of its rows.
-POOLED = 2.0
-# Numbers in one go: what stays in the cache.
-AT_ONCE = 1_000_000
-# Pairs of worlds with opposite errors, and those of a world with more rows than `SMALL`.
-PAIRS, FEW_PAIRS, SMALL = 20, 5, 5000
-# Digits of a policy that a search leaves no doubt of.
-LIKELY = 6
+# Steps that the pool of a state counts as in each of its rows.
+POOL_STEPS = 2.0
+# Most array entries handled at once: what stays in the cache.
+ENTRIES_AT_ONCE = 1_000_000
+# Pairs of drawn worlds with opposite errors, and those of a world with more rows than `FEW_ROWS`.
+PAIRS, FEW_PAIRS, FEW_ROWS = 20, 5, 5000
+# Digits of a policy that do not depend on where a search ended.
+POLICY_DIGITS = 6
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -43,8 +44,8 @@ class RowOrder:
 
     Attributes:
         states: [S] the states in order.
-        actions: [S, A] the actions of each state.
-        following: [S, B] the places of its next states.
+        actions: [S, A] the actions of each state in order.
+        following: [S, B] the places of its next states in order.
         slots: how many places there are, those without a next state among them.
     """
 
@@ -55,32 +56,32 @@ class RowOrder:
 
     def of_rows(self, random: np.random.Generator) -> np.ndarray:
         """[S, A] normal numbers, one a row."""
-        found = np.empty(self.actions.shape)
+        numbers = np.empty(self.actions.shape)
         places = self.states[:, None], self.actions[self.states]
-        found[places] = random.standard_normal(found.shape)
-        return found
+        numbers[places] = random.standard_normal(numbers.shape)
+        return numbers
 
     def of_next_states(self, random: np.random.Generator) -> np.ndarray:
         """[S, A, W] normal numbers, one for each next state of a row; 0 where there is none."""
-        found = np.zeros((*self.actions.shape, self.slots))
+        numbers = np.zeros((*self.actions.shape, self.slots))
         actions, following = self.actions[self.states], self.following[self.states]
         places = self.states[:, None, None], actions[..., None], following[:, None]
-        found[places] = random.standard_normal((*actions.shape, following.shape[1]))
-        return found
+        numbers[places] = random.standard_normal((*actions.shape, following.shape[1]))
+        return numbers
 
 
 @dataclass(frozen=True, eq=False)
 class CountedRows:
-    """The rows of counted dynamics on the next states that their state can have, W at most.
+    """Counted chances and their errors; of each state, on its possible next states, W at most.
 
     Attributes:
         mdp: the world as estimated.
         states: [S, W] next states of any action; padded with chances of 0.
         chances: [S, A, W] the estimate.
-        pool: [S, W] the same of all steps out of the state.
-        pull: [S, A, W] what the pseudo-count moved the chances by.
-        own: [S, A] weight of a row's own variance; 0 where it is known for certain.
-        pooled: [S, A] weight of the pool's.
+        pool: [S, W] the estimate from all steps out of the state, whatever the action.
+        shrinkage: [S, A, W] what the pseudo-count moved the chances by.
+        row_weight: [S, A] weight of a row's own variance; 0 where it is known for certain.
+        pool_weight: [S, A] weight of the pool's variance.
         counts: [S, W] steps out of the state that were seen to lead there.
     """
 
@@ -89,64 +90,54 @@ class CountedRows:
     states: np.ndarray
     chances: np.ndarray
     pool: np.ndarray
-    pull: np.ndarray
-    own: np.ndarray
-    pooled: np.ndarray
+    shrinkage: np.ndarray
+    row_weight: np.ndarray
+    pool_weight: np.ndarray
     counts: np.ndarray
 
-    made = "counted"
+    description = "counted"
 
     @classmethod
     def of(cls, mdp: MDP) -> CountedRows | None:
         """The rows of a world; None where its dynamics are known."""
         if mdp.evidence is None:
             return None
-        behind, prior = mdp.evidence.concentration, mdp.evidence.prior
-        uncertain, seen = np.isfinite(behind), mdp.evidence.visits
-        moves, size = mdp.transitions, mdp.states
-        keys = np.arange(size)[:, None, None] * size + moves.states
-        distinct, place = np.unique(keys, return_inverse=True)
-        begins = np.searchsorted(distinct, np.arange(size) * size)
-        slots = place.reshape(keys.shape) - begins[:, None, None]
-        states = np.zeros((size, int(slots.max()) + 1), np.int64)
-        states[distinct // size, np.arange(len(distinct)) - begins[distinct // size]] = (
-            distinct % size
-        )
-        chances = np.zeros((size, mdp.actions, states.shape[1]))
-        s, a = np.ogrid[:size, : mdp.actions]
-        np.add.at(chances, (s[..., None], a[..., None], slots), moves.probabilities)
-        steps = np.where(uncertain, behind, 0.0)
+        prior, visits = mdp.evidence.prior, mdp.evidence.visits
+        uncertain = np.isfinite(mdp.evidence.concentration)
+        states, chances = _by_next_state(mdp)
+        steps = np.where(uncertain, mdp.evidence.concentration, 0.0)
         total = steps.sum(axis=1, keepdims=True)
         shares = np.where(total > 0, steps / np.where(total > 0, total, 1.0), 1.0 / mdp.actions)
-        weight = POOLED * max(min(prior.strength, 1.0), 1e-9)  # without a prior rows are believed
-        spread = np.where(uncertain, 1.0 / (seen + weight) / (steps + 1.0), 0.0)
-        apart = _guess(mdp, states, chances) - chances
-        apart = prior.strength * apart * (uncertain & (seen > 0))[..., None]
-        counts = (seen * uncertain)[..., None] * chances - apart
+        # Without a prior a row's own variance is believed.
+        pool_steps = POOL_STEPS * max(min(prior.strength, 1.0), 1e-9)
+        weight = np.where(uncertain, 1.0 / (visits + pool_steps) / (steps + 1.0), 0.0)
+        added = prior.strength * (_prior_chances(mdp, states, chances) - chances)
+        added = added * (uncertain & (visits > 0))[..., None]
+        counts = (visits * uncertain)[..., None] * chances - added
         return cls(
             mdp,
             states=states,
             chances=chances,
             pool=(shares[..., None] * chances).sum(axis=1),
-            pull=apart / np.maximum(seen, 1.0)[..., None],
-            own=seen * spread,
-            pooled=weight * spread,
+            shrinkage=added / np.maximum(visits, 1.0)[..., None],
+            row_weight=visits * weight,
+            pool_weight=pool_steps * weight,
             counts=counts.sum(axis=1),
         )
 
-    def unseen(self, visits: np.ndarray) -> float:
-        """Share of steps, from states visited [S] so often, to next states never seen there.
+    def unseen_share(self, visits: np.ndarray) -> float:
+        """Share of the steps from states, visited [S] times, to next states never seen there.
 
-        By Good and Turing about as many as led to a state that was seen to follow once. States
-        that are known for certain, or were never left, are not asked.
+        Good-Turing estimate: the share of steps to next states that were seen exactly once. States
+        that are known for certain, or were never left, are left out.
         """
         steps = self.counts.sum(axis=1)
-        once = (np.abs(self.counts - 1.0) < 1e-6).sum(axis=1)
-        asked = np.where(steps > 0, visits, 0.0)
-        share = once / np.where(steps > 0, steps, 1.0)
-        return float(asked @ share / asked.sum()) if asked.sum() > 0 else 0.0
+        seen_once = (np.abs(self.counts - 1.0) < 1e-6).sum(axis=1)
+        share = seen_once / np.where(steps > 0, steps, 1.0)
+        weights = np.where(steps > 0, visits, 0.0)
+        return float(weights @ share / weights.sum()) if weights.sum() > 0 else 0.0
 
-    def same(self, other: object) -> bool:
+    def same_steps(self, other: Source | None) -> bool:
         """Whether both were counted from the same steps."""
         if not isinstance(other, CountedRows):
             return False
@@ -160,58 +151,64 @@ class CountedRows:
         ]
         return all(np.array_equal(*pair) for pair in pairs)
 
-    def covariance_of(self, slopes: Sequence[ChainSlopes]) -> np.ndarray:
-        """[m, m] covariance of the numbers of several chains, one after the other."""
+    def joint_covariance(self, influences: Sequence[ChainSlopes]) -> np.ndarray:
+        """[m, m] covariance of the numbers of several chains, whose derivatives are stacked."""
         return self.covariance(
-            lambda part: np.concatenate([one.at(self, part) for one in slopes], axis=-1)
+            lambda block: np.concatenate([one.at(self, block) for one in influences], axis=-1)
         )
 
     def covariance(self, slopes: Callable[[slice], np.ndarray]) -> np.ndarray:
-        """[n, n] covariance of numbers; some states -> [B, A, W, n] slopes in their chances."""
+        """[m, m] covariance of m numbers; `slopes` of B states -> [B, A, W, m] derivatives.
+
+        A block of states at once, it adds up the formula of this module: second moments less
+        squared means, of the row and of the pool, and squared shrinkage.
+        """
         size, actions, width = self.chances.shape
         count = slopes(slice(0, 1)).shape[-1]
-        found = np.zeros((count, count))
-        block = max(1, AT_ONCE // max(actions * width * count, 1))
-        for begin in range(0, size, block):
-            part = slice(begin, min(begin + block, size))
-            f = slopes(part)
+        covariance = np.zeros((count, count))
+        length = max(1, ENTRIES_AT_ONCE // max(actions * width * count, 1))
+        for begin in range(0, size, length):
+            block = slice(begin, min(begin + length, size))
+            f = slopes(block)
             flat = f.reshape(-1, count)
-            weights = self.own[part, :, None] * self.chances[part]
-            weights = weights + self.pooled[part, :, None] * self.pool[part, None]
-            mean = np.einsum("saw,sawn->san", self.chances[part], f).reshape(-1, count)
-            pooled = np.einsum("sw,sawn->san", self.pool[part], f).reshape(-1, count)
-            moved = np.einsum("saw,sawn->san", self.pull[part], f).reshape(-1, count)
-            found += (flat * weights.reshape(-1, 1)).T @ flat + moved.T @ moved
-            found -= (mean * self.own[part].reshape(-1, 1)).T @ mean
-            found -= (pooled * self.pooled[part].reshape(-1, 1)).T @ pooled
-        return found
+            row_weight, pool_weight = self.row_weight[block], self.pool_weight[block]
+            chances, pool = self.chances[block], self.pool[block]
+            weights = row_weight[..., None] * chances + pool_weight[..., None] * pool[:, None]
+            row_mean = np.einsum("saw,sawn->san", chances, f).reshape(-1, count)
+            pool_mean = np.einsum("sw,sawn->san", pool, f).reshape(-1, count)
+            shrinkage = np.einsum("saw,sawn->san", self.shrinkage[block], f).reshape(-1, count)
+            covariance += (flat * weights.reshape(-1, 1)).T @ flat + shrinkage.T @ shrinkage
+            covariance -= (row_mean * row_weight.reshape(-1, 1)).T @ row_mean
+            covariance -= (pool_mean * pool_weight.reshape(-1, 1)).T @ pool_mean
+        return covariance
 
     def errors(self, random: np.random.Generator, order: RowOrder) -> np.ndarray:
         """[S, A, W] errors of the chances, drawn from their law; rows sum to 0."""
-        own = np.sqrt(self.own[..., None] * self.chances) * order.of_next_states(random)
-        own -= self.chances * own.sum(axis=2, keepdims=True)
-        noise = np.sqrt(self.pooled[..., None] * self.pool[:, None])
-        noise = noise * order.of_next_states(random)
-        noise -= self.pool[:, None] * noise.sum(axis=2, keepdims=True)
-        return own + noise + self.pull * order.of_rows(random)[..., None]
+        row = np.sqrt(self.row_weight[..., None] * self.chances) * order.of_next_states(random)
+        row -= self.chances * row.sum(axis=2, keepdims=True)
+        pool = np.sqrt(self.pool_weight[..., None] * self.pool[:, None])
+        pool = pool * order.of_next_states(random)
+        pool -= self.pool[:, None] * pool.sum(axis=2, keepdims=True)
+        return row + pool + self.shrinkage * order.of_rows(random)[..., None]
 
     def order(self, policy: np.ndarray) -> RowOrder:
-        """An order of the rows that hangs on no numbers; a policy [S, A] tells equal ones apart."""
+        """An order of the rows that depends on no numbers; equal ones by the policy [S, A]."""
         marks, chances = state_marks(self.mdp), self.chances.max(axis=1)
-        likely, most = np.round(policy, LIKELY), int((chances > 0).sum(axis=1).max())
+        policy = np.round(policy, POLICY_DIGITS)
+        most = int((chances > 0).sum(axis=1).max())
+        concentration, weights = (policy**2).sum(axis=1), self.row_weight
         return RowOrder(
-            states=np.lexsort([(likely**2).sum(axis=1), self.own.sum(axis=1), marks]),
-            actions=np.lexsort([likely, self.own, action_marks(self.mdp, marks)], axis=1),
+            states=np.lexsort([concentration, weights.sum(axis=1), marks]),
+            actions=np.lexsort([policy, weights, action_marks(self.mdp, marks)], axis=1),
             following=successor_order(self.states, chances, marks)[:, :most],
             slots=self.states.shape[1],
         )
 
-    def worlds(self, seed: int, policy: np.ndarray) -> Iterator[MDP]:
+    def drawn_worlds(self, seed: int, policy: np.ndarray) -> Iterator[MDP]:
         """Worlds drawn around the estimate, each followed by the one with opposite errors."""
-        many = PAIRS if self.own.size <= SMALL else FEW_PAIRS
         random, mdp, order = np.random.default_rng(seed), self.mdp, self.order(policy)
         states = np.broadcast_to(self.states[:, None], self.chances.shape)
-        for _ in range(many):
+        for _ in range(PAIRS if self.row_weight.size <= FEW_ROWS else FEW_PAIRS):
             error = self.errors(random, order)
             for sign in (1.0, -1.0):
                 chances = np.maximum(self.chances + sign * error, 0.0)
@@ -220,36 +217,49 @@ class CountedRows:
                 yield MDP(moves, mdp.initial, mdp.discount, available=mdp.available)
 
 
-def _guess(mdp: MDP, states: np.ndarray, chances: np.ndarray) -> np.ndarray:
+def _by_next_state(mdp: MDP) -> tuple[np.ndarray, np.ndarray]:
+    """([S, W] the next states of any action, [S, A, W] chances of them)."""
+    moves, size = mdp.transitions, mdp.states
+    pairs = np.arange(size)[:, None, None] * size + moves.states  # a state and its next, as one
+    distinct, place = np.unique(pairs, return_inverse=True)
+    begins = np.searchsorted(distinct, np.arange(size) * size)
+    slots = place.reshape(pairs.shape) - begins[:, None, None]
+    origins, next_states = np.divmod(distinct, size)
+    states = np.zeros((size, int(slots.max()) + 1), np.int64)
+    states[origins, np.arange(len(distinct)) - begins[origins]] = next_states
+    chances = np.zeros((size, mdp.actions, states.shape[1]))
+    s, a = np.ogrid[:size, : mdp.actions]
+    np.add.at(chances, (s[..., None], a[..., None], slots), moves.probabilities)
+    return states, chances
+
+
+def _prior_chances(mdp: MDP, states: np.ndarray, chances: np.ndarray) -> np.ndarray:
     """[S, A, W] the prior of every row on the next states."""
     assert mdp.evidence is not None
-    prior, size = mdp.evidence.prior, mdp.states
-    there = chances.any(axis=1)
-    if prior.over is Over.STAY:
-        there &= states == np.arange(size)[:, None]
-    each = there / np.maximum(there.sum(axis=1, keepdims=True), 1)
-    return np.broadcast_to(each[:, None], chances.shape)
+    possible = chances.any(axis=1)
+    if mdp.evidence.prior.over is Over.STAY:
+        possible &= states == np.arange(mdp.states)[:, None]
+    uniform = possible / np.maximum(possible.sum(axis=1, keepdims=True), 1)
+    return np.broadcast_to(uniform[:, None], chances.shape)
 
 
 class ChainSlopes(NamedTuple):
-    """Slopes of numbers in the chances of rows, of one policy's chain.
+    """Derivatives of m numbers in the chances P of rows, of one policy's chain.
 
-    A number moves by sum_sa dP(s, a) . [along(s, a) values + own(s, a) tables].
+    They move by the sum over (s, a) of dP(s, a) . [by_policy(s, a) values + flow(s, a) tables].
     """
 
-    along: np.ndarray  # [n, S, A]
+    by_policy: np.ndarray  # [m, S, A]
     values: np.ndarray  # [S]
-    own: np.ndarray  # [S, A]
-    tables: np.ndarray  # [n, S]
+    flow: np.ndarray  # [S, A]
+    tables: np.ndarray  # [m, S]
 
-    def at(self, rows: CountedRows, part: slice) -> np.ndarray:
-        """[B, A, W, n] the slopes of some of the states."""
-        states = rows.states[part]
-        found = (
-            np.moveaxis(self.along[:, part], 0, -1)[:, :, None]
-            * self.values[states][:, None, :, None]
-        )
-        return found + self.own[part][:, :, None, None] * self.tables.T[states][:, None]
+    def at(self, rows: CountedRows, block: slice) -> np.ndarray:
+        """[B, A, W, m] the derivatives in the chances of a block of states."""
+        states = rows.states[block]
+        by_policy = np.moveaxis(self.by_policy[:, block], 0, -1)[:, :, None]
+        by_policy = by_policy * self.values[states][:, None, :, None]
+        return by_policy + self.flow[block][:, :, None, None] * self.tables.T[states][:, None]
 
 
 def chain_slopes(
@@ -262,34 +272,34 @@ def chain_slopes(
     visits: np.ndarray,
     counts: np.ndarray | None = None,
 ) -> ChainSlopes:
-    """The slopes of sums of features, or of the scores of counted steps, in the chances of rows.
+    """Derivatives, in the chances of rows, of feature sums or of the scores of counted steps.
 
-    Sums of features over visits that follow the policy, weights given, move with the policy and
-    with where its steps lead. The scores of steps are their sums less those expected.
+    Sums of features over visits of the policy, at fixed parameters, move with the policy and with
+    where its steps lead. The scores of steps are their own feature sums less the expected ones.
 
     Args:
         mdp: the world.
         policy: [S, A] of the fit.
-        scores: [n, S, A] of a step: features and all that follow, less the average.
+        scores: [m, S, A] of a step: features and all that follow, less the average.
         values: [S] soft values.
-        tables: [n, S] expected sums of the features from each state.
+        tables: [m, S] expected sums of the features from each state.
         visits: [S] of the policy, from where the sums begin.
         counts: [S, A] steps whose scores are meant; None for the sums.
     """
-    discount, chosen = mdp.discount, visits[:, None] * policy
-    moved = chosen * scores
-    flows = np.stack([mdp.inflow(one) for one in moved]) if len(moved) else moved[:, :, 0]
-    back = chain_values(mdp, policy, discount * flows, transposed=True)
-    along = discount * (moved + policy * back[:, :, None])
+    discount, flow = mdp.discount, visits[:, None] * policy
+    weighted = flow * scores
+    inflow = np.stack([mdp.inflow(one) for one in weighted]) if len(scores) else weighted[:, :, 0]
+    later_visits = chain_values(mdp, policy, discount * inflow, transposed=True)
+    by_policy = discount * (weighted + policy * later_visits[:, :, None])
     if counts is None:
-        return ChainSlopes(along, values, discount * chosen, tables)
-    return ChainSlopes(-along, values, discount * (counts - chosen), tables)
+        return ChainSlopes(by_policy, values, discount * flow, tables)
+    return ChainSlopes(-by_policy, values, discount * (counts - flow), tables)
 
 
 def chain_values(
     mdp: MDP, policy: np.ndarray, right: np.ndarray, *, transposed: bool = False
 ) -> np.ndarray:
-    """[n, S] the values of the policy's chain for right sides [n, S]; transposed, its visits."""
+    """[m, S] values of the policy's chain, of gains [m, S]; transposed, visits from starts."""
     if mdp.states > DENSE_LIMIT:
         chain = policy_chain(mdp, policy)
         return chain_solve(mdp, *chain, right, transposed=transposed, several=side_by_side)
@@ -302,13 +312,13 @@ def chain_values(
 def moved_policies(
     rows: CountedRows, policy: np.ndarray, values: np.ndarray, *, draws: int, seed: int
 ) -> np.ndarray:
-    """[draws, S, A] what errors of the rows move the logarithm of a policy by, to first order."""
+    """[draws, S, A] first-order effect of drawn errors of the rows on the log of a policy."""
     mdp, random, order = rows.mdp, np.random.default_rng(seed), rows.order(policy)
-    later = values[rows.states][:, None]
-    found = np.empty((draws, *policy.shape))
+    next_values = values[rows.states][:, None]
+    moved = np.empty((draws, *policy.shape))  # action values, then log chances
     for i in range(draws):
-        found[i] = mdp.discount * (rows.errors(random, order) * later).sum(axis=2)
-    after = chain_values(mdp, policy, (policy * found).sum(axis=2))
-    for i, value in enumerate(after):
-        found[i] += mdp.discount * mdp.expected_next(value) - value[:, None]
-    return np.where(policy > 0, found, 0.0)
+        moved[i] = mdp.discount * (rows.errors(random, order) * next_values).sum(axis=2)
+    moved_values = chain_values(mdp, policy, (policy * moved).sum(axis=2))
+    for i, value in enumerate(moved_values):
+        moved[i] += mdp.discount * mdp.expected_next(value) - value[:, None]
+    return np.where(policy > 0, moved, 0.0)

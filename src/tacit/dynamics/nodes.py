@@ -17,8 +17,9 @@ from tacit.model.nodes import Interpolated
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-# Residual of the values, relative to their size.
-SETTLED = 1e-12
+# Largest residual of the values, relative to their size: the one that is asked for, and the one
+# up to which values are still used.
+TARGET_RESIDUAL, LARGEST_RESIDUAL = 1e-12, 1e-12**0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,69 +35,75 @@ class OnNodes(Sites):
     rows: np.ndarray
 
     layers = 1
-    learnt = None
+    estimated = None
 
     @property
     def discount(self) -> float:
-        """Of the world."""
+        """The discount of the world."""
         return self.world.discount
 
     @cached_property
     def available(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """[N + n, A] bool, none where an episode ends."""
-        places = np.concatenate([self.rows, self.world.nodes.points])
-        return np.repeat(~self.world.over(places)[:, None], self.world.actions, axis=1)
+        """[N + n, A] bool, the available actions: none where an episode ends, all elsewhere."""
+        points = np.concatenate([self.rows, self.world.nodes.points])
+        return np.repeat(~self.world.over(points)[:, None], self.world.actions, axis=1)
 
     @cached_property
     def moves(self) -> csr_array:
-        """[N * A, n] chances of the nodes after each row and action; none where it is over."""
+        """[N * A, n] chances of the nodes after each row and action; 0 after an end."""
         moves = self.world.moves(self.rows)
         moves.data *= np.repeat(self.available[: len(self.rows)].ravel(), np.diff(moves.indptr))
         return moves
 
     def solve(self, table: np.ndarray, near: Solved | None) -> Solved | None:
         """The solution for utilities [N + n, A]: an end pays its first column, on arrival."""
-        paid, own = np.where(self.ends[:, None], table[:, :1], table), self._nodes
+        utility = np.where(self.ends[:, None], table[:, :1], table)
         guess = np.zeros(self.world.nodes.size) if near is None else near.unknowns
-        target = SETTLED * (1.0 + np.abs(paid).max() + np.abs(guess).max())
-        numbers = np.float64(self.discount), np.float64(1.0), paid[own], guess, target
-        later, _, error = soft_fixed_point(self._backend, *numbers)
-        if not np.isfinite(later).all() or error > SETTLED**0.5 * (1.0 + np.abs(later).max()):
+        target = TARGET_RESIDUAL * (1.0 + np.abs(utility).max() + np.abs(guess).max())
+        discount, temperature = np.float64(self.discount), np.float64(1.0)
+        node_values, _, residual = soft_fixed_point(
+            self._backend, discount, temperature, utility[self._nodes], guess, target
+        )
+        if not np.isfinite(node_values).all():
             return None
-        worth = paid + self.discount * self._after(later)
-        values = np.where(self.ends, paid[:, 0], np.logaddexp.reduce(worth, axis=1))
-        log_policy = np.where(self.ends[:, None], 0.0, worth - values[:, None])
+        if residual > LARGEST_RESIDUAL * (1.0 + np.abs(node_values).max()):
+            return None
+        action_values = utility + self.discount * self._expected_next(node_values)
+        soft_maximum = np.logaddexp.reduce(action_values, axis=1)
+        values = np.where(self.ends, utility[:, 0], soft_maximum)
+        log_policy = np.where(self.ends[:, None], 0.0, action_values - values[:, None])
         policy = np.exp(log_policy)
         policy[self.ends] = np.eye(1, self.world.actions)
-        return Solved(values[None], log_policy[None], policy[None], unknowns=later)
+        return Solved(values[None], log_policy[None], policy[None], unknowns=node_values)
 
-    def adjoint(self, solved: Solved, seen: np.ndarray) -> np.ndarray:
-        """[1, N + n] visits from what was seen [1, N + n, A] and did not flow in."""
-        return self._visits(solved, seen[0].sum(axis=1), -seen[0])
+    def adjoint(self, solved: Solved, counts: np.ndarray) -> np.ndarray:
+        """[1, N + n] visits under the policy from b: counts less expected arrivals."""
+        return self._visits(solved, counts[0].sum(axis=1), -counts[0])
 
-    def reach(self, solved: Solved, start: np.ndarray) -> np.ndarray:
-        """[1, N + n] expected discounted visits of episodes that start so [1, N + n]."""
+    def visits_from(self, solved: Solved, start: np.ndarray) -> np.ndarray:
+        """[1, N + n] expected discounted visits of episodes that begin as start [1, N + n] says."""
         return self._visits(solved, start[0], np.zeros(solved.policy.shape[1:]))
 
     def respond(self, solved: Solved, jacobian: np.ndarray) -> np.ndarray:
-        """[1, N + n, A, D] derivative of what an action is worth with all that follows it."""
+        """[1, N + n, A, D] derivative of action values, from that of utilities, [N + n, A, D]."""
         policy = solved.policy[0, self._nodes]
-        here = np.einsum("sa,sad->ds", policy, jacobian[self._nodes])
-        later = self._backend.solve(policy, np.float64(self.discount), Side(here, 0.0))
-        after = np.stack([self._after(one) for one in later], axis=-1)
-        return (jacobian + self.discount * after)[None]
+        average = np.einsum("sa,sad->ds", policy, jacobian[self._nodes])
+        value_slopes = self._backend.solve(policy, np.float64(self.discount), Side(average, 0.0))
+        expected = np.stack([self._expected_next(slope) for slope in value_slopes], axis=-1)
+        return (jacobian + self.discount * expected)[None]
 
     def _visits(self, solved: Solved, start: np.ndarray, flow: np.ndarray) -> np.ndarray:
         """[1, N + n] visits from a start [N + n] and a flow [N + n, A] of steps beside it."""
-        visits, policy, own = start.astype(float), solved.policy[0], self._nodes
-        rows = slice(len(self.rows))
-        into = self.world.mdp.inflow(np.ascontiguousarray(flow[own]))
-        into = into + self.moves.T @ (visits[rows, None] * policy[rows] + flow[rows]).ravel()
-        side = Side(visits[own] + self.discount * into, 0.0, transposed=True)
-        visits[own] = self._backend.solve(policy[own], np.float64(self.discount), side)
+        visits, policy = start.astype(float), solved.policy[0]
+        rows, nodes = slice(len(self.rows)), self._nodes
+        row_flow = visits[rows, None] * policy[rows] + flow[rows]
+        inflow = self.world.mdp.inflow(np.ascontiguousarray(flow[nodes]))
+        inflow = inflow + self.moves.T @ row_flow.ravel()
+        side = Side(visits[nodes] + self.discount * inflow, 0.0, transposed=True)
+        visits[nodes] = self._backend.solve(policy[nodes], np.float64(self.discount), side)
         return visits[None]
 
-    def _after(self, values: np.ndarray) -> np.ndarray:
+    def _expected_next(self, values: np.ndarray) -> np.ndarray:
         """[N + n, A] expected value after each site and action, of values [n]; 0 after ends."""
         rows = (self.moves @ values).reshape(-1, self.world.actions)
         return np.concatenate([rows, self.world.mdp.expected_next(values)])

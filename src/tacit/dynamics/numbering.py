@@ -1,4 +1,4 @@
-"""Orders of states, actions and next states that hang on the world and not on its numbering.
+"""Orders of states, actions and next states that depend on the world and not on its numbering.
 
 Draws are attached to the places of these orders: an answer that rests on them is then the same
 however the states and actions of a world are numbered. States that the world does not tell apart
@@ -11,21 +11,21 @@ import numpy as np
 
 from tacit.model.mdp import MDP
 
-# Random steps by whose visits states are told apart, and the digits to which these are known.
+# Random steps whose visits distinguish states, and the digits to which these are known.
 STEPS, DIGITS = 8, 9
 
 
 def state_marks(mdp: MDP) -> np.ndarray:
     """[S] a number of each state: how often random steps come by it, and by what follows it."""
     size = mdp.states
-    even = mdp.available / np.maximum(mdp.available.sum(axis=1, keepdims=True), 1)
-    reached = 0.5 * (mdp.initial + 1.0 / size)  # everywhere, but not all alike
-    visits = reached.copy()
+    uniform = mdp.available / np.maximum(mdp.available.sum(axis=1, keepdims=True), 1)
+    arrivals = 0.5 * (mdp.initial + 1.0 / size)  # everywhere, but not all alike
+    visits = arrivals.copy()
     for _ in range(STEPS):
-        reached = mdp.inflow(reached[:, None] * even)
-        visits += reached
-    ahead = (even * mdp.expected_next(visits)).sum(axis=1)
-    return np.round(size * (visits + 0.5 * ahead), DIGITS)
+        arrivals = mdp.inflow(arrivals[:, None] * uniform)
+        visits += arrivals
+    next_visits = (uniform * mdp.expected_next(visits)).sum(axis=1)
+    return np.round(size * (visits + 0.5 * next_visits), DIGITS)
 
 
 def action_marks(mdp: MDP, marks: np.ndarray) -> np.ndarray:

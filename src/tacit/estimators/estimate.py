@@ -291,7 +291,7 @@ def coefficients_of(
         conditions=0 if known is None else len(known.values),
         upper=upper,
         weighted=evidence.chains[e].chain.squares is not None,
-        dynamics=None if noise is None else among(noise.added()),
+        dynamics=None if noise is None else among(noise.added_scatter()),
         attenuation=1.0 if noise is None else noise.attenuation,
         student=None if small is None else small.degrees(evidence.chains[e].inner),
         prior=among(sure - fitted.conditioned(evidence.fisher)),

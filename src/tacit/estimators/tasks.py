@@ -437,11 +437,11 @@ def _p_agreement(
     bread, scatter = after.information(fishers), None
     if robust:
         scatter = _own_scatter(narrow, seen, int(before.free.sum()))
-    about = {"bread": bread, "free": after.free, "seed": options.seed}
-    made = dynamics_noise(narrow, narrow.evidence(seen), **about)
-    if made is not None:
+    about = {"information": bread, "free": after.free, "seed": options.seed}
+    by_chain = dynamics_noise(narrow, narrow.evidence(seen), **about)
+    if by_chain is not None:
         own = block_diag(*fishers) if scatter is None else scatter
-        scatter = made.noise.attenuation**2 * (own + made.own)
+        scatter = by_chain.noise.attenuation**2 * (own + by_chain.chain_scores)
     about = {"levels": levels, "seed": options.seed, "scatter": scatter}
     return ratio_p_value(ratio, fishers, before, after, **about)
 

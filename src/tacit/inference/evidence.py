@@ -124,8 +124,7 @@ class Evidence:
             return None
         begin = sum(len(one.inner) for one in self.chains[:e])
         own = slice(begin, begin + len(self.chains[e].inner))
-        sums, across = self.noise.sums[own, own], self.noise.across[:, own]
-        return replace(self.noise, sums=sums, across=across)
+        return replace(self.noise, sums=self.noise.sums[own, own], cross=self.noise.cross[:, own])
 
     def budget_stretch(self, e: int, gauge: Gauge) -> np.ndarray | None:
         """[K] by what errors of budgets grow as what is spent moves with counted dynamics."""
@@ -220,11 +219,12 @@ def evidence_of(
     )
     noise, dynamics = None, tuple[CountedDynamics | None, ...]()
     if counted and fitted.converged and not boundless:
-        made = dynamics_noise(fitted, chains, bread=sure, free=free, sums=True, seed=seed)
-        if made is not None:
-            noise, plain = made.noise, known
-            known = noise.on(plain, fisher, inverse_information(sure, free)[0], fitted.prior)
-            dynamics = made.summaries(fitted, plain, known)
+        by_chain = dynamics_noise(fitted, chains, information=sure, free=free, sums=True, seed=seed)
+        if by_chain is not None:
+            noise, plain = by_chain.noise, known
+            inverse = inverse_information(sure, free)[0]
+            known = noise.added_to(plain, fisher, inverse, fitted.prior)
+            dynamics = by_chain.summaries(fitted, plain, known)
     return Evidence(
         unregularised=kept,
         fitted=fitted,
@@ -258,7 +258,7 @@ def _unwritten(
         limits=np.full(size, np.nan),
         boundless=boundless,
         dynamics=tuple(
-            None if own is None else CountedDynamics(unseen=own.unseen(one.chain.visits))
+            None if own is None else CountedDynamics(unseen=own.unseen_share(one.chain.visits))
             for own, one in pairs
         ),
     )
@@ -291,12 +291,12 @@ def score_law(
         bread = pooled([one.curvature for one in chains], chains)
         _, scatter, *_ = scatter_of(chains, size, robust=True)
         assert scatter is not None
-    bread, made = fitted.informed(bread), None
+    bread, by_chain = fitted.informed(bread), None
     if counted:
-        made = dynamics_noise(fitted, chains, bread=bread, free=fitted.free, seed=seed)
-    if made is None:
+        by_chain = dynamics_noise(fitted, chains, information=bread, free=fitted.free, seed=seed)
+    if by_chain is None:
         return ScoreLaw(bread, scatter if robust else None)
-    return ScoreLaw(bread, made.noise.total(scatter), scatter)
+    return ScoreLaw(bread, by_chain.noise.total_scatter(scatter), scatter)
 
 
 def _limits(fitted: Fit) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.tally import Scatter
 from tacit.data.units import EPISODES, Units, units_of
-from tacit.dynamics import Blur, Dynamics, Solved, Source
+from tacit.dynamics import Dynamics, RegressorNoise, Solved, Source
 from tacit.likelihood.protocol import Beginning, FirstPlace, HostView, OneKind, events_of
 from tacit.likelihood.steps import positive_or
 from tacit.model.features.design import Design, sums_as_given
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from tacit.likelihood.problem import LikelihoodProblem
 
 
-# Share of the information of a direction that errors of learnt dynamics make up, from which nothing
-# else is known of it.
-BLURRED = 0.6
+# Share of the information of a direction that errors in variables make up, from which on the
+# direction is taken for uninformative.
+LARGEST_NOISE_SHARE = 0.6
 
 
 class DynamicPart(NamedTuple):
@@ -68,12 +68,12 @@ class DynamicsChain(HostView, OneKind):
         seen: sparse [U, L * n * A], how often each episode took each action.
         starts: [L, n] weights of the sites where episodes begin, of sum 1.
         ridge: pull of the parameters towards 0, on scaled features.
-        tilt: [D] slope of the loss that is added to it: what the penalty of learnt dynamics leaves
-            of their errors in the scores; None for none.
+        tilt: [D] slope of the loss that is added to it: what the penalty of estimated dynamics
+            leaves of their errors in the scores; None for none.
         near: where a search begins; None for where two steps of regression lead, or 0.
         penalty: [D, D] sparse and positive semidefinite, that of curves; None for none.
-        untold: [m, D] orthonormal directions in which parameters change nothing, because errors of
-            learnt dynamics are all that would tell of them; None for none.
+        uninformative: [m, D] orthonormal directions in which parameters change nothing, because
+            the information about them is errors of estimated dynamics; None for none.
     """
 
     dynamics: Dynamics
@@ -85,7 +85,7 @@ class DynamicsChain(HostView, OneKind):
     tilt: np.ndarray | None = None
     near: DynamicPart | None = None
     penalty: csr_array | None = None
-    untold: np.ndarray | None = None
+    uninformative: np.ndarray | None = None
 
     stage = "fit"
     exact = True
@@ -131,11 +131,13 @@ class DynamicsChain(HostView, OneKind):
     def corrected(self, part: DynamicPart) -> DynamicsChain:
         """The likelihood that one orthogonal step from its maximum, a part, leads to.
 
-        What a penalty of learnt dynamics left of their errors in the scores is taken off, as a
+        What a penalty of estimated dynamics left of their errors in the scores is taken off, as a
         slope of the loss: bounds and tests then have it, too.
         """
         size = self.space.size
-        (influence,) = self.evidence(part, np.eye(size), Units.alone(1)).slopes(sums=False)
+        (influence,) = self.evidence(part, np.eye(size), Units.alone(1)).dynamics_influence(
+            sums=False
+        )
         return replace(self, tilt=-influence.sum(axis=0), near=part)
 
     @property
@@ -168,47 +170,47 @@ class DynamicsChain(HostView, OneKind):
     def jacobian(self) -> np.ndarray:
         """[n, A, D] of the utilities."""
         tables = np.ascontiguousarray(np.moveaxis(self.space.tables, 0, -1))
-        if self.untold is None:
+        if self.uninformative is None:
             return tables
-        return tables - (tables @ self.untold.T) @ self.untold
+        return tables - (tables @ self.uninformative.T) @ self.uninformative
 
     def approach(
         self, problem: LikelihoodProblem, x: np.ndarray | None, max_steps: int
     ) -> FirstPlace:
-        """At x [D], or 0; of learnt dynamics where two steps of regression lead."""
+        """At x [D], or 0; of estimated dynamics where two steps of regression lead."""
         if self.near is not None:
             return FirstPlace(problem, self.near.x if x is None else x, (self.near,))
-        if self.dynamics.learnt is None:
+        if self.dynamics.estimated is None:
             return FirstPlace(problem, np.zeros(self.space.size) if x is None else x, None)
-        begun, solved = self.dynamics.learnt.pilot(self.counts[0], self.jacobian)
+        begun, solved = self.dynamics.estimated.starting_point(self.counts[0], self.jacobian)
         solved = solved._replace(factor=None)
         place = np.clip(begun, problem.lower, problem.upper) if x is None else x
         return FirstPlace(problem, place, (self.blank(place)._replace(solved=solved),))
 
-    def telling(self) -> DynamicsChain:
-        """The same without directions of which errors of learnt dynamics tell as much as steps do.
+    def without_uninformative(self) -> DynamicsChain:
+        """The chain without directions whose information is mostly errors of estimated dynamics.
 
-        Judged under choices that are regressed alone, before anything is fitted.
+        They are judged at the starting point, before anything is fitted.
         """
-        learnt = self.dynamics.learnt
-        assert learnt is not None
-        _, solved = learnt.pilot(self.counts[0], self.jacobian)
+        estimated = self.dynamics.estimated
+        assert estimated is not None
+        _, solved = estimated.starting_point(self.counts[0], self.jacobian)
         if solved.factor is None:
             return self
         policy = solved.policy[0]
         responses = self.dynamics.respond(solved, self.jacobian)[0]
         scores = responses - np.einsum("na,nad->nd", policy, responses)[:, None]
         fisher = _weighted(scores.reshape(-1, self.space.size), self.visits[:, None] * policy)
-        blur = learnt.blur(solved, self.jacobian, self.visits)
-        if blur is None:
+        noise = estimated.regressor_noise(solved, self.jacobian, self.visits)
+        if noise is None:
             return self
-        _, inverse = square_roots(fisher)
-        shares, axes = np.linalg.eigh(inverse @ blur.information @ inverse.T)
-        lost = shares > BLURRED
-        if not lost.any():
+        _, half = square_roots(fisher)
+        shares, axes = np.linalg.eigh(half @ noise.information @ half.T)
+        noisy = shares > LARGEST_NOISE_SHARE
+        if not noisy.any():
             return self
-        directions, _ = np.linalg.qr(inverse.T @ axes[:, lost])
-        return replace(self, untold=directions.T, near=None)
+        directions, _ = np.linalg.qr(half.T @ axes[:, noisy])
+        return replace(self, uninformative=directions.T, near=None)
 
     def view(self, x: np.ndarray, moving: np.ndarray | None) -> DynamicsChain:
         """Itself: nothing has to be placed anywhere."""
@@ -324,28 +326,28 @@ class DynamicEvidence(OneKind):
 
     @property
     def source(self) -> Source | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """What the dynamics were learnt from; None where they are known."""
-        learnt = self.chain.dynamics.learnt
-        return None if learnt is None else learnt.source
+        """What the dynamics were estimated from; None where they are known."""
+        estimated = self.chain.dynamics.estimated
+        return None if estimated is None else estimated.source
 
-    def slopes(self, *, sums: bool) -> list[np.ndarray]:
+    def dynamics_influence(self, *, sums: bool) -> list[np.ndarray]:
         """By what errors of the dynamics move the scores and, asked for, what is spent."""
-        learnt, solved, chain = self.chain.dynamics.learnt, self.part.solved, self.chain
-        assert learnt is not None
+        estimated, solved, chain = self.chain.dynamics.estimated, self.part.solved, self.chain
+        assert estimated is not None
         assert solved is not None
         scores = self.part.scores[0]
-        found = [learnt.score_influence(solved, scores, chain.visits)]
+        found = [estimated.score_influence(solved, scores, chain.visits)]
         if sums:
-            found.append(learnt.sum_influence(solved, chain.jacobian, scores, chain.starts[0]))
+            found.append(estimated.sum_influence(solved, chain.jacobian, scores, chain.starts[0]))
         return found
 
     @property
-    def blur(self) -> Blur | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """What errors of the dynamics do to the scores of all steps on average."""
-        learnt, chain = self.chain.dynamics.learnt, self.chain
-        if learnt is None or self.part.solved is None:
+    def regressor_noise(self) -> RegressorNoise | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Errors in variables, by those of estimated dynamics."""
+        estimated, chain = self.chain.dynamics.estimated, self.chain
+        if estimated is None or self.part.solved is None:
             return None
-        return learnt.blur(self.part.solved, chain.jacobian, chain.visits)
+        return estimated.regressor_noise(self.part.solved, chain.jacobian, chain.visits)
 
     @property
     def scores(self) -> np.ndarray:
@@ -360,9 +362,10 @@ class DynamicEvidence(OneKind):
     def events(self, move: np.ndarray) -> float:
         """How many steps of one size would tell as much of a move [D] of the parameters.
 
-        Far away learnt dynamics may have no solution: there the model of the loss is asked alone.
+        Far away estimated dynamics may have no solution: infinity, so that only the quadratic model
+        of the loss is asked there.
         """
-        if self.chain.dynamics.learnt is not None:
+        if self.chain.dynamics.estimated is not None:
             return np.inf
         expected = self.chain.visits.ravel()[:, None] * self.part.policy
         return events_of(move, self.scores, expected)
@@ -401,7 +404,7 @@ class DynamicEvidence(OneKind):
         return _weighted(flat, self._reached(solved)[:, :, None] * solved.policy)
 
     def _reached(self, solved: Solved) -> np.ndarray:
-        return self.chain.dynamics.reach(solved, self.chain.starts)
+        return self.chain.dynamics.visits_from(solved, self.chain.starts)
 
     @property
     def individuals(self) -> set[object]:

@@ -449,7 +449,7 @@ class KindsEvidence:
     loose = False
     source = None
 
-    def slopes(self, *, sums: bool) -> list[Any]:
+    def dynamics_influence(self, *, sums: bool) -> list[Any]:
         """None: the dynamics are taken for known."""
         return []
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tacit.data.tally import Scatter
 from tacit.data.units import Units
-from tacit.dynamics import Blur, Source
+from tacit.dynamics import RegressorNoise, Source
 from tacit.engine.backends import row_blocks, side_by_side
 from tacit.model.features.design import Design
 
@@ -119,13 +119,13 @@ class ChainEvidence(Protocol):
         """What the dynamics are known from; None where they are known for certain."""
         ...
 
-    def slopes(self, *, sums: bool) -> list[Any]:
+    def dynamics_influence(self, *, sums: bool) -> list[Any]:
         """What the source takes: slopes of the scores [D] and, asked for, of what is spent [D]."""
         ...
 
     @property
-    def blur(self) -> Blur | None:
-        """What errors of the dynamics do to the scores on average; None where worlds show it."""
+    def regressor_noise(self) -> RegressorNoise | None:
+        """Errors in variables, by those of the dynamics; None where drawn worlds measure them."""
         ...
 
     @property
@@ -306,7 +306,7 @@ class OneKind:
     """A chain of one kind of demonstrators, or what was seen of it says."""
 
     source: Source | None = None
-    blur: Blur | None = None
+    regressor_noise: RegressorNoise | None = None
 
     def unit_information(self, units: Units, many: int) -> np.ndarray:
         """[many, n, n] information of each unit: shares of all by how much was seen of it."""
@@ -315,7 +315,7 @@ class OneKind:
         sizes = np.bincount(units.number, minlength=many) / max(len(units.number), 1)
         return sizes[:, None, None] * whole
 
-    def slopes(self, *, sums: bool) -> list[Any]:
+    def dynamics_influence(self, *, sums: bool) -> list[Any]:
         """None: the dynamics are taken for known."""
         return []
 

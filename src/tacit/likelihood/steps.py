@@ -444,7 +444,7 @@ class StepsEvidence(OneKind):
         """What the dynamics were counted from; None where they are known."""
         return CountedRows.of(self.chain.mdp)
 
-    def slopes(self, *, sums: bool) -> list[ChainSlopes]:
+    def dynamics_influence(self, *, sums: bool) -> list[ChainSlopes]:
         """Slopes in the rows of the world of the scores and, asked for, of what is spent."""
         chain, point = self.chain, self.chain.written(self.part)
         slopes_of = partial(

@@ -192,13 +192,13 @@ def fitted(
 
     Where a regression has no finite solution its ridge is raised.
     """
-    chain = task.chain_on(basis).telling()
+    chain = task.chain_on(basis).without_uninformative()
     fit = _maximum(chain, options)
     for _ in range(RAISED):
         if np.isfinite(fit.loss):
             break
         basis = replace(basis, ridge=3.0 * max(basis.ridge, RIDGES[0]))
-        chain = task.chain_on(basis).telling()
+        chain = task.chain_on(basis).without_uninformative()
         fit = _maximum(chain, options)
     if not np.isfinite(fit.loss):
         raise InvalidModel(

@@ -123,9 +123,9 @@ def support_findings(task: LoggedTask, basis: FittedBasis) -> list[Finding]:
 
 def untold_findings(chain: DynamicsChain) -> list[Finding]:
     """That nothing is known in some directions of the parameters, if so."""
-    if chain.untold is None:
+    if chain.uninformative is None:
         return []
-    many = len(chain.untold)
+    many = len(chain.uninformative)
     what = "One direction" if many == 1 else f"{many} directions"
     said = (
         f"{what} of the weights cannot be told from errors of the regression of what follows: "

@@ -33,7 +33,7 @@ def logged_goodness(evidence: Evidence, task: LoggedTask, level: float, seed: in
     fitted, own = evidence.fitted, evidence.chains[0]
     if isinstance(fitted.problem.chains[0], KindsChain):
         return untested("with lapses the noise of logged dynamics is not known")
-    if own.chain.dynamics.learnt is None:
+    if own.chain.dynamics.estimated is None:
         return untested("rows in a world of known steps are not tested")
     sites, part, chain = len(task.demonstrations.observations), own.part, own.chain
     usual = level if level < 1.0 else LEVEL
@@ -77,7 +77,7 @@ def moments_part(evidence: Evidence, task: LoggedTask, scores: np.ndarray) -> Pa
     chain, part = own.chain, own.part
     if task.settled is not None and basis_findings(task, task.settled):
         return Part(name=ACTIONS, absence="some action was taken too seldom for so many functions")
-    learnt: Any = chain.dynamics.learnt
+    estimated: Any = chain.dynamics.estimated
     values, sites = row_functions(task), part.policy.shape[0]
     functions = np.zeros((sites, values.shape[1]))
     functions[: len(values)] = values
@@ -89,14 +89,14 @@ def moments_part(evidence: Evidence, task: LoggedTask, scores: np.ndarray) -> Pa
     tables = np.concatenate([moments, np.moveaxis(scores, 0, 2)], axis=2)
     counts, visits = chain.counts[0], chain.visits
     steps = np.einsum("na,nad->nd", counts, tables)
-    noise = learnt.score_influence(part.solved, tables, visits)
+    noise = estimated.score_influence(part.solved, tables, visits)
     flat = tables.reshape(-1, tables.shape[2])
     expected = flat.T @ (flat * (visits[:, None] * policy).reshape(-1, 1))
     size = moments.shape[2]
     # Moments less what a refit of the parameters would take away, to first order.
     onto = expected[:size, size:] @ np.linalg.pinv(expected[size:, size:])
     rest = np.concatenate([np.eye(size), -onto], axis=1)
-    law = rest @ (expected + learnt.source.covariance_of([noise])) @ rest.T
+    law = rest @ (expected + estimated.source.joint_covariance([noise])) @ rest.T
     # What a ridge does to the moments is taken off, and known no better than by its own size.
     taken_off = rest @ noise.sum(axis=0)
     half = square_roots(law + np.outer(taken_off, taken_off))[1]
