@@ -24,6 +24,7 @@ from tacit.recovery import Recovery, delivered, status_of
 from tacit.search.algebra import first_largest
 
 if TYPE_CHECKING:
+    from tacit.data.demonstrations import Demonstrations
     from tacit.data.measurements import Measurements
     from tacit.estimators.bootstrap import Resampling
     from tacit.estimators.convex import Convex
@@ -123,6 +124,7 @@ def recover(
     seed: int = 0,
     callbacks: Sequence[Callback] = (),
     allow_impossible: bool = False,
+    horizon: int | None = None,
     throw: bool = True,
 ) -> Recovery: ...
 
@@ -235,6 +237,7 @@ def recover(
     seed: int = 0,
     callbacks: Sequence[Callback] = (),
     allow_impossible: bool = False,
+    horizon: int | None = None,
     throw: bool = True,
 ) -> Recovery | JointRecovery | MixtureRecovery | ShardedRecovery:
     """The `Recovery` of what the demonstrator wants and refuses; of a list of `Task`s, the joint.
@@ -261,8 +264,13 @@ def recover(
             raises `tacit.progress.StopEarly` ends the search, and the recovery says so.
         allow_impossible: let moves pass to which a known world gives probability 0, as a finding;
             otherwise they are refused. Where the dynamics are estimated they always pass.
+        horizon: steps after which every episode is over, where that is known: policies then depend
+            on the time, and the recovery is of the world laid out in time, as
+            `tacit.features.Horizon` makes it; None for episodes without a known end.
         throw: raise `NotConverged` instead of returning a recovery that says so.
     """
+    if horizon is not None:
+        world, features, demonstrations = _laid_out(world, features, demonstrations, horizon)
     request = Request(
         estimator=estimator,
         share_reward=share_reward,
@@ -273,6 +281,30 @@ def recover(
         throw=throw,
     )
     return request.recovery(world, features, demonstrations)
+
+
+def _laid_out(
+    world: Any, features: Any, demonstrations: Any, horizon: int
+) -> tuple[MDP, Features, Demonstrations]:
+    """World, features and demonstrations laid out in time."""
+    from tacit.data.demonstrations import Demonstrations
+    from tacit.model.features.horizon import Horizon
+
+    if not isinstance(world, MDP):
+        raise InvalidModel(
+            "a horizon is of one known MDP: trips end at their goals, rows and shards have no "
+            f"layers, and tasks are laid out one by one by tacit.features.Horizon; got "
+            f"{type(world).__name__}"
+        )
+    if world.evidence is not None:
+        raise InvalidModel(
+            "a horizon needs known dynamics: these were counted, and would be counted anew at each "
+            "time; give their table as known"
+        )
+    if not isinstance(demonstrations, Demonstrations):
+        raise InvalidModel("with a horizon demonstrations must be in memory, episode by episode")
+    laid_out = Horizon.of(world, horizon)
+    return laid_out.mdp, laid_out.lifted(features), laid_out.demonstrations(demonstrations)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -16,6 +16,7 @@ from tacit.errors import InvalidModel
 from tacit.files.frames import Frame
 from tacit.files.wording import did_you_mean
 from tacit.model.features.formulas import FormulaFeatures
+from tacit.model.features.horizon import Horizon
 from tacit.model.features.maps import (
     Map,
     action_one_hot,
@@ -37,6 +38,7 @@ from tacit.model.layout import Layout
 
 __all__ = [
     "FormulaFeatures",
+    "Horizon",
     "Map",
     "Memory",
     "Ridge",
