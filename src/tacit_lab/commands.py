@@ -141,6 +141,8 @@ class Leaderboard(Board):
 
     worlds: Annotated[Union[None, tuple[str, ...]], terminal.shown_default("all")] = None
     """worlds by name, or FILE.py:NAME of one's own"""
+    problem: Annotated[Optional[Path], terminal.shown_default("none")] = None
+    """folder of a problem: compare on one's own data, a fifth of the episodes held back"""
     methods: Annotated[Union[None, tuple[str, ...]], terminal.shown_default("all")] = None
     """methods by name, or FILE.py:NAME of one's own"""
     break_lock: bool = False
@@ -152,6 +154,10 @@ class Leaderboard(Board):
 
         options = asdict(self)
         broken = options.pop("break_lock")
+        if (problem := options.pop("problem")) is not None:
+            if self.worlds:
+                raise InvalidModel("--problem is in the place of --worlds; got both")
+            options["worlds"] = (str(problem),)
         with screen.progress() as tell:
             page = compare_methods(Board(**options), callbacks=[tell], break_lock=broken)
         results = page.with_name("results.json")

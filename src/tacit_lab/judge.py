@@ -30,7 +30,8 @@ class Contest:
         features: what reward and costs may be made of.
         seen: the demonstrations.
         fresh: further ones of the same demonstrator, to predict.
-        truth: what the demonstrator wants and refuses; judges alone know it.
+        truth: what the demonstrator wants and refuses; judges alone know it. None where nobody
+            does: methods are then judged by prediction.
         known: what some methods take for known, by the name of their argument.
         forbidden: names of what is truly forbidden; empty where budgets are soft.
         implied: names of other things that are forbidden with it.
@@ -42,7 +43,7 @@ class Contest:
     features: Features
     seen: Demonstrations
     fresh: Demonstrations
-    truth: Objective
+    truth: Objective | None
     known: Mapping[str, object]
     forbidden: frozenset[str] = frozenset()
     implied: frozenset[str] = frozenset()
@@ -78,27 +79,31 @@ class Judge:
 
     Attributes:
         contest: the draw.
-        best: value of the best policy within the budgets.
-        scales: of regrets and violations.
+        best: value of the best policy within the budgets; NaN where the truth is not known.
+        scales: of regrets and violations; None likewise.
     """
 
     contest: Contest
     best: float
-    scales: Scales
+    scales: Scales | None
 
     @classmethod
     def of(cls, contest: Contest) -> Judge:
         """The judge of a contest."""
+        if contest.truth is None:
+            return cls(contest, np.nan, None)
         best = solve(contest.mdp, contest.truth, throw=False)
         return cls(contest, float(best.value), Scales.of(contest.mdp, contest.truth))
 
     def policy(self, policy: np.ndarray) -> dict[str, float]:
         """Regret and violation of a policy, and how well it predicts fresh steps."""
         contest = self.contest
-        visits = policies.visitation(contest.mdp, policy)
-        reward, _ = contest.truth.tables(contest.mdp)
         fresh = contest.fresh
         chances = np.maximum(policy[fresh.states[: len(fresh.actions)], fresh.actions], FLOOR)
+        if contest.truth is None or self.scales is None:
+            return {"log_likelihood": float(np.log(chances).mean())}
+        visits = policies.visitation(contest.mdp, policy)
+        reward, _ = contest.truth.tables(contest.mdp)
         return {
             "regret": (self.best - float((visits * reward).sum())) / self.scales.width,
             "violation": self.scales.violation(contest.mdp, contest.truth, visits),
@@ -108,6 +113,8 @@ class Judge:
     def elsewhere(self, found: Objective | Recovery) -> dict[str, float]:
         """Regret and violation of the recovered pair, solved again here and elsewhere."""
         contest = self.contest
+        if contest.truth is None:
+            return {}
         metrics = transfer_suite(contest.mdp, contest.truth, found)
         regrets = zip(metrics.names, metrics.regrets.tolist(), strict=True)
         violations = zip(metrics.names, metrics.violations.tolist(), strict=True)

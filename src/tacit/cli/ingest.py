@@ -23,7 +23,7 @@ from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
     from tacit.checks import ResolutionCheck
-    from tacit.data.sources import Log
+    from tacit.data.sources import Log, MeasuredReader
     from tacit.estimators.task import Task
     from tacit.model.objective import Features
 
@@ -64,8 +64,10 @@ class Ingest:
     """column of states, where the log has them; or columns of measurements"""
     exogenous: Annotated[Union[None, tuple[str, ...]], shown_default("none")] = None
     """of the columns of measurements, those that no action moves"""
+    states: Annotated[Optional[int], shown_default("each row is a state of its own")] = None
+    """of several columns of measurements, number of states: scaled, imputed clusters of the rows"""
     ended: Annotated[Optional[str], shown_default("none")] = None
-    """of a log of measurements, column that says in some row that an episode ended: true or 1"""
+    """of a log of measurements, column that says in some row how an episode ended: true, or died"""
     x: Annotated[Optional[str], shown_default("none")] = None
     """column of positions to the east; lon means degrees"""
     y: Annotated[Optional[str], shown_default("none")] = None
@@ -145,8 +147,10 @@ class Ingest:
             raise InvalidModel("--from, --to, --nodes and --link are for trips: --links FILE")
         if self.link_size and self.links is None:
             raise InvalidModel("--link-size is for trips: --links FILE")
-        if self.adequacy and self.cell is None and self.hexagon is None:
-            raise InvalidModel("adequacy needs --cell or --hexagon, whose width it changes")
+        if self.adequacy and not (self.cell or self.hexagon or self.states):
+            raise InvalidModel("adequacy needs --cell, --hexagon or --states, which it changes")
+        if self.states is not None and len(self.state or ()) < 2:
+            raise InvalidModel("--states is for several columns of measurements: --state A B")
 
     def run(self, terminal: Terminal) -> Answer:
         """Writes the folder and says what became of the log."""
@@ -157,7 +161,7 @@ class Ingest:
         from tacit.show.grid import places_figure
 
         refuse_taken(self.out)
-        if self.measured:
+        if self.measured and self.states is None:
             return self.rows()
         if self.links is None and (proposal := self.proposal()) is not None:
             return proposal
@@ -166,15 +170,16 @@ class Ingest:
         reward, costs = log.made_of(*self.asked(log))
         made_of = {"reward": reward, "costs": costs}
         settings: dict[str, object] = {"discount": self._discount}
-        if self.movement_of(log):
-            settings["free_reward"] = True  # an animal may stay more, or less, than at random
+        # An animal may stay more, or less, than at random; a measurement may be good or bad.
+        if self.movement_of(log) or self.states is not None:
+            settings["free_reward"] = True
         if self.links is not None:  # every episode is a trip to its last state
             settings["goal"] = "last"
         if self.link_size:
             made_of["link_size"] = self.first_coefficients(log)
 
         def write(folder: Path) -> None:
-            write_log(folder, log, made_of, settings, self.options)
+            write_log(folder, log, made_of, settings, {**self.options, **log.made_by})
             if log.places is not None:
                 write_bytes(folder / PICTURE, png(places_figure(log), dots_per_inch=150))
 
@@ -227,26 +232,12 @@ class Ingest:
 
     def rows(self) -> Answer:
         """Writes the folder of a log of measurements, and says what became of it."""
-        from tacit.data.sources import MeasuredReader
         from tacit.estimators.logged.world import Logged
         from tacit.folders.problem import Problem
         from tacit.folders.rows_problem import RowsProblem
         from tacit.model.features.formulas import FormulaFeatures
 
-        plain = {"out", "episode", "log", "state", "discount", "reward", "cost", "exogenous"}
-        plain |= {one.name for one in fields(MeasuredReader)}
-        for one in fields(self):
-            if one.name not in plain and getattr(self, one.name) != one.default:
-                option = one.name.replace("_", "-")
-                raise InvalidModel(
-                    f"--{option} is for logs of states or positions; the columns of --state are "
-                    "measurements, each row a state of its own"
-                )
-        if self.action is None:
-            raise InvalidModel("a log of measurements needs --action, the column of what was done")
-        asked = {one.name: getattr(self, one.name, None) for one in fields(MeasuredReader)}
-        asked["measured"] = self.state
-        seen = MeasuredReader(**{k: v for k, v in asked.items() if v is not None}).read(self.log)
+        seen = self.measured_reader().read(self.log)
         reward = " + ".join(self.reward or (f"scale({_quoted(name)})" for name in seen.columns))
         features = FormulaFeatures(reward=reward, costs=tuple(self.cost or ()))
         world = Logged(discount=self._discount, exogenous=self.exogenous or ())
@@ -265,6 +256,25 @@ class Ingest:
         parts += [f"note: {note}" for note in notes]
         parts.append(f"problem: {self.out} (next: tacit recover {self.out})")
         return Answer(parts, {"problem": self.out, **dict(rows), "notes": notes})
+
+    def measured_reader(self) -> MeasuredReader:
+        """The reader of a log of measurements; refuses options that mean nothing to it."""
+        from tacit.data.sources import MeasuredReader
+
+        plain = {"out", "episode", "log", "state", "discount", "reward", "cost", "exogenous"}
+        plain |= {one.name for one in fields(MeasuredReader)} | {"states", "adequacy"}
+        for one in fields(self):
+            if one.name not in plain and getattr(self, one.name) != one.default:
+                option = one.name.replace("_", "-")
+                raise InvalidModel(
+                    f"--{option} is for logs of states or positions; the columns of --state are "
+                    "measurements, each row a state of its own, or of clusters (--states)"
+                )
+        if self.action is None:
+            raise InvalidModel("a log of measurements needs --action, the column of what was done")
+        asked = {one.name: getattr(self, one.name, None) for one in fields(MeasuredReader)}
+        asked["measured"] = self.state
+        return MeasuredReader(**{k: v for k, v in asked.items() if v is not None})
 
     def proposal(self) -> Answer | None:
         """The columns of the log and what to type, where too little was given; None otherwise."""
@@ -337,12 +347,19 @@ class Ingest:
         typed |= {name: Path(typed[name]) for name in {"links", "nodes"} & {*typed}}
         return cls(log=log, **typed)
 
-    def read(self, *, scale: float = 1.0) -> Log:
-        """The log, in cells of that many times their width."""
+    def read(self, *, scale: float = 1.0, profiles: Mapping[str, Any] | None = None) -> Log:
+        """The log, in cells of that many times their width, or so many times as many clusters.
+
+        Args:
+            scale: of the widths.
+            profiles: of states that are known already; None for those of this log.
+        """
         from tacit.data.sources import LogReader
 
         if self.links is not None:
             return self.trips()
+        if self.states is not None:
+            return self.clustered(round(self.states * scale), profiles)
         typed = {one.name: getattr(self, one.name, None) for one in fields(LogReader)}
         options: dict[str, Any] = {
             name: value for name, value in typed.items() if value is not None
@@ -356,6 +373,20 @@ class Ingest:
             options[name] = {key: value or None for key, _, value in pairs}
         found = LogReader(**options).read(self.log)
         return found if {*found.features} > {*found.spare} else with_plain_features(found)
+
+    def clustered(self, count: int, profiles: Mapping[str, Any] | None) -> Log:
+        """The log of measurements in clusters."""
+        from tacit.data.sources import Profiles
+
+        reader = self.measured_reader()
+        seen = reader.read(self.log)
+        made = Profiles.of(seen.observations, seen.columns, count)
+        if profiles is not None:
+            made = Profiles.from_stored(profiles)
+        outcomes = reader.outcomes(self.log)
+        names = range(seen.episodes) if seen.names is None else seen.names.tolist()
+        log = made.log(seen, [outcomes.get(str(name), "") for name in names])
+        return replace(log, made_by={"profiles": made.stored()})
 
     def trips(self) -> Log:
         """The log of trips along links."""
@@ -417,7 +448,7 @@ class Ingest:
         from tacit.checks import resolution_check
         from tacit.estimators.task import Task
 
-        width = self.cell if self.cell is not None else self.hexagon
+        width = self.cell or self.hexagon or self.states
         assert width is not None
 
         def make(size: float) -> Task:

@@ -215,7 +215,8 @@ class Recover:
                 data=summary_of(problem),
                 notes=tuple(self._notes(problem, recovery)),
                 trajectories=trajectory_table(problem, recovery),
-                extras=further_results(self.questions, problem, recovery, **options),
+                extras=profiles_of(problem)
+                | further_results(self.questions, problem, recovery, **options),
                 seed=self.running.seed,
                 hashes=hashes,
             )
@@ -285,6 +286,18 @@ def _command_of(command: type[Recover], word: str) -> type[Recover]:
         namespace={"__doc__": command.__doc__},
     )
     return made
+
+
+def profiles_of(problem: Problem) -> dict[str, Any]:
+    """The middle of each state in the units of the log, where states are clusters of rows."""
+    stored = problem.ingest.get("profiles")
+    if stored is None:
+        return {}
+    from tacit.data.sources import Profiles
+
+    made = Profiles.from_stored(stored)
+    table = dict(zip(made.imputing.columns, made.profile.T.tolist(), strict=True))
+    return {"profiles": {"columns": {"state": [*made.names], **table}}}
 
 
 def summary_of(problem: Problem) -> dict[str, Any]:

@@ -128,7 +128,7 @@ def _ingested(path: Path, options: Mapping[str, Any], names: Names) -> Demonstra
     from tacit.cli.ingest import Ingest
     from tacit.files.wording import some
 
-    log = Ingest.again(path, options).read()
+    log = Ingest.again(path, options).read(profiles=options.get("profiles"))
     places = (
         (log.layout.state_names, names.state_numbers),
         (

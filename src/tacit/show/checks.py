@@ -22,6 +22,7 @@ TITLES = {
     "discount_profile": "If the discount were another",
     "groups": "Do the groups differ?",
     "posterior": "And with what was believed before?",
+    "profiles": "What the states are",
     "diagnose": "Which assumption do the demonstrations contradict?",
 }
 MEANING = {

@@ -334,7 +334,7 @@ class Board:
     """What to compare, and the folder to write."""
 
     worlds: tuple[str, ...] | None = None
-    """worlds by name, or FILE.py:NAME of one's own; None for all"""
+    """worlds by name, problem folders, or FILE.py:NAME of one's own; None for all"""
     methods: tuple[str, ...] | None = None
     """methods by name, or FILE.py:NAME of one's own; None for all"""
     seeds: int = 3

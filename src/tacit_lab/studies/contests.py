@@ -316,6 +316,8 @@ def known_places() -> dict[str, object]:
 def resolved(name: str, known: Mapping[str, object], what: str) -> object:
     """What is meant by a name: something known, of a package, or `FILE.py:NAME` of one's own."""
     path, _, own = name.rpartition(":")
+    if what == "world" and name not in known and Path(name).is_dir():
+        return own_problem(Path(name))
     if name not in known and not path.endswith(".py"):
         near = get_close_matches(name, known, n=1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
@@ -337,6 +339,37 @@ def resolved(name: str, known: Mapping[str, object], what: str) -> object:
         must = {"world": "a `Place`, whose `make` gives", "method": "a function of"}[what]
         raise InvalidModel(f"{name} must be {must} a contest; got {type(offered).__name__}")
     return replace(offered, make=partial(_drawn, offered.make)) if what == "world" else offered
+
+
+def own_problem(folder: Path) -> Place:
+    """The world of a problem folder: part of its episodes is held back, to be predicted."""
+    title = f"{folder.name}: your own demonstrations, a fifth of the episodes held back"
+    said = "" if tacit.runs.Problem.load(folder).truth else (
+        "Nobody knows the truth here: methods are judged by how well they predict the actions of "
+        "episodes that they were not shown. Cloning is hard to beat at that, and explains nothing."
+    )  # fmt: skip
+    return Place(title, partial(_held_back, folder), said=said)
+
+
+def _held_back(folder: Path, seed: int) -> Contest:
+    """The problem of a folder, a random fifth of its episodes to be predicted."""
+    problem = tacit.runs.Problem.load(folder)
+    problem.check_tabular()
+    seen = problem.seen
+    if problem.goal:
+        raise InvalidModel("trips have one estimator, and are not compared here: tacit score does")
+    if seen.episodes < 2:
+        raise InvalidModel(f"{folder} must hold at least 2 episodes to hold one back")
+    order = np.random.default_rng(seed).permutation(seen.episodes)
+    held = np.isin(np.arange(seen.episodes), order[: max(1, seen.episodes // 5)])
+    return Contest(
+        mdp=problem.mdp,
+        features=problem.features,
+        seen=seen.select(~held),
+        fresh=seen.select(held),
+        truth=problem.truth,
+        known={"free_reward": True} if problem.free_reward else {},
+    )
 
 
 def _drawn(make: Callable[[int], Contest], seed: int) -> Contest:
@@ -379,8 +412,10 @@ def played(contest: Contest, methods: Mapping[str, Method]) -> list[Page]:
             row = {"metrics": {}, "status": f"{said}{error}"[:200], "fits": True}
         rows.append({"method": name, "told": told_more(name, contest.known), **row})
     blind = judge.policy(policies.uniform_policy(contest.mdp))
-    best = solve(contest.mdp, contest.truth, throw=False)
-    ideal = judge.policy(best.policy) | judge.elsewhere(contest.truth)
     rest = {"told": "", "status": "", "fits": True}
     rows.append({"method": RANDOM, "metrics": blind, **rest})
+    if contest.truth is None:
+        return rows
+    best = solve(contest.mdp, contest.truth, throw=False)
+    ideal = judge.policy(best.policy) | judge.elsewhere(contest.truth)
     return [*rows, {"method": OPTIMUM, "metrics": ideal, **rest}]

@@ -8,6 +8,7 @@ from tacit.data.sources.logs import Log, LogReader
 from tacit.data.sources.measured import MeasuredReader
 from tacit.data.sources.offline import from_offline
 from tacit.data.sources.places import Places, clusters, hexagons, square_cells
+from tacit.data.sources.profiles import Profiles
 from tacit.data.sources.rasters import read_raster
 from tacit.data.sources.recordings import from_imitation, from_minari, rollouts
 
@@ -19,6 +20,7 @@ __all__ = [
     "LogReader",
     "MeasuredReader",
     "Places",
+    "Profiles",
     "action_masks",
     "clusters",
     "from_imitation",

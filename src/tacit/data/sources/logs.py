@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from errno import ENOENT
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -57,6 +58,7 @@ class Log:
             the length of a step.
         points: [N, 2] the positions that were used, in units of the cells; empty without positions.
         notes: sentences on what was done and assumed.
+        made_by: what other logs are read by, for `problem.toml`.
     """
 
     demonstrations: Demonstrations
@@ -67,6 +69,7 @@ class Log:
     spare: tuple[str, ...] = ()
     points: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
     notes: tuple[str, ...] = ()
+    made_by: Mapping[str, Any] = field(default_factory=dict)
 
     def mdp(self, discount: float) -> MDP:
         """The world: moves lead where they lead; actions of the log are counted."""

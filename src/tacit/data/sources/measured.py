@@ -12,10 +12,12 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.measurements import Measurements
 from tacit.data.sources.log_rows import LogRows
 from tacit.errors import InvalidDemonstrations
+from tacit.files.columns import FLAGS, RawColumn
 from tacit.files.frames import Frame
 
 # Columns of a log that are read as they are, by their roles.
 PEOPLE = ("group", "individual")
+MOST_OUTCOMES = 12  # ways in which an episode may end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +29,8 @@ class MeasuredReader:
         measured: names of the columns of measurements; a missing cell is NaN.
         action: name of the column of actions; the last row of an episode may lack it.
         time: name of the column of time: time stamps, or numbers. None takes the rows as they come.
-        ended: name of the column that says, in some row, that an episode ended: true or 1; None
-            where none is known to have.
+        ended: name of the column that says, in some row, that an episode ended: true or 1, or a
+            word such as died or discharged; None where none is known to have.
         group: name of the column of groups to compare.
         individual: name of the column of individuals, whose episodes are not independent.
         decimal_comma: whether 3,5 means three and a half.
@@ -72,11 +74,28 @@ class MeasuredReader:
                 frame[role] = _texts(rows, role)
         if self.ended is not None:
             over = np.zeros(int(who.max()) + 1, bool)
-            np.logical_or.at(over, who, rows["ended"].flags())
+            np.logical_or.at(over, who, _outcomes(rows["ended"], self.ended) != "")
             frame["ended"] = over[who]
         seen = Demonstrations.from_frame(frame, state=list(self.measured))
         assert isinstance(seen, Measurements)
         return replace(seen, notes=(*notes, *seen.notes))
+
+    def outcomes(self, log: Frame | str | Path) -> dict[str, str]:
+        """Episode -> how it ended, such as died; the name of the column where that says true."""
+        if self.ended is None:
+            return {}
+        rows, _ = LogRows.read(log, self._roles).within_individuals()
+        words = _outcomes(rows["ended"], self.ended)
+        names = _texts(rows, "episode")
+        found: dict[str, str] = {}
+        for row in np.flatnonzero(words != "").tolist():
+            before = found.setdefault(str(names[row]), str(words[row]))
+            if before != words[row]:
+                words_of = f"{before!r} and {str(words[row])!r}"
+                raise rows["ended"].fault(
+                    row, f"an episode must end in one way; {names[row]} ends in {words_of}"
+                )
+        return found
 
     @property
     def _roles(self) -> dict[str, str]:
@@ -85,6 +104,21 @@ class MeasuredReader:
         roles = {role: getattr(self, role) for role in plain}
         roles |= {f"state {name}": name for name in self.measured}
         return {role: name for role, name in roles.items() if name is not None}
+
+
+def _outcomes(column: RawColumn, name: str) -> np.ndarray:
+    """[N] how an episode ended by each row: a word, the column's name for true, "" for nothing."""
+    texts = [text.casefold() for text in column.texts or ()]
+    known = [FLAGS.get(text, False if void else None)
+             for text, void in zip(texts, column.voids, strict=True)]  # fmt: skip
+    if None not in known:
+        return np.array([name if flag else "" for flag in known])[column.values]
+    if any(text in FLAGS for text in texts) or len(texts) > MOST_OUTCOMES:
+        column.refuse([flag is None for flag in known], "true or false, or few words in all rows")
+    words = [
+        text if flag is None else "" for text, flag in zip(column.texts or (), known, strict=True)
+    ]
+    return np.array(words)[column.values]
 
 
 def _texts(rows: LogRows, role: str) -> list[str | None]:

@@ -202,7 +202,7 @@ def features_of_columns(
     if all(column.ndim == 1 for column in own.values()):
         count = len(available)
         own = own or {"": np.zeros(count)}
-        return _features(features, own, own, (count,), actions)
+        return _at_ends(_features(features, own, own, (count,), actions), available)
     shape = available.shape
     pairs = {
         name: np.broadcast_to(column.reshape(len(column), -1), shape)
@@ -211,7 +211,20 @@ def features_of_columns(
     pairs[ACTION] = np.broadcast_to(np.array(actions), shape)
     known = {name: column[available] for name, column in pairs.items()}
     flat = {name: column.ravel() for name, column in pairs.items()}
-    return _features(features, known, flat, shape, actions)
+    return _at_ends(_features(features, known, flat, shape, actions), available)
+
+
+def _at_ends(features: Features, available: np.ndarray) -> Features:
+    """The features, 0 where nothing is done if they say what is done: an end pays for no action."""
+    ends = ~available.any(axis=1)
+    tables = [np.array(table) for table in (features.reward, *features.costs)]
+    for table in tables:
+        if table.ndim == 3 and ends.any():
+            rows = table[ends]
+            differs = np.ptp(rows, axis=1, keepdims=True) > 0
+            table[ends] = np.where(differs, 0.0, rows)
+    names = features.reward_names, features.cost_names
+    return Features(tables[0], tables[1:], *names, curves=features.curves)
 
 
 def _features(
