@@ -155,3 +155,17 @@ def test_a_namespace_lists_what_is_in_it_and_nothing_else():
     assert len(spaces) > 10
     for space in [tacit, tacit.data.sources, *spaces]:
         assert dir(space) == sorted(space.__all__), space.__name__
+
+
+def test_no_sentence_of_the_program_is_a_known_riddle():
+    """What readers stumbled over stays out; `tools/sentences` lists every sentence to be read."""
+    program = Path(__file__).parents[2] / "tools" / "sentences"
+    every = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True)
+    assert len(every.stdout.splitlines()) > 2000
+    riddles = (
+        *("at most under", "times its size", "times as large by it", "no bound holds back"),
+        *("in no unit of", "rises for ever", "give or take", "when it rests"),
+        *("without a meaning", "changes nothing that anybody does"),
+    )
+    found = [line for line in every.stdout.splitlines() for one in riddles if one in line]
+    assert not found

@@ -190,7 +190,7 @@ class Together:
             other = two if left[0] == one else one
             said = f"Fitted together, {left[0]} explains what {other} gains: {told}."
         else:
-            said = f"Fitted together, one of {one} and {two} will do, not told which: {told}."
+            said = f"Fitted together, either {one} or {two} is enough, not told which: {told}."
         kind = Kind.MISFIT if left else Kind.NOT_IDENTIFIED
         return Finding(said, kind, number=float(len(left)))
 

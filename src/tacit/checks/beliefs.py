@@ -55,8 +55,8 @@ class Posterior:
             "deviation": self.deviations,
             "from": self.intervals[:, 0],
             "to": self.intervals[:, 1],
-            "believed before": self.prior[:, 0],
-            "give or take": self.prior[:, 1],
+            "mean before": self.prior[:, 0],
+            "standard deviation before": self.prior[:, 1],
         }
 
     @property

@@ -285,7 +285,7 @@ class Score:
         if self.impossible:
             said = (
                 f"{_count(self.impossible, 'step')} of {self.steps} take actions to which the "
-                "recovery gives no chance at all: its log-likelihood is minus infinity."
+                "recovery gives probability 0: its log-likelihood is minus infinity."
             )
             found.append(Finding(said, Kind.MISFIT, number=self.impossible))
         elif not np.isnan(self.log_likelihood):

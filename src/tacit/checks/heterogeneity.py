@@ -442,14 +442,14 @@ def _findings(told: Individuals, fit: _Fit, called: str) -> list[Finding]:
         sentence = f"Left out, as the demonstrations leave it open: {listed(left, NAMED)}."
         findings.append(Finding(sentence, Kind.NOT_IDENTIFIED, feature=left[0]))
     if many < MANY:
-        sentence = f"{many} {called} are too few for a spread: its interval is wide, and a guess."
+        sentence = f"{many} {called} are too few for a spread: its interval is wide and rough."
         findings.append(Finding(sentence, Kind.ERRORS, number=float(many)))
     rough = np.flatnonzero(fit.rough > ROUGH)
     if rough.size:
         who = [told.individuals[g] for g in rough]
         sentence = (
             f"Laplace's approximation is rough for {listed(who, NAMED)}: too little was seen of "
-            "them for a likelihood that is quadratic. Their estimates lean on the population."
+            "them for a likelihood that is quadratic. Their estimates rest on the population."
         )
         findings.append(Finding(sentence, Kind.ERRORS, number=float(fit.rough.max())))
     return findings

@@ -423,7 +423,7 @@ def _counted(recovery: Recovery, batch: Replicates, units: Units) -> Identificat
         "budget_intervals": intervals(batch.budgets, known.budget_intervals),
     }
     if held:
-        said += f" Numbers that no resample moves off a bound ({held}) keep their own intervals."
+        said += f" {held} numbers are on a bound in every resample: they keep their own intervals."
     known = known.with_findings([Finding(said, Kind.ERRORS, number=float(many))])
     return replace(
         known,

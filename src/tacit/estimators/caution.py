@@ -108,8 +108,8 @@ def cautious(recovery: Recovery, mdp: MDP | None, *, confidence: float = CONFIDE
         return _in_world(recovery, doubts, findings, mdp, confidence)
     rows = tuple(doubt.corners() for doubt in doubts)
     sentence = (
-        "Made for any world: whether some policy keeps within it depends on the world. "
-        "cautious(mdp) asks no more than a policy there can keep, and says how much that is."
+        "Caution for any world: in some worlds no policy keeps these budgets. cautious(mdp) asks "
+        "for no more than a policy of that world can keep, and says how much that is."
     )
     findings.append(Finding(sentence, Kind.ASSUMED))
     return _objective(recovery, rows, findings=findings, confidence=confidence)
@@ -343,8 +343,8 @@ def _polytope(
     errors = spending.errors[k]
     if not np.isfinite(errors).all():
         sentence = (
-            f"How far the spending on constraint {k} is off by chance is not known: it is taken as "
-            "it was seen."
+            f"The standard error of the spending on constraint {k} is not known: the spending is "
+            "taken as it was seen."
         )
         findings.append(Finding(sentence, Kind.ERRORS, constraint=k))
     polytope = Polytope(

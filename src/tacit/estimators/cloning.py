@@ -61,7 +61,7 @@ class Cloning(PointEstimator):
         )
         sentence = [
             Finding(
-                "The answer is a policy: the reward is its logarithm and says nothing more.",
+                "A clone is a policy: its reward is the logarithm of that policy and says no more.",
                 Kind.NOT_IDENTIFIED,
             ),
             *left_out(features, "a clone has no constraints"),

@@ -545,8 +545,8 @@ def _findings(
         findings.append(Finding(said, Kind.CHOICE, number=many))
         here, before = found.counted
         said = (
-            f"Counts of actions by state predict {here:.4f} nats a step, by state and the one "
-            f"before {before:.4f}: what can be predicted, without a meaning."
+            f"For comparison, counts of actions by state predict {here:.4f} nats a step, counts by "
+            f"state and previous state {before:.4f}."
         )
         findings.append(Finding(said, Kind.NOTE, number=before))
     elif found.criteria[0] <= found.criteria[-1] and many > 1:

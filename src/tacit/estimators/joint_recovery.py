@@ -425,9 +425,9 @@ def _findings(found: TaskFits, evidence: Evidence, first: Task) -> list[Finding]
     if found.boundless.any():
         which = ", ".join(str(e) for e in np.flatnonzero(found.boundless))
         said = (
-            f"The expert looks deterministic to the likelihood in task {which}: it rises for ever "
-            f"with the parameters. A ridge of {RESCUE:g} on scaled features was added there, on "
-            "which the scale of the answer depends, and no intervals are given."
+            f"The expert looks deterministic in task {which}: the likelihood has no maximum, since "
+            f"larger parameters are always likelier. A ridge of {RESCUE:g} on scaled features was "
+            "added there, on which the scale of the answer depends, and no intervals are given."
         )
         return [*findings, Finding(said, Kind.DETERMINISTIC)]
     unit, count = evidence.errors.unit, len(found.chains)

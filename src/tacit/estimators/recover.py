@@ -406,8 +406,8 @@ class Request:
             raise InvalidModel("share_reward is about several tasks; got one")
         if self.bootstrap:
             raise InvalidModel(
-                "a logged world is recovered without bootstrap: its standard errors have the noise "
-                "of the dynamics in them; leave bootstrap out"
+                "a logged world is recovered without bootstrap: its standard errors count the "
+                "noise of the dynamics; leave bootstrap out"
             )
         recovered = recover_on_nodes if isinstance(task, NodesTask) else recover_logged
         recovery = cast("Any", recovered)(task, estimator=self.estimator, throw=False)

@@ -181,7 +181,7 @@ class StepsSetting:
         findings = design_findings(self.features, chain)
         findings += [] if chain.squares is None else weight_findings(chain)
         if self.of_types:
-            reason = "they move whose a trajectory is, which no sum over its steps tells"
+            reason = "which type a trajectory is of depends on them in no way that is known here"
             return findings + uncounted_findings(self.mdp, reason)
         if isinstance(evidence.fitted.problem.chains[0], KindsChain):
             said = (

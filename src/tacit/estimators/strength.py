@@ -167,9 +167,8 @@ def prior_findings(strength: Strength, evidence: Evidence, e: int = 0) -> list[F
     space = evidence.chains[e].chain.space
     if not space.ending and space.constant is not None:
         said = (
-            "These features can add the same number to the reward of every state, which changes "
-            "nothing that anybody does: reward weights are identified up to such a constant, and "
-            "those given are one choice of it."
+            "A constant in the reward of every state is a sum of these features and changes no "
+            "behaviour: reward weights are identified up to it, and those given are one choice."
         )
         findings.append(Finding(said, Kind.NOT_IDENTIFIED))
     if not evidence.absence:

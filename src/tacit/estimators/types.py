@@ -186,7 +186,7 @@ def type_findings(
         )
         findings.append(Finding(said, Kind.NOT_IDENTIFIED, number=unsure))
     for k in np.flatnonzero(shares * len(membership) < 2.0).tolist():
-        said = f"Type {k} is hardly more than one trajectory: look at that one."
+        said = f"Type {k} has hardly more than one trajectory: look at that trajectory."
         findings.append(Finding(said, Kind.NOT_IDENTIFIED, number=float(shares[k])))
     if not types.converged:
         said = "The search stopped before its tolerance was met: raise `max_rounds`."

@@ -278,7 +278,7 @@ class TripsScenario:
 
     def failure(self, coefficients: np.ndarray) -> TacitError:
         """Why there is no outcome with coefficients [P]."""
-        return InvalidModel("trips have no finite value after this change: circles pay")
+        return InvalidModel("trips have no finite value after this change: walking in circles pays")
 
     @cached_property
     def _goals(self) -> Goals:

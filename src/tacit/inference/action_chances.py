@@ -294,7 +294,7 @@ def predict(
         about = {"confidence": confidence, "lapses": recovery.lapses, "draws": number}
         return predicted(choices, own, **about)
     if recovery.solution is None:
-        reason = own.reason or "the demonstrator errs by no known noise"
+        reason = own.reason or "the noise of the demonstrator is not known"
         raise InvalidModel(
             f"predictions at rows need coefficients and a noise, and there are none: {reason}; "
             "recovery.policy(rows) gives the chances"
@@ -303,7 +303,7 @@ def predict(
     if choices is not None:
         absence = own.reason or "there are no coefficients"
     if not recovery.temperature > 0:
-        absence = "the demonstrator errs by no known noise"
+        absence = "the noise of the demonstrator is not known"
     states = places_of("at", at, len(policy), np.flatnonzero((policy > 0).any(axis=1)))
     chances = policy[states]
     there = chances > 0 if choices is None else choices.available

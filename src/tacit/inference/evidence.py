@@ -105,7 +105,7 @@ class Evidence:
         if self.boundless:
             return "the likelihood has no maximum: there are no standard errors"
         if not self.fitted.converged:
-            return "the search did not converge: there are none"
+            return "the search did not converge: there are no standard errors"
         return "" if self.written else TOO_MANY
 
     @cached_property
@@ -366,7 +366,7 @@ def method_findings(evidence: Evidence) -> list[Finding]:
     weighted = any(one.chain.squares is not None for one in evidence.chains)
     if evidence.boundless:
         said = (
-            "The expert looks deterministic to the likelihood: it has no maximum, since larger "
+            "The expert looks deterministic: the likelihood has no maximum, since larger "
             f"parameters are always likelier. A ridge of {RESCUE:g} on scaled features was added, "
             "on which the scale of the answer depends. No intervals are given"
         )

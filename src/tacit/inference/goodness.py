@@ -622,7 +622,9 @@ def moments_part(name: str, statistic: float, mean: float, variance: float, draw
     if not (mean > 0 and variance > 0):
         return Part(name=name, absence="nothing was left to chance")
     if mean**2 < LEAST_SHAPE * variance:
-        return Part(name=name, absence="it rests on a few unlikely steps: no law is known for it")
+        return Part(
+            name=name, absence="it rests on a few unlikely steps, for which no law is known"
+        )
     p = gamma_tail(statistic, mean, variance)
     return Part(name=name, statistic=statistic, p_value=p, method="moments", draws=draws)
 

@@ -28,7 +28,7 @@ NEVER = (
     "To say what the demonstrator ought to do, or that what it does is right or safe.",
     "To judge one person: weights are those of all demonstrations together.",
     "Where features mean something else, or where somebody else decides.",
-    "To claim a cause: another reward that ranks ways alike explains the same choices.",
+    "To claim a cause: other rewards that rank ways of acting alike explain the same choices.",
 )
 
 
@@ -178,7 +178,7 @@ def _limits(result: AnyRecovery, findings: Sequence[Finding]) -> Iterator[str]:
         elif goodness.verdict == "untested":
             yield f"As a model that was tested: {goodness.absence}."
         elif goodness.verdict == "no power":
-            yield "As a model that passed a test: the data are too few for one to notice misfit."
+            yield "As a model that passed a test: the data are too few for a test to notice misfit."
     if any(part.parameters.reason for part in result.parts):
         yield "For statements of significance: there are no standard errors."
     for part in result.parts:

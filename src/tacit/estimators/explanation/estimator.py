@@ -394,8 +394,9 @@ def map_findings(columns: CanonicalColumns, features: Features) -> list[Finding]
     ]
     if labels:
         sentence = (
-            f"No policy can influence {listed(labels)}: any weight explains as much, and the "
-            "intervals of the others and of prices allow for it. Leave it out to narrow them."
+            f"No policy can influence {listed(labels)}: every weight explains the demonstrations "
+            "as well. Intervals of other weights and of prices allow for that; they narrow where "
+            "it is left out."
         )
         findings.append(Finding(sentence, Kind.NOT_IDENTIFIED, feature=_only(labels)))
     equal = _equal_maps(features)

@@ -318,8 +318,8 @@ def set_findings(
         )
     if np.isnan(reward_intervals).all():
         sentence = (
-            "No explanation wants anything: the costs alone explain the demonstrations, as when a "
-            "budget is the least achievable cost. Reward weights are not identified."
+            "Reward weights are not identified: the costs alone explain the demonstrations, as "
+            "where a budget is the least achievable cost."
         )
         findings.append(Finding(sentence, Kind.NOT_IDENTIFIED))
     findings += _price_findings(multiplier_intervals)

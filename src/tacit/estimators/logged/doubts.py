@@ -128,8 +128,8 @@ def untold_findings(chain: DynamicsChain) -> list[Finding]:
     many = len(chain.uninformative)
     what = "One direction" if many == 1 else f"{many} directions"
     said = (
-        f"{what} of the weights cannot be told from errors of the regression of what follows: "
-        "actions differ in it by no more than those. Weights that share in it may be anything."
+        f"{what} of the weights cannot be told from the errors of regressed values: actions differ "
+        "there by less than these errors. Weights that have a part in it have no limits."
     )
     return [Finding(said, Kind.NOT_IDENTIFIED, number=many)]
 

@@ -84,9 +84,9 @@ class NodesError:
         if not self.settled:
             far = float(np.abs(self.moved / scale).max())
             said = (
-                f"{grid} nodes are too few: on every other node coefficients move by up to "
-                f"{far:.2g} standard errors, and by the order {self.order:.2g} in the width of "
-                "cells, below 1: nothing says where they would settle. Take more nodes."
+                f"{grid} nodes are too few: with half as many along each side coefficients move by "
+                f"up to {far:.2g} standard errors. The order of convergence in the width of cells "
+                f"is {self.order:.2g}, below 1, so that no limit can be estimated. Take more nodes."
             )
             return Finding(said, Kind.BASIS, number=self.order)
         shares = self.errors / scale

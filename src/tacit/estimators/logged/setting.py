@@ -159,8 +159,8 @@ class LoggedSetting:
     def with_lapses(self, found: Estimate, chain: DynamicsChain) -> Estimate:
         """The estimate, which says that errors take the dynamics for known."""
         said = (
-            "With lapses standard errors and intervals take the dynamics for known, and what a "
-            "ridge does to the estimates is left: they are too sure."
+            "With lapses, standard errors and intervals take the dynamics for known, and the bias "
+            "of the ridge is not corrected: they are too small."
         )
         return replace(found, findings=(*found.findings, Finding(said, Kind.ERRORS, number=0.0)))
 

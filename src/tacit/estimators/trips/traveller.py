@@ -358,7 +358,9 @@ class GoalChoices(KnownWorld):
         scales = self.chain.space.scales
         sums = self.chain.sums(coefficients * scales, detailed=True)
         if not np.isfinite(sums.loss):
-            raise InvalidModel("trips have no finite value at these coefficients: circles pay")
+            raise InvalidModel(
+                "trips have no finite value at these coefficients: walking in circles pays"
+            )
         rows = np.argsort(sums.rows)[self.order]
         return sums.policy[rows], np.moveaxis(sums.advantages[rows] * scales, 2, 0)
 
@@ -497,7 +499,7 @@ class TripsSetting:
             *self.assumed,
             *feature_findings(self.features, network_ending(self.mdp, j.goals)),
             *_endless_findings(evidence, e),
-            *uncounted_findings(self.mdp, "those of trips count the steps alone"),
+            *uncounted_findings(self.mdp, "errors of trips count the steps alone"),
         ]
         if evidence.fitted.problem.proven:
             said = (
