@@ -332,3 +332,25 @@ def test_the_table_says_in_how_many_of_the_draws_misfit_was_said():
     table = section.blocks[0]
     row = next(row for row in table.rows if row.cells[0] == "Likelihood")
     assert row.cells[-1].endswith("1 of 3")
+
+
+def test_methods_are_compared_on_ones_own_demonstrations(tmp_path):
+    world = tacit.worlds.hill_grid(seed=1, size=3, tightness=0.5)
+    expert = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(temperature=0.05))
+    seen = tacit.simulate(world.mdp, expert.policy, trajectories=40, steps=30, seed=0)
+    folder = tmp_path / "own"
+    tacit.runs.Problem(world.mdp, world.features, seen).save(folder)
+    board = Board(
+        worlds=(str(folder),),
+        methods=("Likelihood", "Cloning"),
+        seeds=1,
+        jobs=1,
+        out=tmp_path / "b",
+    )
+    compare_methods(board)
+    (found,) = json.loads((tmp_path / "b" / "results.json").read_text())["worlds"]
+    assert "Nobody knows the truth" in found["said"]
+    means = {row["method"]: row["metrics"]["log_likelihood"]["mean"] for row in found["methods"]}
+    assert [*means] == ["Likelihood", "Cloning", "Random actions"]
+    assert means["Likelihood"] > means["Random actions"]
+    assert "regret" not in found["methods"][0]["metrics"]

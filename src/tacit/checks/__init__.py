@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from tacit.checks.reliability import trajectory_fits
     from tacit.checks.repeats import Calibration, calibration
     from tacit.checks.rows import RowEffects, row_effects
-    from tacit.checks.space_use import SpaceUse, space_use
     from tacit.checks.transitions import CountedAccuracy, Transfer, counted_accuracy, transfer
     from tacit.checks.untaken import UntakenActions, untaken_actions
+    from tacit.checks.use_of_space import SpaceUse, space_use
     from tacit.estimators.trips.goals import link_size
 
 __all__ = [

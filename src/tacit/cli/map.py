@@ -33,7 +33,7 @@ class Map:
         """Writes the file, and says how near simulation and observation are."""
         import numpy as np
 
-        from tacit.checks.space_use import SpaceUse
+        from tacit.checks.use_of_space import SpaceUse
         from tacit.files.tables import write_columns
         from tacit.files.wording import did_you_mean
         from tacit.folders.runs import Run
