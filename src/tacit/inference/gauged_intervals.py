@@ -26,6 +26,7 @@ from tacit.inference.parameters import inverse_information
 from tacit.inference.profiles import Landscape, ends_of, landscape
 from tacit.inference.sets import Ends
 from tacit.inference.tails import ONE_SIDED, TWO_SIDED
+from tacit.likelihood.kinds import KindsChain
 from tacit.likelihood.problem import Equalities, Fit
 from tacit.likelihood.start import silent
 from tacit.likelihood.ties import UNSIZED
@@ -168,7 +169,10 @@ class OwnFit:
             "steps": own.chain.steps,
             "discount": own.chain.discount,
         }
-        if not evidence.absence:
+        # Of intentions every point of a profile is a search over all steps: its model stands in.
+        one = problem.chains[0]
+        is_long = isinstance(one, KindsChain) and one.sequences.tables > 0
+        if not evidence.absence and not is_long:
             about["exact"] = partial(ProfiledLoss.of, evidence, e)
         if len(ties.rows) == 1:
             return cls(

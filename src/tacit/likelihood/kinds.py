@@ -47,6 +47,8 @@ from tacit.search.smooth_dual import DualPoint
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
+# Curvature across chances that sum to 1, as a multiple of the largest of each by itself.
+ACROSS = 10.0
 # Largest share of units of a kind that wants nothing.
 MOST = 0.999
 # Logarithm of the noise of a kind or group relative to the first one's, at most.
@@ -487,11 +489,15 @@ class KindsEvidence:
 
     @property
     def _across(self) -> np.ndarray | float:
-        """[D, D] that chances to switch sum to 1: across that the loss may bend down."""
+        """[D, D] that chances to switch sum to 1: across that the loss may bend down.
+
+        No more than it takes: what is known beforehand is added as a multiple of all of it.
+        """
         if not self.chain.sequences.tables:
             return 0.0
         laws = self.chain.laws
-        return Equalities(matrix=laws, values=np.ones(len(laws))).information(self.complete)
+        stiffness = ACROSS * np.where(laws > 0, np.diagonal(self.complete), 0.0).max(axis=1)
+        return weighted_products(laws.T, stiffness)
 
     @property
     def outer(self) -> np.ndarray:
