@@ -18,10 +18,10 @@ from tacit.inference.expectations import pull_back
 from tacit.inference.findings import (
     Finding,
     Kind,
-    doubt_findings,
-    found_findings,
     guarantee_findings,
     more_data_findings,
+    selection_findings,
+    undecided_findings,
 )
 from tacit.inference.gauge import Gauge
 from tacit.inference.gauged_intervals import Numbers, OwnFit, numbers_of
@@ -211,8 +211,8 @@ def constraint_findings(
     misfit &= evidence.robust
     findings = verdict_findings(verdict, gauge.multipliers, converged=tested, robust=misfit)
     if tested and chosen is not None:
-        findings += found_findings(chosen)
-        findings += doubt_findings(chosen, verdict.unadjusted, verdict.if_dynamics_known)
+        findings += selection_findings(chosen)
+        findings += undecided_findings(chosen, verdict.unadjusted, verdict.if_dynamics_known)
     if np.isnan(gauge.reward_weights).any():
         said = (
             "The reward is not identified: the demonstrations are explained without it. Prices are "

@@ -16,7 +16,7 @@ from tacit.data.tally import tally_of
 from tacit.engine.progress import Callback, stopped, watching
 from tacit.errors import InvalidModel
 from tacit.inference.expectations import are_weighted, check_task
-from tacit.inference.findings import ENOUGH, Finding, Kind, check_possible, single_minded
+from tacit.inference.findings import MIN_VISITS, Finding, Kind, check_possible, single_minded
 from tacit.inference.origin import Origin
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -70,33 +70,33 @@ def choose(
     counts = tally.counts
     options = mdp.choices.sum(axis=1)
     share = single_minded(counts, options)
-    known = int(((counts.sum(axis=1) >= ENOUGH) & ((options > 1) | (mdp.actions == 1))).sum())
+    known = int(((counts.sum(axis=1) >= MIN_VISITS) & ((options > 1) | (mdp.actions == 1))).sum())
     seen = "trajectories" if tally.trajectories else "loose pairs"
     if share > DETERMINISTIC and not explainable(mdp, features, demonstrations):
         reason = (
             f"Likelihood was picked: {share:.0%} of the steps in the {known} states with at least "
-            f"{ENOUGH} visits were taken where the expert always did the same, but no objective "
-            "explains every step, as it would for an optimal expert. `Explanation(errors=0.02)` "
-            "allows for a share of wrong steps instead."
+            f"{MIN_VISITS} visits were taken where the expert always did the same, but no "
+            "objective explains every step, as it would for an optimal expert. "
+            "`Explanation(errors=0.02)` allows for a share of wrong steps instead."
         )
         return Likelihood(seed=seed), Finding(reason, Kind.CHOICE, number=share)
     if share > DETERMINISTIC:
         reason = (
             f"Explanation was picked: {share:.0%} of the steps in the {known} states with at least "
-            f"{ENOUGH} visits were taken where the expert always did the same, as an optimal "
+            f"{MIN_VISITS} visits were taken where the expert always did the same, as an optimal "
             "expert does."
         )
         return Explanation(), Finding(reason, Kind.CHOICE, number=share)
     if known:
         reason = (
             f"Likelihood was picked for these {seen}: {1 - share:.0%} of the steps in the {known} "
-            f"states with at least {ENOUGH} visits were taken where the expert varied, as a noisy "
-            "expert does."
+            f"states with at least {MIN_VISITS} visits were taken where the expert varied, as a "
+            "noisy expert does."
         )
     else:
         steps = "1 step" if counts.sum() == 1 else f"{int(np.sum(counts))} steps"
         reason = (
-            f"Likelihood was picked for these {seen}: no state has {ENOUGH} visits, too few to "
+            f"Likelihood was picked for these {seen}: no state has {MIN_VISITS} visits, too few to "
             f"tell an optimal expert from a noisy one ({steps} in all)."
         )
     return Likelihood(seed=seed), Finding(reason, Kind.CHOICE, number=share)

@@ -23,7 +23,13 @@ from tacit.folders.text_problem import NAMED
 from tacit.folders.transition_table import TransitionTable
 from tacit.forward.solution import Status
 from tacit.forward.solve import solve
-from tacit.inference.findings import SAME, Finding, Kind, feature_findings, single_minded
+from tacit.inference.findings import (
+    SAME_CORRELATION,
+    Finding,
+    Kind,
+    feature_findings,
+    single_minded,
+)
 from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features, is_too_large_to_compare
@@ -254,7 +260,7 @@ def dependent_features(features: Features) -> list[str]:
         scale = np.linalg.norm(columns, axis=0)
         columns = columns[:, scale > 0] / scale[scale > 0]
         # Pairs of columns that are the same are told elsewhere: only the first one counts here.
-        again = np.triu(np.abs(columns.T @ columns) > SAME, 1).any(axis=0)
+        again = np.triu(np.abs(columns.T @ columns) > SAME_CORRELATION, 1).any(axis=0)
         distinct = columns[:, ~again]
         rank = int(np.linalg.matrix_rank(distinct)) if distinct.size else 0
         if rank < distinct.shape[1]:

@@ -1,4 +1,4 @@
-"""Findings: sentences for people that say in fields what they are about, and the common ones.
+"""Findings: sentences for people with their kind and subject in fields, and the common ones.
 
 Nothing in the program reads a sentence back: what a finding is about stands in `kind` and `about`.
 """
@@ -91,10 +91,10 @@ class Finding(str):
 
     def __new__(cls, sentence: str, kind: Kind = Kind.NOTE, **about: Any) -> Finding:
         """A finding of a kind; `about` are the fields of `About`."""
-        found = super().__new__(cls, sentence)
-        found.kind = kind
-        found.about = About(**about)
-        return found
+        finding = super().__new__(cls, sentence)
+        finding.kind = kind
+        finding.about = About(**about)
+        return finding
 
 
 def chance(p_value: float) -> str:
@@ -106,7 +106,11 @@ LEVEL = 0.05
 """Level of the tests behind a finding, where nobody asks for another."""
 # Most features that one sentence lists.
 NAMED = 6
-
+# Correlation beyond which two feature columns are called the same.
+SAME_CORRELATION = 1.0 - 1e-9
+# A state counts for determinism from so many visits on, with one action in this share of them; the
+# expert looks deterministic if this share of the steps was taken in such states.
+MIN_VISITS, ONLY_ACTION, DETERMINISTIC_SHARE = 5, 0.99, 0.95
 
 # What speaks against the answer, and what the demonstrations leave open.
 WARNINGS = (
@@ -130,14 +134,8 @@ def of_kinds(findings: Iterable[Finding], kinds: Sequence[Kind]) -> list[Finding
     return [finding for finding in findings if finding.kind in kinds]
 
 
-# Correlation beyond which two feature columns are called the same.
-SAME = 1.0 - 1e-9
-# From this many visits on, a state in which one action was always taken speaks of determinism.
-ENOUGH = 5
-
-
 def data_findings(mdp: MDP, demonstrations: Observed) -> list[Finding]:
-    """What the demonstrations leave open by themselves."""
+    """What is wrong with demonstrations or left open by them, whatever the features."""
     findings = impossible_moves(mdp, demonstrations)
     counts = counts_of(mdp, demonstrations)
     unseen = int(((counts.sum(axis=1) == 0) & ~mdp.ends).sum())  # nothing is done at an end
@@ -150,7 +148,7 @@ def data_findings(mdp: MDP, demonstrations: Observed) -> list[Finding]:
         sentence = "There is only one action: nothing was chosen, so nothing can be learnt."
         return [*findings, Finding(sentence, Kind.NOT_IDENTIFIED)]
     share = single_minded(counts, options)
-    if share > 0.95:
+    if share > DETERMINISTIC_SHARE:
         sentence = (
             f"The expert looks deterministic: {share:.0%} of the steps were taken in states where "
             "it always did the same."
@@ -160,57 +158,63 @@ def data_findings(mdp: MDP, demonstrations: Observed) -> list[Finding]:
 
 
 def row_findings(seen: Measurements) -> list[Finding]:
-    """What rows of measurements lack, and what stands in its place."""
-    findings, filled = [], Imputing.of(seen.observations, seen.columns)
-    lost = [(name, int(many)) for name, many in zip(filled.columns, filled.missing, strict=True)]
-    if some := [f"{name} ({many})" for name, many in lost if many]:
+    """Missing values in rows of measurements and how they are filled; steps without a next row."""
+    findings = []
+    imputing = Imputing.of(seen.observations, seen.columns)
+    pairs = zip(imputing.columns, imputing.missing.tolist(), strict=True)
+    lacking = [f"{name} ({count})" for name, count in pairs if count]
+    if lacking:
         sentence = (
-            f"Of {seen.sites} rows some lack {listed(some, NAMED)}: what is missing has the median "
-            "of its column, and that it was missing is a column of its own where values are "
+            f"Of {seen.sites} rows some lack {listed(lacking, NAMED)}: what is missing has the "
+            "median of its column, and that it was missing is a column of its own where values are "
             "regressed on rows."
         )
-        findings.append(Finding(sentence, Kind.DATA, number=int(filled.missing.sum())))
+        findings.append(Finding(sentence, Kind.DATA, number=int(imputing.missing.sum())))
     last = seen.offsets[1:] - 1
-    cut = int(((seen.next_states[last] < 0) & ~seen.ended).sum())
-    if cut:
+    truncated = int(((seen.next_states[last] < 0) & ~seen.ended).sum())
+    if truncated:
         sentence = (
-            f"{cut} of {seen.steps} steps have no row after them: they tell what was chosen, and "
-            "nothing of where it led."
+            f"{truncated} of {seen.steps} steps have no row after them: they tell what was chosen, "
+            "and nothing of where it led."
         )
-        findings.append(Finding(sentence, Kind.DATA, number=cut))
+        findings.append(Finding(sentence, Kind.DATA, number=truncated))
     return findings
 
 
 def impossible_moves(mdp: MDP, demonstrations: Observed) -> list[Finding]:
     """Observed moves that this world gives probability 0, and starts that it never has."""
-    found = moves_of(mdp, demonstrations)
+    moves = moves_of(mdp, demonstrations)
+    if moves is None:
+        return []
     findings = []
-    if found is not None and found.move is not None:
-        episode, step, state, action, after = found.move
-        have = "observed move has" if found.impossible == 1 else "observed moves have"
+    if moves.move is not None:
+        episode, step, state, action, next_state = moves.move
+        have = "observed move has" if moves.impossible == 1 else "observed moves have"
         sentence = (
-            f"{found.impossible} {have} probability 0 in this world, the first in episode "
-            f"{_called(demonstrations, episode)}, step {step}: from state {state} by action "
-            f"{action} to state {after}. Model or data are wrong."
+            f"{moves.impossible} {have} probability 0 in this world, the first in episode "
+            f"{_episode_name(demonstrations, episode)}, step {step}: from state {state} by action "
+            f"{action} to state {next_state}. Model or data are wrong."
         )
         where = {"trajectory": episode, "state": state, "action": action}
-        findings.append(Finding(sentence, Kind.MISFIT, **where, number=found.impossible))
-    if found is not None and found.start is not None:
-        episode, state = found.start
-        one = found.misplaced == 1
-        begin, them = ("episode begins", "it") if one else ("episodes begin", "them")
-        was = "it was" if one else "they were"
+        findings.append(Finding(sentence, Kind.MISFIT, **where, number=moves.impossible))
+    if moves.start is not None:
+        episode, state = moves.start
+        single = moves.misplaced == 1
+        begin = "episode begins" if single else "episodes begin"
+        advice = (
+            "it as partial if it was joined" if single else "them as partial if they were joined"
+        )
         sentence = (
-            f"{found.misplaced} {begin} where this world never starts, the first episode "
-            f"{_called(demonstrations, episode)} in state {state}: mark {them} as partial if {was} "
-            "joined later."
+            f"{moves.misplaced} {begin} where this world never starts, the first episode "
+            f"{_episode_name(demonstrations, episode)} in state {state}: mark {advice} later."
         )
         where = {"trajectory": episode, "state": state}
-        findings.append(Finding(sentence, Kind.MISFIT, **where, number=found.misplaced))
+        findings.append(Finding(sentence, Kind.MISFIT, **where, number=moves.misplaced))
     return findings
 
 
-def _called(demonstrations: Observed, episode: int) -> str:
+def _episode_name(demonstrations: Observed, episode: int) -> str:
+    """The name of an episode, or its number where episodes have none."""
     names = getattr(demonstrations, "names", None)
     return str(episode if names is None else names[episode])
 
@@ -229,88 +233,97 @@ def check_possible(mdp: MDP, demonstrations: Observed, where: str = "") -> None:
         demonstrations: what was seen in it.
         where: whose demonstrations they are, for the message.
     """
-    found = None if mdp.evidence is not None else moves_of(mdp, demonstrations)
-    if found is not None and found.move is not None:
-        episode, step, state, action, after = found.move
-        have = "1 has" if found.impossible == 1 else f"{found.impossible} have"
+    moves = None if mdp.evidence is not None else moves_of(mdp, demonstrations)
+    if moves is not None and moves.move is not None:
+        episode, step, state, action, next_state = moves.move
+        have = "1 has" if moves.impossible == 1 else f"{moves.impossible} have"
         raise ImpossibleMoves(
             f"{where}every observed move must have a probability above 0 in this world; {have} "
-            f"none, the first in episode {_called(demonstrations, episode)}, step {step}: from "
-            f"state {state} by action {action} to state {after}. Correct the transitions or the "
-            "data, or give allow_impossible=True"
+            f"none, the first in episode {_episode_name(demonstrations, episode)}, step {step}: "
+            f"from state {state} by action {action} to state {next_state}. Correct the transitions "
+            "or the data, or give allow_impossible=True"
         )
 
 
 def single_minded(counts: np.ndarray, options: np.ndarray | None = None) -> float:
-    """Share of steps taken in well-visited states where one action was taken 99 % of the time.
+    """Share of the steps in well-visited states that were in states where one action prevails.
 
-    Where there was but one to take nothing is told: `options` [S] is how many there are.
+    One action prevails where it has 99 % of the steps. States with a single available action say
+    nothing: `options` [S] counts the available ones.
     """
     visits = counts.sum(axis=1)
-    known = visits >= ENOUGH
+    informative = visits >= MIN_VISITS
     if options is not None and counts.shape[1] > 1:
-        known = known & (options > 1)
-    if not known.any():
+        informative = informative & (options > 1)
+    if not informative.any():
         return 0.0
-    same = counts.max(axis=1) >= 0.99 * visits
-    return float(visits[known & same].sum() / visits[known].sum())
+    prevails = counts.max(axis=1) >= ONLY_ACTION * visits
+    return float(visits[informative & prevails].sum() / visits[informative].sum())
 
 
 def feature_findings(features: Features, mdp: Sites | None = None) -> list[Finding]:
     """Feature columns that cannot be told apart, or mean nothing, before any data are seen.
 
-    In a model where episodes end, what is the same everywhere counts the steps until then, and a
-    shift does so, too. Pairs that are not there say nothing.
+    Where no episode ends a constant influences nothing, and columns are compared up to a shift;
+    where episodes end it counts the steps until then. Unavailable pairs are left out.
     """
     actions = max((table.shape[1] for table in features.maps if table.ndim == 3), default=1)
     labels = [name for names in (features.reward_names, *features.cost_names) for name in names]
-    stacked = np.concatenate(features.by_action(actions), axis=2).reshape(-1, len(labels)).T
+    columns = np.concatenate(features.by_action(actions), axis=2).reshape(-1, len(labels)).T
     if mdp is not None and mdp.restricted:
-        there = mdp.choices if actions > 1 else mdp.choices.any(axis=1)
-        stacked = stacked[:, there.ravel()]
-    shifts = mdp is not None and bool(mdp.ends.any())
-    centred = stacked if shifts else stacked - stacked.mean(axis=1, keepdims=True)
-    size = np.linalg.norm(centred, axis=1)
-    flat = size <= 1e-12 * np.maximum(np.abs(stacked).max(axis=1), 1e-300) * stacked.shape[1]
+        available = mdp.choices if actions > 1 else mdp.choices.any(axis=1)
+        columns = columns[:, available.ravel()]
+    episodes_end = mdp is not None and bool(mdp.ends.any())
+    centred = columns if episodes_end else columns - columns.mean(axis=1, keepdims=True)
+    norms = np.linalg.norm(centred, axis=1)
+    largest = np.maximum(np.abs(columns).max(axis=1), 1e-300)
+    constant = norms <= 1e-12 * largest * columns.shape[1]
+    value = "0" if episodes_end else "the same"
     findings = [
         Finding(
-            f"{labels[j]} is {'0' if shifts else 'the same'} everywhere: it cannot influence "
-            "anything.",
+            f"{labels[j]} is {value} everywhere: it cannot influence anything.",
             Kind.NOT_IDENTIFIED,
             feature=labels[j],
         )
-        for j in np.flatnonzero(flat)
+        for j in np.flatnonzero(constant)
     ]
+    findings += _same_curve_findings(features)
+    units = centred / np.where(constant, 1.0, norms)[:, None]
+    units[constant] = 0.0
+    for curve in features.curves:
+        units[curve.among(features.blocks)] = 0.0  # single columns of a curve mean nothing
+    same = np.triu(np.abs(units @ units.T), 1) > SAME_CORRELATION
+    for i, j in np.argwhere(same).tolist():
+        sentence = (
+            f"{labels[i]} and {labels[j]} are the same feature up to "
+            f"{'scale' if episodes_end else 'scale and shift'}: no demonstration of this world can "
+            "tell them apart."
+        )
+        findings.append(Finding(sentence, Kind.NOT_IDENTIFIED, feature=labels[i]))
+    return findings
+
+
+def _same_curve_findings(features: Features) -> list[Finding]:
+    """Curves of reward and costs that are of the same thing, so that only a difference counts."""
+    findings = []
     for *alike, curve in same_curves(features.curves, features.maps):
-        others = listed([one.label for one in alike], NAMED)
+        others = listed([other.label for other in alike], NAMED)
         sentence = (
             f"{curve.label} and {others} cannot be told apart: every choice depends on their "
             "difference, which is shown as that of the reward. Tasks that share the cost tell "
             "them apart, or a cost of something else."
         )
         findings.append(Finding(sentence, Kind.NOT_IDENTIFIED, feature=curve.name))
-    unit = centred / np.where(flat, 1.0, size)[:, None]
-    unit[flat] = 0.0
-    for curve in features.curves:
-        unit[curve.among(features.blocks)] = 0.0  # of which single columns mean nothing
-    similar = unit @ unit.T
-    for i, j in zip(*np.nonzero(np.triu(np.abs(similar), 1) > SAME), strict=True):
-        sentence = (
-            f"{labels[i]} and {labels[j]} are the same feature up to "
-            f"{'scale' if shifts else 'scale and shift'}: no demonstration of this world can tell "
-            "them apart."
-        )
-        findings.append(Finding(sentence, Kind.NOT_IDENTIFIED, feature=labels[i]))
     return findings
 
 
 def guarantee_findings(
     seen: Expectations, reached: Blocks, deviations: Sequence[np.ndarray]
 ) -> list[Finding]:
-    """How far the recovered policy can be from the demonstrator, for any weights in the span.
+    """How far returns of the recovered policy and of the demonstrator differ, for any weights.
 
     |J(demonstrator) - J(recovered)| <= |w|_1 (gap + sampling + truncation), for every w of features
-    divided by their deviations.
+    divided by their deviations (theory page, "Guarantees").
     """
     if seen.trajectories < 2:
         return []
@@ -320,11 +333,12 @@ def guarantee_findings(
     if not np.isfinite(bounds).all():  # without a discount sums have no range
         return []
     parts = ["reward"] + [f"cost {k}" for k in range(len(bounds) - 1)]
-    listed = "; ".join(f"{name} {bound:.3g}" for name, bound in zip(parts, bounds, strict=True))
+    pairs = zip(parts, bounds, strict=True)
+    differences = "; ".join(f"{name} {bound:.3g}" for name, bound in pairs)
     sentence = (
         "Guarantee at 95 % confidence, for any weights of standardised features of L1 norm 1: the "
         "discounted sums of the recovered policy and of the demonstrator differ by at most "
-        f"{listed} (the better of the Hoeffding and the empirical Bernstein bound)."
+        f"{differences} (the better of the Hoeffding and the empirical Bernstein bound)."
     )
     return [Finding(sentence, number=max(bounds))]
 
@@ -332,16 +346,16 @@ def guarantee_findings(
 def more_data_findings(
     names: list[str], ends: np.ndarray, demonstrations: Observed, clustered: bool
 ) -> list[Finding]:
-    """Which number is known worst, and how much more data would halve its interval.
+    """Which weight has the widest interval, and how much more data would halve it.
 
     Args:
         names: of the weights.
         ends: [D, 2] their intervals.
-        demonstrations: what there is.
+        demonstrations: the data there are.
         clustered: whether trajectories, not steps, are the independent units.
     """
     width = ends[:, 1] - ends[:, 0]
-    # From 0 to 1 is all that a weight can be: nothing is told of it, and more of it tells no more.
+    # From 0 to 1 is all that a weight can be: such data do not inform about it, however many.
     informative = np.isfinite(width) & ~((ends[:, 0] <= 0.0) & (ends[:, 1] >= 1.0))
     width = np.where(informative, width, -1.0)
     worst = first_largest(width)
@@ -358,7 +372,7 @@ def more_data_findings(
 
 
 def blind_findings(names_of: Sequence[str], blind: np.ndarray) -> list[Finding]:
-    """One finding for each direction in which the parameters can move freely."""
+    """One finding for each of the directions [B, D] that these demonstrations do not identify."""
     findings = []
     for names in named_directions(names_of, blind):
         sentence = (
@@ -376,25 +390,28 @@ def blind_findings(names_of: Sequence[str], blind: np.ndarray) -> list[Finding]:
 def named_directions(
     names_of: Sequence[str], directions: np.ndarray
 ) -> tuple[tuple[str, ...], ...]:
-    """The names of what each direction [B, D] moves, in a basis that moves few at a time."""
-    heavy = [np.abs(one) > 1e-3 * np.abs(one).max() for one in _echelon(directions)]
-    which = [np.flatnonzero(one).tolist() for one in heavy]
-    return tuple(tuple(dict.fromkeys(names_of[d] for d in own)) for own in which)
+    """The names that each direction [B, D] moves, in a basis whose directions move few each."""
+    basis = _echelon(directions)
+    moved = np.abs(basis) > 1e-3 * np.abs(basis).max(axis=1, keepdims=True, initial=0.0)
+    places = [np.flatnonzero(row).tolist() for row in moved]
+    return tuple(tuple(dict.fromkeys(names_of[d] for d in row)) for row in places)
 
 
 def _echelon(rows: np.ndarray) -> np.ndarray:
     """[B, D] rows that span the same directions, each with few entries: two pairs stay pairs."""
-    _, sizes, rest = np.linalg.svd(rows, full_matrices=False)
-    rest, pivots = rest[sizes > 1e-9], []
-    for _ in range(len(rest)):  # lengths of columns are the same whatever rows span the directions
-        pivots.append(first_largest(np.linalg.norm(rest, axis=0)))
-        own = rest[:, pivots[-1]] / np.linalg.norm(rest[:, pivots[-1]])
-        rest = rest - np.outer(own, own @ rest)
+    _, singular_values, axes = np.linalg.svd(rows, full_matrices=False)
+    rest, pivots = axes[singular_values > 1e-9], []
+    for _ in range(len(rest)):  # norms of columns do not depend on which rows span the directions
+        norms = np.linalg.norm(rest, axis=0)
+        pivot = first_largest(norms)
+        unit = rest[:, pivot] / norms[pivot]
+        rest = rest - np.outer(unit, unit @ rest)
+        pivots.append(pivot)
     return np.linalg.pinv(rows[:, pivots]) @ rows
 
 
-def found_findings(chosen: Chosen) -> list[Finding]:
-    """Which constraints were found so barely that chance finds some as sure, and what that does."""
+def selection_findings(chosen: Chosen) -> list[Finding]:
+    """Which constraints are barely significant, so that selecting them biases what is said."""
     findings = []
     for k in np.flatnonzero([chosen.barely_found(k) for k in range(len(chosen.kept))]).tolist():
         p = float(chosen.p_values[k])
@@ -407,26 +424,29 @@ def found_findings(chosen: Chosen) -> list[Finding]:
     return findings
 
 
-def doubt_findings(chosen: Chosen, pooled: np.ndarray, settled: np.ndarray | None) -> list[Finding]:
-    """Which constraints were left out for the doubt about the dynamics, not for the behaviour.
+def undecided_findings(
+    chosen: Chosen, p_values: np.ndarray, p_values_if_dynamics_known: np.ndarray | None
+) -> list[Finding]:
+    """Which constraints only the uncertainty of the dynamics leaves out.
+
+    They are significant, after Bonferroni's correction, if the dynamics are as estimated.
 
     Args:
         chosen: the constraints.
-        pooled: [K] p-values that count the doubt.
-        settled: [K] the same if the dynamics were as estimated; None where they are known.
+        p_values: [K] with the uncertainty of the dynamics.
+        p_values_if_dynamics_known: [K] with the dynamics as estimated; None where they are known.
     """
-    if settled is None:
+    if p_values_if_dynamics_known is None:
         return []
     findings = []
     for k in np.flatnonzero(~chosen.kept).tolist():
-        if not settled[k] * len(settled) <= chosen.level < pooled[k]:
+        uncertain, estimated = float(p_values[k]), float(p_values_if_dynamics_known[k])
+        if not estimated * len(p_values_if_dynamics_known) <= chosen.level < uncertain:
             continue
         sentence = (
-            f"Uncertainty of the dynamics decides about constraint {k}: {chance(settled[k])} with "
-            f"the dynamics as estimated, {chance(pooled[k])} with their uncertainty. More steps to "
+            f"Uncertainty of the dynamics decides about constraint {k}: {chance(estimated)} with "
+            f"the dynamics as estimated, {chance(uncertain)} with their uncertainty. More steps to "
             "estimate the dynamics from would help most."
         )
-        findings.append(
-            Finding(sentence, Kind.NOT_IDENTIFIED, constraint=k, number=float(settled[k]))
-        )
+        findings.append(Finding(sentence, Kind.NOT_IDENTIFIED, constraint=k, number=estimated))
     return findings
