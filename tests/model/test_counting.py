@@ -9,7 +9,7 @@ import tacit
 from refusals import refusal
 from tacit import MDP, Demonstrations, InvalidDemonstrations, InvalidModel
 from tacit.files.trees import pack, unpack
-from tacit.model.counts import CHUNK, count_transitions
+from tacit.model.counts import ROWS_AT_ONCE, count_transitions
 from tacit.model.layout import Layout
 from tacit.model.pseudo_counts import Over, Prior, Unvisited
 
@@ -34,7 +34,7 @@ def test_counts_are_those_of_a_loop_and_add_up(some, more):
 
 def test_parts_of_a_long_column_are_added_up():
     rng = np.random.default_rng(0)
-    columns = [rng.integers(0, n, CHUNK + 1000, dtype=np.int32) for n in (5, 2, 5)]
+    columns = [rng.integers(0, n, ROWS_AT_ONCE + 1000, dtype=np.int32) for n in (5, 2, 5)]
     found = count_transitions(*columns).toarray()
     key = (columns[0].astype(int) * 2 + columns[1]) * 5 + columns[2]
     assert np.array_equal(found.ravel(), np.bincount(key, minlength=50))

@@ -291,33 +291,50 @@ def undiscounted_fixed_point(
 
     xp = backend.arrays
 
-    def settled(values: Array, policy: Array, error: Array) -> Array:
-        unit = xp.abs(reward).max() + temperature
-        largest = xp.abs(values).max()
-        # Beyond that many steps' worth the residual is rounding: it vanishes where values diverge.
-        close = error <= xp.maximum(1e3 * target, FINITE * (largest + unit))  # not where it is NaN
-        # At the very border of finite values the residual vanishes and Newton's steps do not.
-        backed, _ = backend.soft_backup(1.0, temperature, reward, values)
-        asked = xp.stack([backed - values, xp.ones_like(values)])
-        aims = xp.stack([1e-3 * target, xp.asarray(1e-3)])
-        step, lengths = backend.solve(policy, 1.0, Side(asked, aims))
-        steady = xp.abs(step).max() <= STEADY * (largest + unit)
-        # Values far beyond all payments can repeat themselves by rounding alone, under a policy
-        # that never ends. No lengths meet their equation there, in no norm below 1.
-        later = (policy * backend.expected_next(lengths)).sum(axis=1)
-        ends = (xp.abs(1.0 + later - lengths).max() <= 0.5) & (xp.abs(lengths).max() <= LONGEST)
-        return close & steady & ends & (largest <= DIVERGED * unit)
+    def is_finite(values: Array, policy: Array, error: Array) -> Array:
+        return is_finite_fixed_point(backend, temperature, reward, target, values, policy, error)
 
-    values, policy, error = soft_fixed_point(backend, 1.0, temperature, reward, guess, target)
-    good = settled(values, policy, error)
-    if xp is np and good:
-        return values, policy, error
-    gain = (backend.walk * reward).sum(axis=1)
-    below = backend.solve(backend.walk, 1.0, Side(gain, 1e-3 * target))
-    # A second iteration that has nothing to do where the first has done it.
-    begin = xp.where(good, values, below)
-    again = soft_fixed_point(
-        backend, 1.0, temperature, reward, begin, xp.where(good, xp.inf, target)
-    )
-    best = backend.select(good, (values, policy, error), again)
-    return backend.select(settled(*best), best, (below, backend.walk, xp.inf))
+    first = soft_fixed_point(backend, 1.0, temperature, reward, guess, target)
+    first_is_finite = is_finite(*first)
+    if xp is np and first_is_finite:
+        return first
+    walk_reward = (backend.walk * reward).sum(axis=1)
+    walk_values = backend.solve(backend.walk, 1.0, Side(walk_reward, 1e-3 * target))
+    # A compiled function runs both iterations: the second has nothing to do where the first did.
+    start = xp.where(first_is_finite, first[0], walk_values)
+    left = xp.where(first_is_finite, xp.inf, target)
+    second = soft_fixed_point(backend, 1.0, temperature, reward, start, left)
+    best = backend.select(first_is_finite, first, second)
+    return backend.select(is_finite(*best), best, (walk_values, backend.walk, xp.inf))
+
+
+def is_finite_fixed_point(
+    backend: Backend,
+    temperature: Array,
+    reward: Array,
+    target: Array,
+    values: Array,
+    policy: Array,
+    error: Array,
+) -> Array:
+    """Whether values [S] with this residual are a fixed point at discount 1, and finite.
+
+    A small residual is no proof: it vanishes, too, where values diverge.
+    """
+    xp = backend.arrays
+    unit = xp.abs(reward).max() + temperature
+    largest = xp.abs(values).max()
+    # Values of more steps' worth than that have residuals of rounding alone.
+    is_solved = error <= xp.maximum(1e3 * target, FINITE * (largest + unit))  # not where it is NaN
+    # At the very border of finite values the residual vanishes and Newton's steps do not.
+    backed, _ = backend.soft_backup(1.0, temperature, reward, values)
+    right = xp.stack([backed - values, xp.ones_like(values)])
+    targets = xp.stack([1e-3 * target, xp.asarray(1e-3)])
+    step, lengths = backend.solve(policy, 1.0, Side(right, targets))
+    is_steady = xp.abs(step).max() <= STEADY * (largest + unit)
+    # Values far beyond all payments can repeat themselves by rounding alone, under a policy
+    # that never ends. No lengths meet their equation there, in no norm below 1.
+    next_lengths = (policy * backend.expected_next(lengths)).sum(axis=1)
+    lengths_residual = xp.abs(1.0 + next_lengths - lengths).max()
+    ends = (lengths_residual <= 0.5) & (xp.abs(lengths).max() <= LONGEST)
+    return is_solved & is_steady & ends & (largest <= DIVERGED * unit)

@@ -82,20 +82,13 @@ def solve_sharded(
     solver = SoftDual() if solver is None else solver
     if not isinstance(solver, SoftDual):
         raise InvalidModel(f"a sharded model is solved by SoftDual(); got {solver!r:.60}")
-    if not callable(objective):
-        raise InvalidModel(
-            "the objective of a sharded model must be a function (start, stop) -> Objective; "
-            f"got {type(objective).__name__}"
-        )
-    budgets = _tables(mdp, objective, 0, 1)[2]
-    if not np.isfinite(budgets).all():
-        raise InvalidModel(f"budgets must be finite here: leave the others out; got {budgets}")
+    budgets = _finite_budgets(mdp, objective)
     reward = mdp.table(lambda i, j: _tables(mdp, objective, i, j)[0])
     tables = mdp.table(lambda i, j: -_tables(mdp, objective, i, j)[1], len(budgets))
-    wanted, refused = extremes(mdp.backend, reward, tables)
+    largest_reward, largest_costs = largest_entries(mdp.backend, reward, tables)
     horizon = 1.0 / (1.0 - mdp.discount)
-    units = spending_scales(horizon, refused, budgets)
-    gain = float(wanted) + solver.temperature * float(np.log(mdp.actions + 1.0))
+    units = spending_scales(horizon, largest_costs, budgets)
+    gain = float(largest_reward) + solver.temperature * float(np.log(mdp.actions + 1.0))
     problem = priced_dual(
         start=mdp.initial,
         discount=mdp.discount,
@@ -103,20 +96,20 @@ def solve_sharded(
         reward=reward,
         tables=tables,
         budgets=budgets,
-        unit=gain / np.maximum(refused, 1e-300),
+        unit=gain / np.maximum(largest_costs, 1e-300),
         scale=units,
         information=mdp.zeros(),
     )
-    nothing = np.zeros(len(budgets))
+    start_prices = np.zeros(len(budgets))
     point, steps = minimum(
-        mdp.backend, problem, nothing, mdp.zeros(), solver.tolerance, solver.max_steps
+        mdp.backend, problem, start_prices, mdp.zeros(), solver.tolerance, solver.max_steps
     )
-    sums = summed(mdp.backend, problem, point)
-    primal, residual = float(sums.primal), float(sums.residual)
+    sums = certificate_sums(mdp.backend, problem, point)
+    primal = float(sums.primal)
     certificate = certificate_of(
-        flow_residual=float(sums.flow),
+        flow_residual=float(sums.flow_residual),
         primal=primal,
-        dual=float(sums.begun) + residual * horizon,
+        dual=float(sums.start_value) + float(sums.bellman_residual) * horizon,
         multipliers=point.x,
         budgets=budgets,
         spent=sums.spent,
@@ -145,18 +138,18 @@ def solve_sharded(
 
 
 class SplitSums(NamedTuple):
-    """SplitSums over all states that a certificate is made of."""
+    """The sums over all states that a certificate is made of."""
 
-    flow: Array  # L1 norm of what the visitation creates or loses
+    flow_residual: Array  # L1 norm of what the visitation creates or loses
     value: Array  # reward collected
     spent: Array  # [D] minus what the tables collect
     primal: Array  # reward and entropy
-    begun: Array  # values where it starts
-    residual: Array  # largest Bellman residual, at least 0
+    start_value: Array  # expected value of the first state
+    bellman_residual: Array  # the largest, at least 0
 
 
 @compiled_in_double
-def summed(backend: Sharded, problem: Dual, point: Array) -> SplitSums:
+def certificate_sums(backend: Sharded, problem: Dual, point: Array) -> SplitSums:
     """The sums of a point, by the formulas of `certify`, each over all devices."""
     import jax.numpy as jnp
 
@@ -164,28 +157,41 @@ def summed(backend: Sharded, problem: Dual, point: Array) -> SplitSums:
     visits = jnp.maximum(point.visits, 0.0)
     visitation = visits[:, None] * point.policy
     flow = visitation.sum(axis=1) - discount * backend.inflow(visitation) - problem.start
-    safe = jnp.where(point.policy > 0, point.policy, 1.0)
-    entropy = -(point.policy * jnp.log(safe)).sum(axis=1)
+    positive = jnp.where(point.policy > 0, point.policy, 1.0)
+    entropy = -(point.policy * jnp.log(positive)).sum(axis=1)
     value = (visitation * problem.base).sum()
     reward = problem.base + jnp.tensordot(point.x, problem.tables, 1)
     backed, _ = backend.soft_backup(discount, temperature, reward, point.values)
-    real = jnp.arange(len(visits)) < backend.count
+    is_state = jnp.arange(len(visits)) < backend.count
     return SplitSums(
-        jnp.abs(flow).sum(),
-        value,
-        -(problem.tables * visitation).sum(axis=(1, 2)),
-        value + temperature * (visits @ entropy),
-        problem.start @ point.values,
-        jnp.where(real, backed - point.values, 0.0).max(initial=0.0),
+        flow_residual=jnp.abs(flow).sum(),
+        value=value,
+        spent=-(problem.tables * visitation).sum(axis=(1, 2)),
+        primal=value + temperature * (visits @ entropy),
+        start_value=problem.start @ point.values,
+        bellman_residual=jnp.where(is_state, backed - point.values, 0.0).max(initial=0.0),
     )
 
 
 @compiled_in_double
-def extremes(backend: Sharded, base: Array, tables: Array) -> tuple[Array, Array]:
-    """The largest entry of `base` in size, and [D] of each table."""
+def largest_entries(backend: Sharded, base: Array, tables: Array) -> tuple[Array, Array]:
+    """The largest absolute value of `base` [N, A], and [D] of each of the tables."""
     import jax.numpy as jnp
 
     return jnp.abs(base).max(), jnp.abs(tables).max(axis=(1, 2), initial=0.0)
+
+
+def _finite_budgets(mdp: ShardedMDP, objective: Rows[Objective]) -> np.ndarray:
+    """[K] the budgets, where the objective is a function and all of them are finite."""
+    if not callable(objective):
+        raise InvalidModel(
+            "the objective of a sharded model must be a function (start, stop) -> Objective; "
+            f"got {type(objective).__name__}"
+        )
+    _, _, budgets = _tables(mdp, objective, 0, 1)
+    if not np.isfinite(budgets).all():
+        raise InvalidModel(f"budgets must be finite here: leave the others out; got {budgets}")
+    return budgets
 
 
 def _tables(

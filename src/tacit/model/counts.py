@@ -1,4 +1,4 @@
-"""Observed transitions become counts, sparse ones: as large as what was seen is varied."""
+"""Counts of observed transitions, as a sparse table: as large as what was seen is varied."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tacit.model.objective import SparseTable
 
 # Rows counted at once: their keys fit in a few dozen MiB.
-CHUNK = 2_000_000
+ROWS_AT_ONCE = 2_000_000
 NONE = np.zeros(0, np.int64)
 
 
@@ -39,8 +39,8 @@ def count_transitions(
     """
     from scipy.sparse import csr_array
 
-    columns_given = {"states": states, "actions": actions, "next_states": next_states}
-    columns = {name: _column(column, name) for name, column in columns_given.items()}
+    given = {"states": states, "actions": actions, "next_states": next_states}
+    columns = {name: _column(column, name) for name, column in given.items()}
     lengths = [len(column) for column in columns.values()]
     if len(set(lengths)) > 1:
         raise InvalidDemonstrations(
@@ -55,18 +55,22 @@ def count_transitions(
     n_actions = largest["actions"] + 1 if n_actions is None else n_actions
     n_actions = integer(n_actions, "n_actions", error=InvalidDemonstrations)
     for name, column in columns.items():
-        count = n_actions if name == "actions" else n_states
-        outside = (column < 0) | (column >= count)
-        if outside.any():
-            row = int(np.argmax(outside))
-            got = f"row {row} has {column[row]}"
-            raise InvalidDemonstrations(f"{name} must be in 0..{count - 1}; {got}")
+        _check_range(column, name, n_actions if name == "actions" else n_states)
     total = csr_array((n_states * n_actions, n_states))
-    for first in range(0, lengths[0], CHUNK):
-        s, a, following = (column[first : first + CHUNK] for column in columns.values())
-        entries = (s.astype(np.int64) * n_actions + a, following)
+    for first in range(0, lengths[0], ROWS_AT_ONCE):
+        s, a, next_s = (column[first : first + ROWS_AT_ONCE] for column in columns.values())
+        entries = (s.astype(np.int64) * n_actions + a, next_s)
         total = total + csr_array((np.ones(len(s)), entries), shape=total.shape)
     return cast("SparseTable", total)
+
+
+def _check_range(column: np.ndarray, name: str, count: int) -> None:
+    """Raises `InvalidDemonstrations` unless all numbers of a column are in 0..count - 1."""
+    outside = (column < 0) | (column >= count)
+    if outside.any():
+        row = int(np.argmax(outside))
+        got = f"row {row} has {column[row]}"
+        raise InvalidDemonstrations(f"{name} must be in 0..{count - 1}; {got}")
 
 
 class CountedSteps(NamedTuple):
@@ -86,10 +90,11 @@ def count_steps(
     A state in which an episode `ended` is one that nothing leaves: demonstrations in which another
     step leaves it are refused. Where something was done in it, and it stayed, time goes on there.
     """
-    states, following = demonstrations.states, demonstrations.next_states
-    known, final = following >= 0, demonstrations.final_states
+    states, next_states = demonstrations.states, demonstrations.next_states
+    known = next_states >= 0
+    final = demonstrations.final_states
     ends = np.unique(final[demonstrations.ended & (final >= 0)]).astype(np.int64)
-    left = known & np.isin(states, ends) & (following != states)
+    left = known & np.isin(states, ends) & (next_states != states)
     if left.any():
         row = int(np.argmax(left))
         raise InvalidDemonstrations(
@@ -102,7 +107,7 @@ def count_steps(
     counts = count_transitions(
         states[known],
         demonstrations.actions[known],
-        following[known],
+        next_states[known],
         n_states=int(max(states.max(), final.max())) + 1 if n_states is None else n_states,
         n_actions=int(demonstrations.actions.max()) + 1 if n_actions is None else n_actions,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
@@ -17,8 +18,7 @@ from tacit.model.transitions import Successors
 # A row seen fewer times than this is thin: its largest share has a standard error above 0.2.
 THIN = 5
 # Most pairs or states that one sentence lists.
-NAMED = 4
-# What a file keeps.
+MOST_NAMED = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,19 +94,20 @@ class DynamicsEvidence:
             rng: where chance comes from.
         """
         mean = np.asarray(transitions.probabilities)
-        moving = np.isfinite(self.concentration) & (self.concentration > 0)
-        share = mean * np.where(moving, self.concentration, 0.0)[:, :, None]
-        inside = share > 0
-        # In logarithms: a law of shape 0.001 underflows, a whole row of them would be nothing.
-        drawn = np.full(mean.shape, -np.inf)
-        shape = share[inside]
+        uncertain = np.isfinite(self.concentration) & (self.concentration > 0)
+        shapes = mean * np.where(uncertain, self.concentration, 0.0)[:, :, None]
+        possible = shapes > 0
+        shape = shapes[possible]
+        # A Dirichlet draw is gamma draws over their sum. In logarithms: a law of shape 0.001
+        # underflows, and a whole row of them would be 0. Gamma(k) is Gamma(k + 1) * U^(1 / k).
         uniform = 1.0 - rng.random(len(shape))  # never 0
-        drawn[inside] = np.log(rng.standard_gamma(shape + 1.0)) + np.log(uniform) / shape
-        top = drawn.max(axis=2, keepdims=True, initial=-np.inf)
-        weights = np.exp(drawn - np.where(np.isfinite(top), top, 0.0))
+        logs = np.full(mean.shape, -np.inf)
+        logs[possible] = np.log(rng.standard_gamma(shape + 1.0)) + np.log(uniform) / shape
+        largest = logs.max(axis=2, keepdims=True, initial=-np.inf)
+        weights = np.exp(logs - np.where(np.isfinite(largest), largest, 0.0))
         total = weights.sum(axis=2, keepdims=True)
-        new = np.where(moving[:, :, None], weights / np.where(total > 0, total, 1.0), mean)
-        return Successors(transitions.states, new)
+        draws = weights / np.where(total > 0, total, 1.0)
+        return Successors(transitions.states, np.where(uncertain[:, :, None], draws, mean))
 
     def sentences(
         self, layout: Layout | None = None, *, ends: ArrayLike | None = None
@@ -119,59 +120,76 @@ class DynamicsEvidence:
                 whether time goes on in states that nothing leaves.
         """
         layout = layout or Layout()
-        pairs = int(np.isfinite(self.concentration).sum())
-        steps = int(self.visits.sum())
-        counted = _many(steps, "observed step")
-        sentences = [f"The transitions were estimated from {counted}. {self.prior.sentence}"]
+        return (
+            *self._count_sentences(),
+            *self._end_sentences(layout, ends),
+            *self._gap_sentences(layout),
+            *self._doubt_sentences(),
+        )
+
+    def _count_sentences(self) -> Iterator[str]:
+        """What was counted, and what could not be."""
+        counted = _many(int(self.visits.sum()), "observed step")
+        yield f"The transitions were estimated from {counted}. {self.prior.sentence}"
         if self.uncounted:
-            sentences.append(
+            yield (
                 f"{_many(self.uncounted, 'last step')} could not be counted: where "
                 f"{'it' if self.uncounted == 1 else 'they'} led was not recorded."
             )
         if self.episodes:
-            sentences.append(f"The start was counted from {_many(self.episodes, 'episode')}.")
-        over = self.certain if ends is None else self.certain & np.asarray(ends, bool)
-        for states, said in (
-            (over, "Episodes end in {}, which nothing leaves."),
-            (self.certain & ~over, "Nothing leaves {}: time goes on there."),
-        ):
-            if len(names := [layout.state_name(int(s)) for s in np.flatnonzero(states)]):
-                sentences.append(said.format(listed(names, NAMED)))
-        closed = np.isinf(self.concentration) & ~self.certain[:, None]
-        if many := int(closed.sum()):
-            verb = "pair of state and action is" if many == 1 else "pairs of state and action are"
-            sentences.append(f"{many} {verb} not available, as was said.")
+            yield f"The start was counted from {_many(self.episodes, 'episode')}."
+
+    def _end_sentences(self, layout: Layout, ends: ArrayLike | None) -> Iterator[str]:
+        """Which states nothing leaves, and which pairs are not available."""
+        is_end = self.certain if ends is None else self.certain & np.asarray(ends, bool)
+        if is_end.any():
+            names = _state_names(layout, np.flatnonzero(is_end))
+            yield f"Episodes end in {names}, which nothing leaves."
+        if (self.certain & ~is_end).any():
+            names = _state_names(layout, np.flatnonzero(self.certain & ~is_end))
+            yield f"Nothing leaves {names}: time goes on there."
+        unavailable = int((np.isinf(self.concentration) & ~self.certain[:, None]).sum())
+        if unavailable:
+            one = unavailable == 1
+            verb = "pair of state and action is" if one else "pairs of state and action are"
+            yield f"{unavailable} {verb} not available, as was said."
+
+    def _gap_sentences(self, layout: Layout) -> Iterator[str]:
+        """Which pairs were never seen, which states never left, and what was assumed of them."""
+        pairs = int(np.isfinite(self.concentration).sum())
         missing = self.unvisited_pairs
         if len(missing):
             names = [f"{layout.action_name(a)} in {layout.state_name(s)}" for s, a in missing]
-            sentences.append(
+            yield (
                 f"{len(missing)} of {pairs} pairs of state and action were never seen "
-                f"({listed(names, NAMED)}). {self._filled()}"
+                f"({listed(names, MOST_NAMED)}). {self._filled()}"
             )
-        if len(lost := self.never_left):
-            names = [layout.state_name(int(s)) for s in lost]
-            near = self.prior.over in (Over.SUCCESSORS, Over.STAY)
-            stays = self.unvisited is Unvisited.STAY or near
+        if len(self.never_left):
+            is_local = self.prior.over in (Over.SUCCESSORS, Over.STAY)
+            stays = self.unvisited is Unvisited.STAY or is_local
             rule = "taken to stay for ever" if stays else "filled from the prior alone"
-            sentences.append(f"No step out of {listed(names, NAMED)} was seen: {rule}.")
-        if steps:
-            sentences.append(
+            yield f"No step out of {_state_names(layout, self.never_left)} was seen: {rule}."
+
+    def _doubt_sentences(self) -> Iterator[str]:
+        """How thin the counts are, and what takes account of that."""
+        if self.visits.sum():
+            yield (
                 f"{self.thin_share:.0%} of the observed steps lie in pairs seen fewer than {THIN} "
                 f"times; a step's pair was seen {self.effective_sample_size:.3g} times on average "
                 "(harmonic mean)."
             )
-        sentences.append(
+        yield (
             "Errors, intervals and tests of Likelihood count what is not known of these "
             "transitions; other estimators take them for known."
         )
         if self.deterministic and self.prior.strength > 0:
-            sentences.append(
+            yield (
                 "Every pair seen twice or more always led to the same state: if this world is "
                 "deterministic, a prior of 0 (no pseudo-counts) suits it better."
             )
-        return tuple(sentences)
 
     def _filled(self) -> str:
+        """What was assumed of pairs that were never seen."""
         if self.unvisited is Unvisited.STAY:
             return "They were taken to stay where they are."
         places = {
@@ -180,6 +198,10 @@ class DynamicsEvidence:
             Over.STAY: "they are taken to stay where they are",
         }
         return f"There {places[self.prior.over]}."
+
+
+def _state_names(layout: Layout, states: np.ndarray) -> str:
+    return listed([layout.state_name(int(state)) for state in states], MOST_NAMED)
 
 
 def _many(count: int, noun: str) -> str:

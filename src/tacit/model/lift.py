@@ -34,29 +34,31 @@ def lift(mdp: MDP, reward: np.ndarray, values: np.ndarray, temperature: float) -
     if not np.isfinite(values).all():
         return None
 
-    def utility(values: np.ndarray) -> np.ndarray:
+    def action_values(values: np.ndarray) -> np.ndarray:
+        """[S, A] what each action is worth if these values [S] follow."""
         return np.where(mdp.choices, reward + mdp.expected_next(values), -np.inf)
 
     def excess(values: np.ndarray) -> np.ndarray:
-        """[S] what the backup of these values is above them."""
-        worth = utility(values)
+        """[S] backup of these values less the values."""
+        utility = action_values(values)
         if temperature == 0.0:
-            return worth.max(axis=1) - values
-        return temperature * np.asarray(logsumexp(worth / temperature, axis=1)) - values
+            return utility.max(axis=1) - values
+        return temperature * np.asarray(logsumexp(utility / temperature, axis=1)) - values
 
     scale = np.abs(reward) + np.abs(values)[:, None] + mdp.expected_next(np.abs(values))
     rounding = LAST_DIGITS * np.where(mdp.choices, scale + temperature, 0.0).max(axis=1)
-    above, best = excess(values), utility(values)
+    above, utility = excess(values), action_values(values)
     if (above <= rounding).all():
         return np.zeros(mdp.states)
     if temperature == 0.0:
-        policy = np.eye(mdp.actions)[best.argmax(axis=1)]
+        policy = np.eye(mdp.actions)[utility.argmax(axis=1)]
     else:
-        policy = softmax(best / temperature, axis=1)
-    for way in (policy, np.eye(mdp.actions)[mdp.walk[0]]):
-        lengths, height = _lengths(mdp, way), float(above.max())
+        policy = softmax(utility / temperature, axis=1)
+    for ending_policy in (policy, np.eye(mdp.actions)[mdp.walk[0]]):
+        lengths = _lengths(mdp, ending_policy)
         if lengths is None:
             continue
+        height = float(above.max())
         for _ in range(DOUBLINGS):
             raised = height * lengths
             if (excess(values + raised) <= LAST_DIGITS * raised + rounding).all():
@@ -68,6 +70,6 @@ def lift(mdp: MDP, reward: np.ndarray, values: np.ndarray, temperature: float) -
 def _lengths(mdp: MDP, policy: np.ndarray) -> np.ndarray | None:
     """[S] the states that a policy [S, A] passes on average; None where it does not end."""
     lengths = chain_solve(mdp, *policy_chain(mdp, policy), np.ones(mdp.states), transposed=False)
-    left = 1.0 + (policy * mdp.expected_next(lengths)).sum(axis=1) - lengths
-    fine = np.isfinite(lengths).all() and lengths.min() > 0.0
-    return lengths if fine and np.abs(left).max() < 0.5 else None
+    residual = 1.0 + (policy * mdp.expected_next(lengths)).sum(axis=1) - lengths
+    is_positive = np.isfinite(lengths).all() and lengths.min() > 0.0
+    return lengths if is_positive and np.abs(residual).max() < 0.5 else None

@@ -48,14 +48,14 @@ from tacit.model.mdp import MDP
 from tacit.model.objective import Features
 from tacit.recovery import Recovery, delivered
 
-# A point that breaks an inequality by more than this is not the point that was asked for.
-BROKEN = 1e-6
+# Largest violation of an inequality at which a point counts as found.
+MOST_VIOLATION = 1e-6
 # A step that falls short by more than this, amounts summing to one, was an error of the expert.
-WRONG = 1e-6
-# CanonicalColumns this close to parallel are the same.
-SAME = 1.0 - 1e-9
+LEAST_ERROR = 1e-6
+# Cosine from which on columns count as parallel.
+PARALLEL = 1.0 - 1e-9
 # Singular values below this, relative to the largest, are 0.
-RANK = 1e-9
+RANK_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ def explained(evidence: OptimalEvidence, point: ClearestPoint, programs: int = 0
     missed = np.zeros(counts.shape)
     if evidence.errors:
         short = shortfall(mdp, columns.table(point.amounts), point.values)
-        missed = np.where((counts > 0) & (short > WRONG), short, 0.0)
+        missed = np.where((counts > 0) & (short > LEAST_ERROR), short, 0.0)
     share = float(counts[missed > 0].sum() / counts.sum())
     goodness = _goodness(counts, missed, share, 0.0 if share == 0.0 else np.nan)
     return replace(estimate, known=known, goodness=goodness, standard=standard)
@@ -230,7 +230,7 @@ def unexplained(evidence: OptimalEvidence, found: Nearest) -> Estimate:
     by_state = np.full(len(visits), np.nan)
     seen = visits > 0
     by_state[seen] = lost.sum(axis=1)[seen] / visits[seen] / size
-    wrong = float(counts[found.slack > WRONG].sum() / counts.sum())
+    wrong = float(counts[found.slack > LEAST_ERROR].sum() / counts.sum())
     gain = float(evidence.mdp.initial @ found.values)
     forgone = np.nan
     if evidence.seen is not None and gain > 0:
@@ -302,38 +302,34 @@ def _estimate(
 ) -> Estimate:
     """The `Estimate` of these amounts in the gauge, without intervals; budgets are calibrated."""
     mdp, features, columns = evidence.mdp, evidence.features, evidence.columns
-    sums = [found.amounts[columns.block == b].sum() for b in range(len(columns.sizes))]
-    parts = zip(columns.weights(found.amounts), sums, strict=True)
-    x = np.concatenate([part * (total > NOTHING) for part, total in parts])
-    edges = np.cumsum([0, *columns.sizes]).tolist()
-    blocks = tuple(slice(*pair) for pair in pairwise(edges))
-    gauge = Gauge(x, np.ones(len(x)), blocks, spent=np.zeros(len(x)))
+    gauge = _gauge_of(columns, found.amounts)
     active, costs = gauge.multipliers > 0, list(gauge.cost_weights)
-    needed = np.isfinite(gauge.reward_weights).all()
+    wants_something = np.isfinite(gauge.reward_weights).all()
     weights = np.nan_to_num(gauge.reward_weights), [np.nan_to_num(w) for w in costs]
-    free = features.objective(*weights, np.full(len(active), np.inf))
-    budgets, moved = _budgets(evidence, found, free.tables(mdp)[1], costs, active)
+    unbudgeted = features.objective(*weights, np.full(len(active), np.inf))
+    budgets, budget_findings = _budgets(evidence, found, unbudgeted.tables(mdp)[1], costs, active)
     objective = features.objective(*weights, budgets)
     solution = ColumnGeneration().solve(mdp, objective, throw=False)
-    if endless := solution.status is Status.UNBOUNDED:
+    is_unbounded = solution.status is Status.UNBOUNDED
+    if is_unbounded:
         sentence = (
             "No finite value at these weights: they are at the border where walking in circles "
             "begins to pay, and no policy is the best. A step cost among the features, or a "
             "discount below 1, would mend it."
         )
-        moved.append(Finding(sentence, Kind.NOT_CONVERGED))
+        budget_findings.append(Finding(sentence, Kind.NOT_CONVERGED))
     return Estimate(
         objective=objective,
         solution=solution,
         reward_weights=gauge.reward_weights,
         cost_weights=costs,
-        multipliers=np.where(active & ~needed, np.inf, gauge.multipliers),
-        converged=found.violation <= BROKEN and not endless,
+        multipliers=np.where(active & (not wants_something), np.inf, gauge.multipliers),
+        converged=found.violation <= MOST_VIOLATION and not is_unbounded,
         findings=[
             *feature_findings(features, mdp),
             *map_findings(columns, features),
             *findings,
-            *moved,
+            *budget_findings,
         ],
         history=history,
         certificate={"objective_gap": found.violation},
@@ -341,6 +337,16 @@ def _estimate(
         known=unidentified(gauge.reward_weights, costs, active=active),
         spending=Spending.of_data(features, evidence.seen),
     )
+
+
+def _gauge_of(columns: CanonicalColumns, amounts: np.ndarray) -> Gauge:
+    """The gauge of amounts [C]; blocks whose amounts are rounding count as 0."""
+    totals = [amounts[columns.block == b].sum() for b in range(len(columns.sizes))]
+    parts = zip(columns.weights(amounts), totals, strict=True)
+    x = np.concatenate([part * (total > NOTHING) for part, total in parts])
+    edges = np.cumsum([0, *columns.sizes]).tolist()
+    blocks = tuple(slice(*pair) for pair in pairwise(edges))
+    return Gauge(x, np.ones(len(x)), blocks, spent=np.zeros(len(x)))
 
 
 def _budgets(
@@ -416,8 +422,8 @@ def map_findings(columns: CanonicalColumns, features: Features) -> list[Finding]
     if nullity > len(pairs) + len(equal):
         sentence = (
             f"{nullity} combinations of features influence no policy: their weights trade off "
+            "freely."
         )
-        sentence += "freely."
         findings.append(Finding(sentence, Kind.NOT_IDENTIFIED, number=nullity))
     return findings
 
@@ -430,19 +436,20 @@ def _equal_maps(features: Features) -> list[tuple[int, int]]:
 
 def _trading(columns: CanonicalColumns) -> tuple[list[tuple[str, str]], int]:
     """Reward and cost features with parallel columns, and the nullity of all columns."""
-    own = columns.units > 0  # not the negatives that free signs bring
-    flat = columns.tables[own].reshape(int(own.sum()), np.prod(columns.tables.shape[1:], dtype=int))
-    block, feature = columns.block[own], columns.feature[own]
+    positive = columns.units > 0  # not the negatives that free signs bring
+    tables = columns.tables[positive]
+    flat = tables.reshape(len(tables), np.prod(tables.shape[1:], dtype=int))
+    block, feature = columns.block[positive], columns.feature[positive]
     unit = flat / np.linalg.norm(flat, axis=1, keepdims=True)
-    similar = np.abs(unit @ unit.T)
+    cosines = np.abs(unit @ unit.T)
     pairs = [
         (columns.names[0][feature[i]], columns.names[block[j]][feature[j]])
         for i in np.flatnonzero(block == 0)
         for j in np.flatnonzero(block > 0)
-        if similar[i, j] > SAME
+        if cosines[i, j] > PARALLEL
     ]
-    sizes = np.linalg.svd(unit, compute_uv=False) if len(unit) else np.zeros(0)
-    return pairs, int((sizes <= RANK * sizes.max(initial=0.0)).sum())
+    singular = np.linalg.svd(unit, compute_uv=False) if len(unit) else np.zeros(0)
+    return pairs, int((singular <= RANK_TOLERANCE * singular.max(initial=0.0)).sum())
 
 
 def _only(names: list[str]) -> str | None:

@@ -35,17 +35,18 @@ from tacit.search.algebra import largest_first
 
 # Slack below this, amounts summing to one, is called a tie: ten times the broken inequalities.
 TIE = 1e-8
-# Rounds in which tied pairs are found; each decides at least one pair, most decide nearly all.
-ROUNDS = 50
-# Rounds in which the values of states never visited are brought down to what is optimal there, and
-# the parts of the largest margin that are tried.
-SETTLING, PARTS = 5, (0.5, 0.1, 0.01)
+# Most rounds in which tied pairs are found; each decides one at least, most decide nearly all.
+MOST_TIE_ROUNDS = 50
+# Most rounds, at each part of the largest margin that is tried, in which the values of states never
+# visited are brought down to what is optimal there.
+MOST_FRONTIER_ROUNDS = 5
+MARGIN_PARTS = (0.5, 0.1, 0.01)
 # What the demonstrations must gain over acting at random to set the scale, a unit of a column.
 LEAST_GAIN = 1e-3
 # A departure this small is rounding.
 CLOSE = 1e-7
-# States named before the rest is counted.
-NAMED = 5
+# Most states that are named.
+MOST_NAMED = 5
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -100,7 +101,7 @@ def forced_ties(answers: Answers) -> tuple[np.ndarray, np.ndarray]:
     cone, program = answers.cone, answers.program
     undecided = cone.visited[:, None] & cone.mdp.available & ~cone.observed
     points = []
-    for _ in range(ROUNDS):
+    for _ in range(MOST_TIE_ROUNDS):
         if not undecided.any():
             break
         x = program.most_slack(undecided)[:-1]
@@ -128,9 +129,9 @@ def _settled(program: Program, corner: np.ndarray) -> tuple[np.ndarray, float]:
     if len(cone.frontier) == 0:
         return tried[0]
     departures, unseen = [], np.flatnonzero(~cone.visited)
-    for part in PARTS:
+    for part in MARGIN_PARTS:
         program.bound_extra(part * corner[-1], np.inf)
-        for _ in range(SETTLING):
+        for _ in range(MOST_FRONTIER_ROUNDS):
             x = tried[-1][0]
             best = _best(cone, x)
             departures.append(float(slack(cone, x, best.values[0])[cone.observed].max()))
@@ -266,7 +267,7 @@ def point_findings(point: ClearestPoint, visited: int) -> list[Finding]:
 def misfit_findings(by_state: np.ndarray, wrong: float, forgone: float) -> list[Finding]:
     """That the expert errs, how much and where; `by_state` [S] is NaN where it was not."""
     worst = largest_first(np.nan_to_num(by_state, nan=-1.0)).tolist()
-    named = [f"state {s} ({by_state[s]:.3g})" for s in worst[:NAMED] if by_state[s] > 0]
+    named = [f"state {s} ({by_state[s]:.3g})" for s in worst[:MOST_NAMED] if by_state[s] > 0]
     text = (
         "Imperfect expert: no objective makes every demonstrated action optimal. The one given is "
         f"the nearest: {wrong:.1%} of the steps fall short of it"
@@ -294,7 +295,7 @@ def set_findings(
     *,
     trivial: bool,
 ) -> list[Finding]:
-    """What all explanations have in common."""
+    """What all explanations have in common: weights not identified, and prices."""
     findings = []
     if trivial:
         sentence = (
@@ -303,19 +304,18 @@ def set_findings(
         )
         findings.append(Finding(sentence, Kind.NOT_IDENTIFIED))
     least = -1.0 if columns.free_reward else 0.0
-    lost = [
+    unknown = [
         columns.names[0][j]
         for j, (low, high) in enumerate(reward_intervals)
         if low <= least + CLOSE and high >= 1.0 - CLOSE and not columns.inert[0][j]
     ]
-    if lost and len(columns.names[0]) > 1:
+    if unknown and len(columns.names[0]) > 1:
         sentence = (
-            f"Nothing is known about the reward weight of {listed(lost)}: it can be anything "
+            f"Nothing is known about the reward weight of {listed(unknown)}: it can be anything "
             f"between {least:g} and 1."
         )
-        findings.append(
-            Finding(sentence, Kind.NOT_IDENTIFIED, feature=lost[0] if len(lost) == 1 else None)
-        )
+        feature = unknown[0] if len(unknown) == 1 else None
+        findings.append(Finding(sentence, Kind.NOT_IDENTIFIED, feature=feature))
     if np.isnan(reward_intervals).all():
         sentence = (
             "Reward weights are not identified: the costs alone explain the demonstrations, as "
@@ -362,6 +362,6 @@ def trusted_counts(counts: np.ndarray, errors: float) -> np.ndarray:
         return counts
     from scipy.stats import binom
 
-    many = max(int((counts > 0).sum()), 1)
-    most = binom.ppf(1.0 - (1.0 - CONFIDENCE) / many, counts.sum(axis=1), errors)
-    return np.where(counts > most[:, None], counts, 0.0)
+    tests = max(int((counts > 0).sum()), 1)
+    most_errors = binom.ppf(1.0 - (1.0 - CONFIDENCE) / tests, counts.sum(axis=1), errors)
+    return np.where(counts > most_errors[:, None], counts, 0.0)

@@ -12,15 +12,19 @@ from tacit.estimators.forbidden.posterior import ALLOWED, FORBIDDEN, SetChain, S
 from tacit.estimators.forbidden.steps import Steps, flipped
 from tacit.estimators.forbidden.walks import Walks
 
-# Jumps of a chain over complete walks, at least; moves a candidate of one over single solutions,
-# and at least and at most how many; the share that forgets the beginning.
-JUMPS, MOVES, RANGE, FORGOTTEN = 2000, 100, (2000, 8000), 0.15
+# Fewest jumps of a chain over complete walks.
+FEWEST_JUMPS = 2000
+# Moves a candidate of a chain that solves a world for each set, and fewest and most of them.
+MOVES_A_CANDIDATE = 100
+FEWEST_MOVES, MOST_MOVES = 2000, 8000
+# Share of a chain that is dropped: it forgets where it began.
+BURN_IN = 0.15
 # Most candidates within a wide one that are drawn together with it.
-TOGETHER = 4
-# Nats of the posterior below which a chain is lost: a set that it may stay at for ever.
-HOPELESS = 10.0
+MOST_TOGETHER = 4
+# Nats of the posterior below the other chain at which one is lost: it may stay there for ever.
+LOST = 10.0
 # Share of swaps among moves: they cross where two candidates stand in for each other.
-SWAPS = 0.25
+SWAP_SHARE = 0.25
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -42,32 +46,32 @@ class WalksPosterior(SetPosterior):
         Wide candidates take long to ask: each is drawn afresh once in a unit of time, and asked
         only then, together with candidates within it.
         """
-        count = longer or max(JUMPS, 3 * len(self.possible))
+        count = longer or max(FEWEST_JUMPS, 3 * len(self.possible))
         chosen, draws = start.copy(), rng.random(count)
-        wide = self.likelihood.wide[self.possible]
-        narrow, broad = self.possible[~wide], self.possible[wide]
-        weights, size = np.empty(count), (count, len(self.possible))
+        is_wide = self.likelihood.wide[self.possible]
+        narrow, wide = self.possible[~is_wide], self.possible[is_wide]
+        weights = np.empty(count)
         sets = np.empty((count, self.count), bool)
-        allowed, chances = np.empty(size, bool), np.empty(size)
+        allowed = np.empty((count, len(self.possible)), bool)
+        chances = np.empty(allowed.shape)
         for j in range(count):
             changes = self.likelihood.changes(chosen, narrow)
-            out = self.outside(chosen, narrow, changes)
+            allowed_chances = self.outside(chosen, narrow, changes)
             idle = self.likelihood.idle(chosen)[self.possible]
-            flips = np.where(chosen[narrow], out, 1.0 - out)
-            rates = np.cumsum(np.concatenate([flips, np.ones(len(broad))]))
-            sets[j], weights[j] = chosen, 1.0 / rates[-1]
+            flips = np.where(chosen[narrow], allowed_chances, 1.0 - allowed_chances)
+            rates = np.cumsum(np.concatenate([flips, np.ones(len(wide))]))
+            sets[j] = chosen
+            weights[j] = 1.0 / rates[-1]
             allowed[j] = ~chosen[self.possible] & ~idle
             chances[j] = allowed[j]
-            chances[j, ~wide] = np.where(idle[~wide], 0.0, out)
+            chances[j, ~is_wide] = np.where(idle[~is_wide], 0.0, allowed_chances)
             place = min(int(np.searchsorted(rates, draws[j] * rates[-1])), len(rates) - 1)
             if place < len(narrow):
                 chosen[narrow[place]] ^= True
             else:
-                chosen = self.drawn_afresh(chosen, int(broad[place - len(narrow)]), rng)
-        remembered = slice(int(FORGOTTEN * count), None)
-        return SetChain(
-            weights[remembered], sets[remembered], allowed[remembered], chances[remembered]
-        )
+                chosen = self.drawn_afresh(chosen, int(wide[place - len(narrow)]), rng)
+        kept = slice(int(BURN_IN * count), None)
+        return SetChain(weights[kept], sets[kept], allowed[kept], chances[kept])
 
     def drawn_afresh(self, chosen: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
         """[K] the set, a wide candidate drawn together with some of those within it.
@@ -77,7 +81,7 @@ class WalksPosterior(SetPosterior):
         """
         from scipy.special import betaln, softmax
 
-        drawn = [k, *rng.permutation(self.within[k])[:TOGETHER]]
+        drawn = [k, *rng.permutation(self.within[k])[:MOST_TOGETHER]]
         sets = np.tile(chosen, (2 ** len(drawn), 1))
         sets[:, drawn] = list(product((True, False), repeat=len(drawn)))
         sizes = sets.sum(axis=1)
@@ -107,42 +111,46 @@ class StepsPosterior(SetPosterior):
     likelihood: Steps
 
     def begun(self, simplest: np.ndarray, rng: np.random.Generator) -> list[SetChain]:
-        """Two chains, one that ended where next to nothing is believed begun where the other did.
+        """Two chains; one that ends among far less likely sets is begun anew where the other is.
 
         Barriers of likelihood may hold a chain; what is far less likely has no part in the law.
         """
         nothing, widest = np.zeros(self.count, bool), np.zeros(self.count, bool)
         for k in self.possible.tolist():
-            if np.isfinite(self.likelihood(wider := flipped(widest, k))):
+            wider = flipped(widest, k)
+            if np.isfinite(self.likelihood(wider)):
                 widest = wider
         chains = [self.run(start, rng) for start in (self.steepest(nothing), self.swept(widest))]
         heights = [self.height(chain.sets[-1]) for chain in chains]
         worse = int(np.argmin(heights))
-        if heights[1 - worse] - heights[worse] > HOPELESS:
+        if heights[1 - worse] - heights[worse] > LOST:
             chains[worse] = self.run(chains[1 - worse].sets[-1], rng)
         return chains
 
     def run(self, start: np.ndarray, rng: np.random.Generator, longer: int = 0) -> SetChain:
         """Metropolis by flips and swaps: a set is solved once, its neighbours only if proposed."""
-        count = longer or int(np.clip(MOVES * len(self.possible), *RANGE))
-        chosen, size = start.copy(), (count, len(self.possible))
-        now, idle = self.height(chosen), self.likelihood.idle(chosen)[self.possible]
-        sets, allowed = np.empty((count, self.count), bool), np.empty(size, bool)
+        count = longer or int(
+            np.clip(MOVES_A_CANDIDATE * len(self.possible), FEWEST_MOVES, MOST_MOVES)
+        )
+        chosen, height = start.copy(), self.height(start)
+        idle = self.likelihood.idle(chosen)[self.possible]
+        sets = np.empty((count, self.count), bool)
+        allowed = np.empty((count, len(self.possible)), bool)
         for j in range(count):
             trial, inside = chosen.copy(), chosen[self.possible]
-            if rng.random() < SWAPS and inside.any() and not inside.all():
+            if rng.random() < SWAP_SHARE and inside.any() and not inside.all():
                 trial[rng.choice(self.possible[inside])] = False
                 trial[rng.choice(self.possible[~inside])] = True
             else:
                 trial[rng.choice(self.possible)] ^= True
-            height = self.height(trial)
-            if np.log(rng.random()) < height - now:
-                chosen, now = trial, height
+            trial_height = self.height(trial)
+            if np.log(rng.random()) < trial_height - height:
+                chosen, height = trial, trial_height
                 idle = self.likelihood.idle(chosen)[self.possible]
-            sets[j], allowed[j] = chosen, ~chosen[self.possible] & ~idle
-        remembered = slice(int(FORGOTTEN * count), None)
-        held = allowed[remembered]
-        return SetChain(np.ones(len(held)), sets[remembered], held, held.astype(float))
+            sets[j] = chosen
+            allowed[j] = ~chosen[self.possible] & ~idle
+        kept = slice(int(BURN_IN * count), None)
+        return SetChain(np.ones(len(sets[kept])), sets[kept], allowed[kept], allowed[kept] * 1.0)
 
     def height(self, chosen: np.ndarray) -> float:
         """The log of the posterior of a set [K] bool, but for a constant."""
@@ -167,6 +175,7 @@ class StepsPosterior(SetPosterior):
             before = self.height(chosen)
             for k in self.possible.tolist():
                 other = flipped(chosen, k)
-                chosen = other if self.height(other) > self.height(chosen) else chosen
+                if self.height(other) > self.height(chosen):
+                    chosen = other
             if self.height(chosen) <= before:
                 return chosen

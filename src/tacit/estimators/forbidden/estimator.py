@@ -141,27 +141,27 @@ class Forbidden:
         search = self.selection(mdp, features, demonstrations)
         check_left(mdp, demonstrations, search.candidates, search.seen)
         simplest = search.simplest()
-        if (
-            self.reward is None or self.temperature is None
-        ):  # more names do not change what it wants
-            found = self.expert(search.world(simplest).mdp, alone, demonstrations)
-            held = SoftDual(found.temperature, self.tolerance)
+        if self.reward is None or self.temperature is None:
+            # Further names do not change what the expert of that world wants.
+            expert = self.expert(search.world(simplest).mdp, alone, demonstrations)
+            solver = SoftDual(expert.temperature, self.tolerance)
             search = replace(
                 search,
-                policy=lambda w: held.solve(w, found.objective, throw=False).policy,
+                policy=lambda world: solver.solve(world, expert.objective, throw=False).policy,
                 worlds={},
                 sites={},
             )
         belief = _posterior(search, demonstrations).belief(simplest)
-        gone = sorted({*simplest, *belief.names})
-        if search.closure(gone).broken_by(search.seen.taken, search.seen.visited)[0]:
-            gone = sorted(belief.names)  # by chance both may lead into a dead end together
-        left = search.world(gone).mdp, alone, demonstrations
-        recovery = self.expert(*left)
+        removed = sorted({*simplest, *belief.names})
+        if search.closure(removed).broken_by(search.seen.taken, search.seen.visited)[0]:
+            removed = sorted(belief.names)  # by chance both may lead into a dead end together
+        world = search.world(removed).mdp
+        recovery = self.expert(world, alone, demonstrations)
         if self.reward is not None and self.temperature is not None:
-            free = replace(self, temperature=None).expert(*left)
+            free = replace(self, temperature=None).expert(world, alone, demonstrations)
             recovery = _with_noise_tested(recovery, free)
-        return delivered(_reported(self, search, belief, (simplest, gone), recovery), throw)
+        report = _Report(search, belief, simplest=simplest, removed=removed)
+        return delivered(report.added_to(recovery, self), throw)
 
 
 def _posterior(search: ForwardSelection, demonstrations: Demonstrations) -> SetPosterior:
@@ -177,75 +177,94 @@ def _posterior(search: ForwardSelection, demonstrations: Demonstrations) -> SetP
     return WalksPosterior(likelihood=walks, **known)
 
 
-def _reported(
-    options: Forbidden,
-    search: ForwardSelection,
-    belief: Belief,
-    numbers: tuple[list[int], list[int]],
-    recovery: Recovery,
-) -> Recovery:
-    """The recovery with what is forbidden, what is undecided, and both in words.
+@dataclass(frozen=True, eq=False)
+class _Report:
+    """What is forbidden and what is undecided, as records and in words.
 
-    Args:
-        options: of the estimator.
+    Attributes:
         search: the candidates.
-        belief: what is named, and how surely.
-        numbers: the simplest explanation, and all that the world of the recovery is without.
-        recovery: in that world.
+        belief: the posterior: what is named, and how surely.
+        simplest: numbers of the candidates of the simplest explanation.
+        removed: numbers of all that the world of the recovery is without.
     """
-    (simplest, gone), found, fit = numbers, search.candidates, recovery.goodness
-    seeming = [found[k].name for k in belief.names]
-    if not fit.adequate:
-        belief = belief.withheld()
-    world, partners = search.world(gone), {}
-    for one, two, chance in belief.pairs:
-        partners |= {one: (found[two].name, chance), two: (found[one].name, chance)}
 
-    def record(k: int, **more: object) -> HardConstraint:
-        log = search.log_chance(k, [g for g in gone if g != k]) if k in gone else world.logs[k]
-        known = {"p_value": float(np.exp(log)), "allowed": float(belief.allowed[k])}
-        return replace(found[k].record(), **(known | more))  # type: ignore[arg-type]
+    search: ForwardSelection
+    belief: Belief
+    _: KW_ONLY
+    simplest: list[int]
+    removed: list[int]
 
-    strict = dict(zip(belief.names, belief.strict, strict=True))
-    forbidden = tuple(record(k, more=0.0, strict=strict[k]) for k in belief.names)
-    named = search.closure(belief.names)
-    nothing = search.world(())
-    open_to = ~world.broken & ~nothing.broken & ~world.closure.within(named)
-    open_to &= nothing.closure.removed.any(axis=0)  # what nobody can do is no question
-    open_to[[*simplest, *gone]] = True  # what explains what was seen and is not named is undecided
-    open_to[belief.names] = False
-    undecided = []
-    for k in np.flatnonzero(open_to).tolist():
-        rival, neither = partners.get(k, ("", np.nan))
-        undecided.append(record(k, more=float(belief.more[k]), rival=rival, neither=neither))
-    undecided.sort(key=lambda one: (one.allowed, one.p_value))
-    plain = tuple(record(k, more=np.nan) for k in simplest)
-    guessed = options.reward is None or options.temperature is None
-    sentence = [
-        *([] if fit.adequate or not seeming else [misfit_finding(seeming, fit.p_value)]),
-        *([] if belief.agreed else [apart_finding()]),
-        *record_findings(forbidden, undecided, plain),
-        *rule_findings(len(found), options.level, belief.spent, guessed),
-    ]
-    return replace(
-        recovery,
-        identification=recovery.identification.with_findings(sentence),
-        estimator=repr(options),
-        forbidden=forbidden,
-        undecided=tuple(undecided),
-        simplest=plain,
-        available=read_only(world.mdp.available),
-    )
+    def added_to(self, recovery: Recovery, options: Forbidden) -> Recovery:
+        """The recovery in that world, with records and findings; no names if it does not fit."""
+        report, fit = self, recovery.goodness
+        if not fit.adequate:
+            report = replace(self, belief=self.belief.withheld())
+        strict = dict(zip(report.belief.names, report.belief.strict, strict=True))
+        forbidden = tuple(report._record(k, more=0.0, strict=strict[k]) for k in strict)
+        undecided = report._undecided()
+        simplest = tuple(report._record(k, more=np.nan) for k in self.simplest)
+        candidates = self.search.candidates
+        withheld = [candidates[k].name for k in self.belief.names] if not fit.adequate else []
+        is_fitted = options.reward is None or options.temperature is None
+        findings = [
+            *([misfit_finding(withheld, fit.p_value)] if withheld else []),
+            *([] if self.belief.agreed else [apart_finding()]),
+            *record_findings(forbidden, undecided, simplest),
+            *rule_findings(len(candidates), options.level, report.belief.spent, is_fitted),
+        ]
+        return replace(
+            recovery,
+            identification=recovery.identification.with_findings(findings),
+            estimator=repr(options),
+            forbidden=forbidden,
+            undecided=tuple(undecided),
+            simplest=simplest,
+            available=read_only(self.search.world(self.removed).mdp.available),
+        )
+
+    def _record(self, k: int, **fields: object) -> HardConstraint:
+        """The record of a candidate, with its p-value in the world of the recovery."""
+        if k in self.removed:
+            log_chance = self.search.log_chance(k, [j for j in self.removed if j != k])
+        else:
+            log_chance = self.search.world(self.removed).logs[k]
+        known = {"p_value": float(np.exp(log_chance)), "allowed": float(self.belief.allowed[k])}
+        record = self.search.candidates[k].record()
+        return replace(record, **(known | fields))  # type: ignore[arg-type]
+
+    def _undecided(self) -> list[HardConstraint]:
+        """Records of what may or may not be forbidden, the likeliest first."""
+        search, belief = self.search, self.belief
+        world, nothing = search.world(self.removed), search.world(())
+        is_open = ~world.broken & ~nothing.broken
+        is_open &= ~world.closure.within(search.closure(belief.names))
+        is_open &= nothing.closure.removed.any(axis=0)  # what nobody can do is no question
+        # What explains what was seen and is not named is undecided.
+        is_open[[*self.simplest, *self.removed]] = True
+        is_open[belief.names] = False
+        rivals = {}
+        for one, two, chance in belief.pairs:
+            rivals[one] = (search.candidates[two].name, chance)
+            rivals[two] = (search.candidates[one].name, chance)
+        records = []
+        for k in np.flatnonzero(is_open).tolist():
+            rival, neither = rivals.get(k, ("", np.nan))
+            more = float(belief.more[k])
+            records.append(self._record(k, more=more, rival=rival, neither=neither))
+        return sorted(records, key=lambda record: (record.allowed, record.p_value))
 
 
 def _with_noise_tested(recovery: Recovery, free: Recovery) -> Recovery:
-    """The recovery of a given noise, its goodness with a test against one of a free noise."""
+    """The recovery of a given noise, its goodness with a test against one of a free noise.
+
+    A likelihood ratio test of one degree of freedom.
+    """
     from scipy.special import chdtrc
 
-    untested, known = recovery.goodness, recovery.identification
-    gain = max(0.0, 2.0 * (free.log_likelihood - recovery.log_likelihood))
-    p = float(chdtrc(1.0, gain))
-    part = Part(name=NOISE, statistic=gain, p_value=p, method="chi-square", degrees=1.0)
+    untested, identification = recovery.goodness, recovery.identification
+    ratio = max(0.0, 2.0 * (free.log_likelihood - recovery.log_likelihood))
+    p_value = float(chdtrc(1.0, ratio))
+    part = Part(name=NOISE, statistic=ratio, p_value=p_value, method="chi-square", degrees=1.0)
     tests = FitTests(
         parts=(*untested.parts, part),
         residuals=untested.residuals,
@@ -253,6 +272,11 @@ def _with_noise_tested(recovery: Recovery, free: Recovery) -> Recovery:
         worst=untested.worst,
     )
     goodness = judged(tests, untested.level)
-    rest = [one for one in known.findings if one not in untested.findings()]
-    identification = replace(known, findings=(*goodness.findings(), *rest))
-    return replace(recovery, goodness=goodness, identification=identification)
+    old = untested.findings()
+    others = [finding for finding in identification.findings if finding not in old]
+    findings = (*goodness.findings(), *others)
+    return replace(
+        recovery,
+        goodness=goodness,
+        identification=replace(identification, findings=findings),
+    )

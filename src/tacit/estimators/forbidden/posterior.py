@@ -25,19 +25,20 @@ from tacit.estimators.forbidden.steps import Steps, flipped
 from tacit.estimators.forbidden.walks import Walks
 
 # Demonstrations beyond which nobody will wait.
-MOST = 10**9
+MOST_DEMONSTRATIONS = 10**9
 # Beta(1, 9): before anything is seen one candidate in ten is forbidden.
 FORBIDDEN, ALLOWED = 1.0, 9.0
-# How often both chains are made twice as long until they name the same, and until their Monte
-# Carlo errors change no name.
-LONGER = 3
-# Parts of a chain whose scatter is its Monte Carlo error, and errors that a chance is taken larger.
-PARTS, ERRORS = 20, 2.0
+# How often chains that do not agree are made twice as long.
+DOUBLINGS = 3
+# Batches of a chain whose scatter gives its Monte Carlo error.
+BATCHES = 20
+# Monte Carlo errors by which a chance is taken larger.
+MARGIN = 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class SetChain:
-    """Sets in the order of a chain.
+    """Sets drawn by a chain, in their order.
 
     Attributes:
         weights: [J] how long each set was held.
@@ -51,20 +52,25 @@ class SetChain:
     allowed: np.ndarray
     chances: np.ndarray
 
-    def upper(self, values: np.ndarray, errors: float = ERRORS) -> np.ndarray:
-        """[...] mean of values [J, ...], with so many Monte Carlo errors."""
-        parts = [part for part in np.array_split(np.arange(len(self.weights)), PARTS) if len(part)]
-        sums = np.array([self.weights[part] @ values[part] for part in parts])
-        sizes = np.array([self.weights[part].sum() for part in parts])
-        middle = sums.sum(axis=0) / sizes.sum()
-        away = sums - np.multiply.outer(sizes, middle)
-        spread = np.sqrt((away**2).sum(axis=0) * len(parts) / (len(parts) - 1)) / sizes.sum()
-        return middle + errors * spread
+    def upper(self, values: np.ndarray, errors: float = MARGIN) -> np.ndarray:
+        """[...] mean of values [J, ...] plus so many Monte Carlo errors, by batch means."""
+        batches = np.array_split(np.arange(len(self.weights)), BATCHES)
+        batches = [batch for batch in batches if len(batch)]
+        sums = np.array([self.weights[batch] @ values[batch] for batch in batches])
+        sizes = np.array([self.weights[batch].sum() for batch in batches])
+        mean = sums.sum(axis=0) / sizes.sum()
+        deviations = sums - np.multiply.outer(sizes, mean)
+        variance = (deviations**2).sum(axis=0) * len(batches) / (len(batches) - 1)
+        return mean + errors * np.sqrt(variance) / sizes.sum()
 
     def joined(self, later: SetChain) -> SetChain:
-        """Both, one after the other."""
-        names = ("weights", "sets", "allowed", "chances")
-        return SetChain(*(np.concatenate([getattr(self, n), getattr(later, n)]) for n in names))
+        """This chain, and a later one after it."""
+        return SetChain(
+            np.concatenate([self.weights, later.weights]),
+            np.concatenate([self.sets, later.sets]),
+            np.concatenate([self.allowed, later.allowed]),
+            np.concatenate([self.chances, later.chances]),
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -91,11 +97,11 @@ class Belief:
 
     @property
     def spent(self) -> float:
-        """How many of the names and pairs are expected to be false."""
+        """Expected number of false names and pairs."""
         return float(self.allowed[self.names].sum()) + sum(chance for *_, chance in self.pairs)
 
     def withheld(self) -> Belief:
-        """The same without names and pairs: the chances hold for a likelihood that is right."""
+        """The belief without names and pairs: its chances hold only if the likelihood is right."""
         unknown = np.full(len(self.allowed), np.nan)
         return replace(self, names=[], pairs=[], strict=[], more=unknown)
 
@@ -112,7 +118,7 @@ class SetPosterior:
         episodes: how many demonstrations there are.
     """
 
-    sampled: ClassVar[int]  # sets at which is asked how many more demonstrations would tell
+    sampled: ClassVar[int]  # sets over which `more` averages
     likelihood: Walks | Steps
     possible: np.ndarray
     count: int
@@ -120,37 +126,44 @@ class SetPosterior:
     episodes: int
 
     def belief(self, simplest: list[int]) -> Belief:
-        """What is believed, by one chain from the simplest explanation and one from far away."""
-        rng, longer = np.random.default_rng(0), 0
-        begin = np.zeros(self.count, bool)
-        begin[simplest] = True
-        chains = self.begun(begin, rng)
-        while True:
-            every = [chain.upper(chain.chances) for chain in chains]
-            named = [set(within_level(one, self.level)) for one in every]
-            means = [chain.upper(chain.chances, errors=0.0) for chain in chains]
-            exact = [set(within_level(one, self.level)) for one in means]
-            if longer == LONGER or named[0] == named[1] == exact[0] == exact[1]:
+        """The posterior by one chain from the simplest explanation and one from far away."""
+        rng = np.random.default_rng(0)
+        start = np.zeros(self.count, bool)
+        start[simplest] = True
+        chains = self.begun(start, rng)
+        for _ in range(DOUBLINGS):
+            if self._agree(chains):
                 break
-            later = [self.run(one.sets[-1], rng, len(one.sets)) for one in chains]
-            chains = [one.joined(more) for one, more in zip(chains, later, strict=True)]
-            longer += 1
+            later = [self.run(chain.sets[-1], rng, len(chain.sets)) for chain in chains]
+            chains = [chain.joined(more) for chain, more in zip(chains, later, strict=True)]
+        chances = np.array([chain.upper(chain.chances) for chain in chains])
+        first, second = (set(within_level(of_chain, self.level)) for of_chain in chances)
+        largest = chances.max(axis=0)
         allowed = np.ones(self.count)
-        allowed[self.possible] = np.minimum(np.max(every, axis=0), 1.0)
-        apart = [k for k in named[0] ^ named[1] if max(one[k] for one in every) > 0.5]
+        allowed[self.possible] = np.minimum(largest, 1.0)
+        disputed = any(largest[n] > 0.5 for n in first ^ second)
         names, pairs = [], []
-        if not apart:
-            places = within_level(np.max(every, axis=0), self.level)
+        if not disputed:
+            places = within_level(largest, self.level)
             names = self.widest(self.possible[places].tolist())
             pairs = self.pairs(chains, places, float(allowed[names].sum()))
         return Belief(
             allowed=allowed,
             names=names,
             pairs=pairs,
-            strict=[self.strict(k, begin) for k in names],
+            strict=[self.strict(k, start) for k in names],
             more=self.more(chains),
-            agreed=not apart,
+            agreed=not disputed,
         )
+
+    def _agree(self, chains: list[SetChain]) -> bool:
+        """Whether chains name the same, and would without their Monte Carlo errors."""
+        named = [
+            within_level(chain.upper(chain.chances, errors=errors), self.level)
+            for chain in chains
+            for errors in (MARGIN, 0.0)
+        ]
+        return all(set(names) == set(named[0]) for names in named)
 
     def begun(self, simplest: np.ndarray, rng: np.random.Generator) -> list[SetChain]:
         """Two chains, one from the simplest explanation [K] or near it and one from far away."""
@@ -193,62 +206,61 @@ class SetPosterior:
             named: places of the names among those that are possible.
             spent: the sum of the names.
         """
-        left = np.setdiff1d(np.arange(len(self.possible)), named)
+        rest = np.setdiff1d(np.arange(len(self.possible)), named)
         # Of two, one is allowed with at most (1 + level) / 2: the others have no partner.
-        alone = np.max([one.weights @ one.allowed / one.weights.sum() for one in chains], axis=0)
-        left = left[alone[left] + alone[left].min(initial=1.0) <= 1.0 + self.level]
-        neither = np.zeros((len(left), len(left)))
+        means = [chain.weights @ chain.allowed / chain.weights.sum() for chain in chains]
+        allowed = np.max(means, axis=0)
+        rest = rest[allowed[rest] + allowed[rest].min(initial=1.0) <= 1.0 + self.level]
+        both_allowed = np.zeros((len(rest), len(rest)))
         for chain in chains:
-            held = chain.allowed[:, left].astype(float)
-            middle = (held * chain.weights[:, None]).T @ held / chain.weights.sum()
-            neither = np.maximum(neither, middle)
-        rows, columns = np.triu_indices(len(left), 1)
-        order = np.argsort(neither[rows, columns], kind="stable")
-        used: set[int] = set()
-        found = []
-        for i in order.tolist():
-            one, two = int(left[rows[i]]), int(left[columns[i]])
-            if spent + neither[rows[i], columns[i]] > self.level:
+            flags = chain.allowed[:, rest].astype(float)
+            mean = (flags * chain.weights[:, None]).T @ flags / chain.weights.sum()
+            both_allowed = np.maximum(both_allowed, mean)
+        rows, columns = np.triu_indices(len(rest), 1)
+        paired: set[int] = set()
+        pairs = []
+        for i in np.argsort(both_allowed[rows, columns], kind="stable").tolist():
+            if spent + both_allowed[rows[i], columns[i]] > self.level:
                 break
-            if {one, two} & used:
+            one, two = int(rest[rows[i]]), int(rest[columns[i]])
+            if {one, two} & paired:
                 continue
             chance = max(
-                float(chain.upper((chain.allowed[:, one] & chain.allowed[:, two]).astype(float)))
+                float(chain.upper(chain.allowed[:, [one, two]].all(axis=1).astype(float)))
                 for chain in chains
             )
             if spent + chance <= self.level:
-                used |= {one, two}
+                paired |= {one, two}
                 spent += chance
-                found.append((int(self.possible[one]), int(self.possible[two]), chance))
-        return found
+                pairs.append((int(self.possible[one]), int(self.possible[two]), chance))
+        return pairs
 
     def strict(self, k: int, simplest: np.ndarray) -> bool:
         """Whether the p-value of candidate k is within level / K whatever else is forbidden.
 
-        By a local search for the worst world from three: without anything else, without the
-        simplest explanation [K], and without all else that is possible.
+        Bonferroni over the K candidates. The worst world is sought by local search from three:
+        without all else that is possible, without anything else, and without the simplest
+        explanation [K].
         """
-        cut, others = (
-            np.log(self.level / self.count),
-            self.possible[self.possible != k],
-        )
-        every, nothing = np.zeros(self.count, bool), np.zeros(self.count, bool)
-        every[others] = True
-        for start in (every, nothing, simplest):
+        least_gain = -np.log(self.level / self.count)
+        others = self.possible[self.possible != k]
+        everything, nothing = np.zeros(self.count, bool), np.zeros(self.count, bool)
+        everything[others] = True
+        for start in (everything, nothing, simplest):
             world = start.copy()
             world[k] = False
             while True:
-                beside = flipped(world, k)
-                here = self.likelihood.changes(world, np.append(others, k))
-                if here[-1] < -cut:
+                changes = self.likelihood.changes(world, np.append(others, k))
+                if changes[-1] < least_gain:
                     return False
-                there = self.likelihood.changes(beside, others)
-                with np.errstate(invalid="ignore"):
-                    gains = here[:-1] - there
-                gains = np.where(np.isfinite(here[:-1]) & np.isfinite(there), gains, -np.inf)
-                if not len(others) or gains.max() <= 1e-9:
+                with_k = self.likelihood.changes(flipped(world, k), others)
+                # By what flipping another candidate lowers the gain of forbidding k.
+                finite = np.isfinite(changes[:-1]) & np.isfinite(with_k)
+                falls = np.full(len(others), -np.inf)
+                falls[finite] = changes[:-1][finite] - with_k[finite]
+                if not len(others) or falls.max() <= 1e-9:
                     break
-                world = flipped(world, int(others[np.argmax(gains)]))
+                world = flipped(world, int(others[np.argmax(falls)]))
         return True
 
     def more(self, chains: list[SetChain]) -> np.ndarray:
@@ -257,28 +269,36 @@ class SetPosterior:
         If it is forbidden: the odds that it is allowed shrink with each by the chance to avoid it,
         in each world that the chains have met, and are averaged over these.
         """
-        from scipy.special import logsumexp
-
-        found, often = np.full(self.count, np.inf), self.sampled
-        worlds = np.concatenate([thinned(chain, often // 2) for chain in chains])
-        logs, out = [], []
+        worlds = np.concatenate([thinned(chain, self.sampled // 2) for chain in chains])
+        gains, allowed = [], []
         for world in worlds:
             changes = self.likelihood.changes(world, self.possible)
             # -inf: no world that the demonstrations are from, which nothing more can tell.
-            logs.append(np.where(world[self.possible], changes, -changes))
-            out.append(self.outside(world, self.possible, changes))
-        rates = np.minimum(np.array(logs), 0.0) / self.episodes
-        outside = np.log(np.maximum(np.array(out), 1e-300))
-        bound = np.log(self.level / (1.0 - self.level)) + np.log(
-            np.maximum(1.0 - np.array(out), 1e-300).sum(axis=0)
-        )
-        for n, k in enumerate(self.possible.tolist()):
+            gains.append(np.where(world[self.possible], changes, -changes))
+            allowed.append(self.outside(world, self.possible, changes))
+        rates = np.minimum(np.array(gains), 0.0) / self.episodes
+        chances = np.array(allowed)
+        log_allowed = np.log(np.maximum(chances, 1e-300))
+        log_forbidden = np.log(np.maximum(1.0 - chances, 1e-300).sum(axis=0))
+        limits = np.log(self.level / (1.0 - self.level)) + log_forbidden
+        more = np.full(self.count, np.inf)
+        more[self.possible] = [
+            demonstrations_needed(*of_candidate)
+            for of_candidate in zip(log_allowed.T, rates.T, limits, strict=True)
+        ]
+        return more
 
-            def told(count: int, n: int = n) -> bool:
-                return logsumexp(outside[:, n] + count * rates[:, n]) <= bound[n]
 
-            found[k] = 1.0 + bisect_left(range(1, MOST), True, key=told) if told(MOST) else np.inf
-        return found
+def demonstrations_needed(log_chances: np.ndarray, rates: np.ndarray, limit: float) -> float:
+    """The least n with log sum exp(log_chances [W] + n * rates [W]) <= limit; infinite for none."""
+    from scipy.special import logsumexp
+
+    def is_enough(count: int) -> bool:
+        return logsumexp(log_chances + count * rates) <= limit
+
+    if not is_enough(MOST_DEMONSTRATIONS):
+        return np.inf
+    return 1.0 + bisect_left(range(1, MOST_DEMONSTRATIONS), True, key=is_enough)
 
 
 def within_level(chances: np.ndarray, level: float) -> list[int]:

@@ -30,7 +30,7 @@ from tacit.recovery import History, Recovery, delivered
 # A multiplier this small beside reward / cost is none.
 NO_PRICE = 1e-9
 # A feature gap beyond this many times its sampling noise is not explained by sampling.
-NOISY = 2.0
+MOST_NOISES = 2.0
 # Rounds after which a decaying step has fallen to 1 / sqrt(2) of the first one.
 HALF_LIFE = 100.0
 # Starts with the reward alone before the constraints are asked for: -3, -2 and -1 in the history.
@@ -148,18 +148,18 @@ class Alternating:
         """The best round of all starts, and every round."""
         seen, best, rows = setting.seen, None, []
         decaying = self.step == "decaying" and self.band > 0
-        frugal = bool(seen.costs) and decaying and seen.trajectories > 1
-        for start in range(-FREE_STARTS if frugal else 0, self.starts):
-            if stopped() is not None and (start < 0 or best is not None):
-                continue
+        reward_first = bool(seen.costs) and decaying and seen.trajectories > 1
+        for start in range(-FREE_STARTS if reward_first else 0, self.starts):
             free = start < 0
-            found = run_start(setting, start, free=free)
-            rows += found.rows
-            assert found.kept is not None
+            if stopped() is not None and (free or best is not None):
+                continue
+            end = run_start(setting, start, free=free)
+            rows += end.rows
+            assert end.kept is not None
             if not free:
-                best = better_round(self, best, found.kept, seen.noise)
-            elif found.kept.converged(self.tolerance) and setting.within_bands(found.kept.reached):
-                return found.kept, history_of(rows)  # the reward alone says it all
+                best = better_round(self, best, end.kept, seen.noise)
+            elif end.kept.converged(self.tolerance) and setting.within_bands(end.kept.reached):
+                return end.kept, history_of(rows)  # the reward alone explains everything
         assert best is not None
         return best, history_of(rows)
 
@@ -213,7 +213,7 @@ def estimate_of_round(setting: LoopSetting, best: Round, history: History) -> Es
 
 def _explicable(rules: Alternating, seen: Expectations) -> float:
     """The largest feature gap that sampling explains; infinite where its noise is not known."""
-    return np.inf if np.isnan(seen.noise) else max(NOISY * seen.noise, rules.tolerance)
+    return np.inf if np.isnan(seen.noise) else max(MOST_NOISES * seen.noise, rules.tolerance)
 
 
 def _problem(setting: LoopSetting, best: Round, needed: np.ndarray) -> tuple[Objective, Solution]:
@@ -221,9 +221,8 @@ def _problem(setting: LoopSetting, best: Round, needed: np.ndarray) -> tuple[Obj
     features = setting.features
     weights = [part * keep for part, keep in zip(best.weights[1:], needed, strict=True)]
     budgets = np.where(needed, best.budgets, np.inf)
-    if (
-        best.iteration > 0 and needed.all()
-    ):  # solved already: the first round alone is off the gauge
+    if best.iteration > 0 and needed.all():
+        # Solved already: the weights of the first round alone are off the gauge.
         return features.objective(best.weights[0], weights, budgets), best.solution
     floors = np.where(needed, best.floors, 0.0)
     parts = (best.weights[0], *weights)
@@ -268,18 +267,18 @@ def _about_constraints(best: Round, needed: np.ndarray) -> list[Finding]:
     if best.infeasible:
         sentence = (
             "No round was feasible: under the weights given no policy meets the budgets, and "
+            "there are no multipliers."
         )
-        sentence += "there are no multipliers."
         findings.append(Finding(sentence, Kind.UNATTAINABLE))
     return findings
 
 
 def _about_rounds(rules: Alternating, best: Round, history: History) -> list[Finding]:
-    """What happened on the way, in counts; rounds with the reward alone apart."""
+    """In how many rounds what happened; rounds with the reward alone are left out."""
     if best.start < 0:
         return [Finding("The reward alone matches every feature expectation within the band.")]
-    own = history["start"] >= 0
-    history = History({name: column[own] for name, column in history.columns.items()})
+    constrained = history["start"] >= 0
+    history = History({name: column[constrained] for name, column in history.columns.items()})
     total = len(history)
     findings = []
     for column, text in (
@@ -290,36 +289,44 @@ def _about_rounds(rules: Alternating, best: Round, history: History) -> list[Fin
         count = int((history[column] > 0).sum())
         if count:
             findings.append(Finding(f"In {count} of {total} rounds {text}.", number=count))
-    idle = history["multipliers"] == 0
-    for k in range(idle.shape[1]):
-        if idle[:, k].any():
-            turned = "turned anyway" if rules.step == "decaying" else "did not move"
-            count = int(idle[:, k].sum())
-            sentence = f"In {count} of {total} rounds the budget of constraint {k} did not bind"
-            findings.append(
-                Finding(f"{sentence}; its weights {turned}.", constraint=k, number=count)
-            )
-    held = (history["multipliers"] <= 1.0 + 1e-12) & (history["iteration"] > 0)[:, None]
-    for k in range(held.shape[1] if rules.least_multiplier else 0):
-        if held[:, k].any():
-            count = int(held[:, k].sum())
-            sentence = (
-                f"In {count} of {total} rounds the multiplier of constraint {k} was held at 1: "
-            )
-            sentence += "the policy spent less than its budget."
-            findings.append(Finding(sentence, constraint=k, number=count))
+    findings += _about_multipliers(rules, history)
     converged = (history["weight_change"] <= rules.tolerance) & (
         history["projected_gradient"] <= rules.tolerance
     )
     findings += _about_starts(rules, history, converged)
-    own = history["start"] == best.start
-    late = history["reversed"][own & (history["iteration"] >= own.sum() // 2)]
-    if not converged[own].any() and late.mean() > 0.5:
+    of_start = history["start"] == best.start
+    late = of_start & (history["iteration"] >= of_start.sum() // 2)
+    reversed_share = float(history["reversed"][late].mean())
+    if not converged[of_start].any() and reversed_share > 0.5:
         sentence = (
-            f"The weights oscillate: {late.mean():.0%} of the later steps turned back on the one "
-            "before. The best round was kept."
+            f"The weights oscillate: {reversed_share:.0%} of the later steps turned back on the "
+            "one before. The best round was kept."
         )
-        findings.append(Finding(sentence, Kind.NOT_CONVERGED, number=float(late.mean())))
+        findings.append(Finding(sentence, Kind.NOT_CONVERGED, number=reversed_share))
+    return findings
+
+
+def _about_multipliers(rules: Alternating, history: History) -> list[Finding]:
+    """In how many rounds each budget did not bind, or its multiplier was held at the least one."""
+    total, multipliers = len(history), history["multipliers"]
+    findings = []
+    for k, count in enumerate((multipliers == 0).sum(axis=0).tolist()):
+        if count:
+            turned = "turned anyway" if rules.step == "decaying" else "did not move"
+            sentence = f"In {count} of {total} rounds the budget of constraint {k} did not bind"
+            findings.append(
+                Finding(f"{sentence}; its weights {turned}.", constraint=k, number=count)
+            )
+    if not rules.least_multiplier:
+        return findings
+    held = (multipliers <= 1.0 + 1e-12) & (history["iteration"] > 0)[:, None]
+    for k, count in enumerate(held.sum(axis=0).tolist()):
+        if count:
+            sentence = (
+                f"In {count} of {total} rounds the multiplier of constraint {k} was held at 1: the "
+                "policy spent less than its budget."
+            )
+            findings.append(Finding(sentence, constraint=k, number=count))
     return findings
 
 
@@ -331,8 +338,11 @@ def _about_starts(rules: Alternating, history: History, converged: np.ndarray) -
     spread = float(np.ptp(history["reward_weights"][converged], axis=0).max()) if count > 1 else 0.0
     if spread <= 0.05:
         return [Finding(f"{sentence}.", number=count)]
-    sentence += f", at reward weights that differ by up to {spread:.2f}: the demonstrations do not "
-    return [Finding(sentence + "determine them.", Kind.NOT_IDENTIFIED, number=spread)]
+    sentence = (
+        f"{sentence}, at reward weights that differ by up to {spread:.2f}: the demonstrations do "
+        "not determine them."
+    )
+    return [Finding(sentence, Kind.NOT_IDENTIFIED, number=spread)]
 
 
 def _about_cuts(rules: Alternating, seen: Expectations) -> list[Finding]:

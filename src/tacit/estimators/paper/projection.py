@@ -22,8 +22,8 @@ from tacit.inference.expectations import Blocks, Expectations
 if TYPE_CHECKING:
     from tacit.estimators.paper.alternating import Alternating
 
-# Relative width to which a root is found: the last bits of a float.
-WIDTH = 9e-16
+# Relative tolerance of a root: the last bits of a float.
+ROOT_TOLERANCE = 9e-16
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,18 +59,18 @@ def project_simplex_halfspace(logs: np.ndarray, normal: np.ndarray, bound: float
     equation. The set is empty exactly when the least normal_i of a finite logarithm exceeds the
     bound.
     """
-    possible = logs > -np.inf
-    over = np.where(possible, normal - bound, np.inf)
+    positive = logs > -np.inf
+    over = np.where(positive, normal - bound, np.inf)
     least = float(over.min())
-    inside = _normalised(logs)
-    if _mean(inside, over) <= 0.0:
-        return Projection(inside, 0.0, True)
+    on_simplex = _normalised(logs)
+    if _mean(on_simplex, over) <= 0.0:
+        return Projection(on_simplex, 0.0, True)
     # On the face of least cost, and beyond it, only the limit of an infinite price is left.
     face = _normalised(np.where(over == least, logs, -np.inf))
     if least >= 0.0:
         return Projection(face, np.inf, least == 0.0)
 
-    scale = float(np.abs(over[possible]).max())
+    scale = float(np.abs(over[positive]).max())
     price = _root(lambda price: _mean(_tilted(logs, over, price), over), scale)
     if price == np.inf:
         return Projection(face, np.inf, True)
@@ -93,9 +93,10 @@ def nearest_simplex_halfspace(point: np.ndarray, normal: np.ndarray, bound: floa
     monotone equation, piecewise linear.
     """
     over = normal - bound
-    found, least = nearest_simplex(point), float(over.min())
-    if found.weights @ over <= 0.0:
-        return found
+    least = float(over.min())
+    on_simplex = nearest_simplex(point)
+    if on_simplex.weights @ over <= 0.0:
+        return on_simplex
     if least >= 0.0:  # the face of least cost, or nothing at all
         face = np.where(over == least, 0.0, -np.inf)
         face[over == least] = nearest_simplex(point[over == least]).log_weights
@@ -117,7 +118,7 @@ def _root(mean_at: Callable[[float], float], scale: float) -> float:
         low, high = high, 2.0 * high
         if high == np.inf:
             return np.inf
-    return float(brentq(mean_at, low, high, xtol=1e-300, rtol=WIDTH))  # type: ignore[arg-type]
+    return float(brentq(mean_at, low, high, xtol=1e-300, rtol=ROOT_TOLERANCE))  # type: ignore[arg-type]
 
 
 def _tilted(logs: np.ndarray, over: np.ndarray, price: float) -> np.ndarray:
@@ -154,7 +155,7 @@ class Stride:
         moves: ([D], [D_1], ...) what it took from the logarithms, up to a constant a block; from
             the weights, where the update is a projected one.
         change: L1 change of the weights that a step of full size would make.
-        pull: largest difference, in the exponent of such a step, by which a weight is favoured over
+        pull: largest difference, in the exponent of a full step, by which a weight is favoured over
             the average. It is 0 exactly where no step moves them, and sees a weight that should
             grow and is too small to show it. Of a projected step: the largest change of a weight.
         empty: number of halfspaces without a point.
@@ -194,32 +195,26 @@ def stride(
 
     Its size is a `share` of the first one; a `free` step leaves the weights of the constraints.
     """
-    pulls = _steps(seen, rules, reached, prices, share)
+    steps = _steps(seen, rules, reached, prices, share)
     after, moves, change, pull, empty = [], [], 0.0, 0.0, 0
-    for block, (old, taken) in enumerate(zip(logs, pulls, strict=True)):
-        before = project_simplex(old).log_weights
-        weights = np.exp(before)
-        held = free and block
-        if rules.update == "exponentiated":  # line 9
-            point, nearest, within = old - taken, project_simplex, project_simplex_halfspace
-        else:
-            point, nearest, within = weights - taken, nearest_simplex, nearest_simplex_halfspace
-        found = project_simplex(old) if held else nearest(point)  # line 10
+    for block, (old, step) in enumerate(zip(logs, steps, strict=True)):
+        bound = None
         if block and rules.budget == "one" and not free:  # line 11
-            normal = reached[block] if rules.bound == "policy" else seen.means[block]
-            bounded = within(point, normal, 1.0)
-            # Where no weights meet the bound the simplex alone holds them, so that none is lost.
-            found, empty = (bounded, empty) if bounded.feasible else (found, empty + 1)
-        alive = before > -np.inf
-        move = np.zeros(len(old))
+            bound = reached[block] if rules.bound == "policy" else seen.means[block]
+        before = project_simplex(old)
+        if free and block:
+            nearest, is_empty = before, False
+        else:
+            nearest, is_empty = _nearest_weights(rules, old, step, bound)
         if rules.update == "exponentiated":
-            move[alive] = before[alive] - found.log_weights[alive]
-            pull = max(pull, float(weights[alive] @ move[alive] - move[alive].min()))
+            move, block_pull = _log_move(before, nearest)
         else:  # a weight at 0 shows by itself whether it should grow
-            move = weights - found.weights
-            pull = max(pull, float(np.abs(move).max()))
-        change += float(np.abs(found.weights - weights).sum())
-        after.append(found.log_weights)
+            move = before.weights - nearest.weights
+            block_pull = float(np.abs(move).max())
+        pull = max(pull, block_pull)
+        change += float(np.abs(nearest.weights - before.weights).sum())
+        empty += int(is_empty)
+        after.append(nearest.log_weights)
         moves.append(move)
     return Stride(
         log_weights=tuple(after),
@@ -228,6 +223,35 @@ def stride(
         pull=pull / share,
         empty=empty,
     )
+
+
+def _nearest_weights(
+    rules: Alternating, logs: np.ndarray, step: np.ndarray, normal: np.ndarray | None
+) -> tuple[Projection, bool]:
+    """The nearest weights after a step (lines 9 to 11), and whether no weights meet the bound.
+
+    Where a `normal` is given, weights @ normal <= 1 is asked for. Where no weights meet that the
+    simplex alone holds them, so that none is lost.
+    """
+    if rules.update == "exponentiated":
+        point, on_simplex, bounded = logs - step, project_simplex, project_simplex_halfspace
+    else:
+        point = project_simplex(logs).weights - step
+        on_simplex, bounded = nearest_simplex, nearest_simplex_halfspace
+    if normal is not None:
+        nearest = bounded(point, normal, 1.0)
+        if nearest.feasible:
+            return nearest, False
+    return on_simplex(point), normal is not None
+
+
+def _log_move(before: Projection, after: Projection) -> tuple[np.ndarray, float]:
+    """[D] what a step took from the logarithms, and the `Stride.pull` of that; zeros stay."""
+    positive = before.log_weights > -np.inf
+    move = np.zeros(len(positive))
+    move[positive] = before.log_weights[positive] - after.log_weights[positive]
+    mean = before.weights[positive] @ move[positive]
+    return move, float(mean - move[positive].min())
 
 
 def _steps(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit.engine.progress import pursue
-from tacit.estimators.paper.projection import first_weights, stride
+from tacit.estimators.paper.projection import Stride, first_weights, stride
 from tacit.estimators.paper.setting import LoopSetting
 from tacit.forward.policies import with_favourites
 from tacit.forward.solution import (
@@ -34,8 +34,8 @@ HISTORY = (
     "start", "iteration", "feature_gap", "visitation_distance", "loss", "step", "weight_change",
     "projected_gradient", "infeasible", "raised", "empty", "reversed", "multipliers", "budgets",
 )  # fmt: skip
-# What is told of a round while the search goes on.
-TOLD = ("feature_gap", "loss", "weight_change", "projected_gradient")
+# Fields of a round that events of the search carry.
+EVENT_FIELDS = ("feature_gap", "loss", "weight_change", "projected_gradient")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -156,16 +156,16 @@ def next_round(setting: LoopSetting, at: StartProgress) -> tuple[Round, StartPro
     visits = setting.visits(solution)  # line 5
     reached = pull_back(setting.features, visits)  # line 6
     share = rules.share(len(at.rows))
-    taken = stride(  # lines 7 to 11
+    step = stride(  # lines 7 to 11
         seen, rules, logs=at.log_weights, reached=reached, prices=prices, share=share, free=at.free
     )
     norms = np.array([part.sum() for part in weights])
-    current = tuple(part / norm for part, norm in zip(weights, norms, strict=True))
-    moves = np.concatenate(taken.moves)
+    gauged = tuple(part / norm for part, norm in zip(weights, norms, strict=True))
+    moves = np.concatenate(step.moves)
     made = Round(
         start=at.number,
         iteration=len(at.rows),
-        weights=current,
+        weights=gauged,
         budgets=budgets / norms[1:],
         multipliers=prices * norms[1:] / norms[0],
         floors=floors * norms[1:] / norms[0],
@@ -174,26 +174,34 @@ def next_round(setting: LoopSetting, at: StartProgress) -> tuple[Round, StartPro
         reached=reached,
         feature_gap=seen.gap(reached),
         visitation_distance=_variation(visits, seen.visitation),
-        loss=float(current[0] @ (reached[0] - seen.reward)),
+        loss=float(gauged[0] @ (reached[0] - seen.reward)),
         step=share,
-        weight_change=taken.change,
-        projected_gradient=taken.pull,
+        weight_change=step.change,
+        projected_gradient=step.pull,
         infeasible=infeasible,
         raised=raised,
-        empty=taken.empty,
+        empty=step.empty,
         reversed=at.moves is not None and float(moves @ at.moves) < 0.0,
     )
+    return made, _after_round(setting, at, made, step)
+
+
+def _after_round(
+    setting: LoopSetting, at: StartProgress, made: Round, step: Stride
+) -> StartProgress:
+    """Where a start stands after a round and its step."""
+    seen, rules, solution = setting.seen, setting.rules, made.solution
     # Other ties are broken in favour of what was demonstrated where that can be: policy iteration
     # leaves the actions it is given only for better ones.
-    shown = seen.visitation.any(axis=1, keepdims=True)
-    guess = replace(solution, policy=np.where(shown, at.guess.policy, solution.policy))
+    is_visited = seen.visitation.any(axis=1, keepdims=True)
+    policy = np.where(is_visited, at.guess.policy, solution.policy)
     rows = (*at.rows, made.row)
-    return made, replace(
+    return replace(
         at,
-        log_weights=taken.log_weights,
+        log_weights=step.log_weights,
         later=setting.later(solution),
-        guess=guess,
-        moves=moves,
+        guess=replace(solution, policy=policy),
+        moves=np.concatenate(step.moves),
         kept=made if at.free else better_round(rules, at.kept, made, seen.noise),
         rows=rows,
         over=made.converged(rules.tolerance) or len(rows) >= rules.max_steps,
@@ -238,18 +246,23 @@ def _with_floors(
     reward, costs = objective.tables(mdp)
     reduced = Objective(priced(reward, costs, floors), costs, objective.budgets)
     guess = replace(guess, multipliers=np.maximum(guess.multipliers - floors, 0.0))
-    found = rules.solver.solve(mdp, reduced, guess=guess, throw=False)
-    value = float(np.vdot(found.visitation, reward))
-    if found.status in (Status.INFEASIBLE, Status.AT_LEAST_COST):
-        return replace(found, value=value)
+    solution = rules.solver.solve(mdp, reduced, guess=guess, throw=False)
+    solution = replace(solution, value=float(np.vdot(solution.visitation, reward)))
+    if solution.status in (Status.INFEASIBLE, Status.AT_LEAST_COST):
+        return solution
     # The Lagrangian is the same, and so are its values: the proof of one problem is the other's.
-    multipliers = floors + found.multipliers
-    budgets = np.where(found.multipliers > 0.0, objective.budgets, found.spent)
+    multipliers = floors + solution.multipliers
+    budgets = np.where(solution.multipliers > 0.0, objective.budgets, solution.spent)
     lowered = Objective(reward, costs, np.where(floors > 0.0, budgets, objective.budgets))
     certificate = certify(
-        mdp, lowered, found.visitation, found.values, multipliers, temperature=found.temperature
+        mdp,
+        lowered,
+        solution.visitation,
+        solution.values,
+        multipliers,
+        temperature=solution.temperature,
     )
-    return replace(found, multipliers=multipliers, value=value, certificate=certificate)
+    return replace(solution, multipliers=multipliers, certificate=certificate)
 
 
 def _variation(first: np.ndarray, second: np.ndarray) -> float:
@@ -260,8 +273,8 @@ def _variation(first: np.ndarray, second: np.ndarray) -> float:
 def _first_guess(mdp: MDP, seen: Expectations) -> Solution:
     """The demonstrated actions as a guess to start a solver from."""
     visits = seen.visitation.sum(axis=1, keepdims=True)
-    shown = visits > 0
-    policy = np.where(shown, seen.visitation / np.where(shown, visits, 1.0), uniform_policy(mdp))
+    shares = seen.visitation / np.where(visits > 0, visits, 1.0)
+    policy = np.where(visits > 0, shares, uniform_policy(mdp))
     nothing = np.zeros(len(seen.costs))
     unknown = Certificate(np.nan, np.nan, np.nan, np.nan)
     return Solution(
@@ -281,26 +294,26 @@ def run_start(setting: LoopSetting, number: int, *, free: bool) -> StartProgress
     """The `StartProgress` at its end, or where it was stopped."""
     mdp, features, seen, rules = setting.mdp, setting.features, setting.seen, setting.rules
 
-    def further(here: StartProgress, until: int | None) -> StartProgress:
-        while not here.over and (until is None or len(here.rows) < until):
-            _, here = next_round(setting, here)
-        return here
+    def advance(at: StartProgress, until: int | None) -> StartProgress:
+        while not at.over and (until is None or len(at.rows) < until):
+            _, at = next_round(setting, at)
+        return at
 
     world = (mdp.transitions, mdp.initial, mdp.discount)
     return pursue(
         "alternation",
         begin(setting, number, free=free),
-        further,
-        step=lambda here: len(here.rows),
-        numbers=lambda here: {name: float(here.rows[-1][name]) for name in TOLD},
+        advance,
+        step=lambda at: len(at.rows),
+        numbers=lambda at: {name: float(at.rows[-1][name]) for name in EVENT_FIELDS},
         inputs=(world, features.reward, features.costs, seen, repr(rules), number, free),
     )
 
 
 def better_round(rules: Alternating, old: Round | None, new: Round | None, noise: float) -> Round:
     """The better of two rounds; the older one of equals."""
-    found = [made for made in (old, new) if made is not None]
-    return min(found, key=lambda made: made.rank(rules.tolerance, noise))
+    rounds = [made for made in (old, new) if made is not None]
+    return min(rounds, key=lambda made: made.rank(rules.tolerance, noise))
 
 
 def history_of(rows: Sequence[dict[str, Any]]) -> History:
