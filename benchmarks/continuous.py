@@ -1,6 +1,6 @@
 """Recovery without a table: rows of worlds whose truth is known, fitted by projected likelihood.
 
-    python benchmarks/continuous.py --worlds navigation --draws 20 --rows 2000
+    python benchmarks/continuous.py --draws 60 --longest 240
 
 Every world draws rows of a noisy expert, recovers from them with `tacit.Logged`, and prints the
 relative L1 error of the coefficients, how often 95 % intervals hold them, and seconds a fit.
@@ -38,6 +38,7 @@ class Drawn:
         rows: of a noisy expert.
         truth: [D] coefficients.
         free: whether reward weights are of either sign.
+        ratio: numbers of two coefficients, and how many times as large the first is.
     """
 
     world: tacit.Logged
@@ -45,6 +46,7 @@ class Drawn:
     rows: Measurements
     truth: np.ndarray
     free: bool = True
+    ratio: tuple[int, int, float] | None = None
 
 
 # ------------------------------------------------------------------------------ navigation, d = 2
@@ -389,8 +391,9 @@ def patients(rows: int, seed: int, *, columns: int = 12, missing: float = 0.04) 
     pairs = zip(np.stack(seen, axis=1), np.stack(taken, axis=1), strict=True)
     drawn = Measurements.from_trajectories(list(pairs), columns=names)
     features = Features.from_formula(reward="exp(-pressure / 2)", costs=["C(action, base='0')"])
-    truth = np.array([-2.0, *PRICES])
-    return Drawn(world=tacit.Logged(0.8), features=features, rows=drawn, truth=truth)
+    truth, ratio = np.array([-2.0, *PRICES]), (2, 1, 2.5)
+    world = tacit.Logged(0.8)
+    return Drawn(world=world, features=features, rows=drawn, truth=truth, ratio=ratio)
 
 
 WORLDS: dict[str, Callable[[int, int], Drawn]] = {
@@ -416,10 +419,15 @@ ROWS = {
 # ---------------------------------------------------------------------------------------- studies
 
 
-def study(draw: Callable[[int, int], Drawn], draws: int, rows: int) -> dict[str, Any]:
-    """What so many recoveries of one world say together."""
-    errors, held, seconds, kinds = [], [], [], []
+def study(
+    draw: Callable[[int, int], Drawn], draws: int, rows: int, longest: float = np.inf
+) -> dict[str, Any]:
+    """What so many recoveries of one world say together, or as many as begin within `longest`."""
+    errors, held, seconds, kinds, unsettled, rejected, ratios = [], [], [], [], [], [], []
+    started = time.perf_counter()
     for seed in range(draws):
+        if seed > 1 and time.perf_counter() - started > longest:
+            break
         drawn = draw(rows, seed)
         options = tacit.Likelihood(free_reward=drawn.free, level=1.0)
         begun = time.perf_counter()
@@ -432,7 +440,16 @@ def study(draw: Callable[[int, int], Drawn], draws: int, rows: int) -> dict[str,
         low, high = known.intervals.T
         held.append((low <= drawn.truth) & (drawn.truth <= high))
         kinds.append(sorted({one.kind.name for one in found.identification.findings}))
-    off, truth = np.array(errors), drawn.truth
+        unsettled.append(not np.isnan(found.basis.unsettled))
+        rejected.append(np.nan if found.goodness.absence else found.goodness.p_value <= 0.05)
+        if drawn.ratio is not None:
+            above, below, true = drawn.ratio
+            ends = known.ratio(above, below).interval
+            ratios.append(ends[0] <= true <= ends[1])
+    off, truth, draws = np.array(errors), drawn.truth, len(errors)
+    missed = np.array(held).mean(axis=1) < 0.8
+    warned = np.array(unsettled)
+    more = {"coverage_of_ratio": float(np.mean(ratios))} if ratios else {}
     verdict = coverage_verdict(rates_of("coefficients", np.array(held), known.names))
     return {
         "draws": draws,
@@ -443,6 +460,11 @@ def study(draw: Callable[[int, int], Drawn], draws: int, rows: int) -> dict[str,
         "total_mean_squared_error": float((off**2).mean(axis=0).sum()),
         "coverage": np.array(held).mean(axis=0).tolist(),
         "verdict": str(verdict),
+        **more,
+        "right_models_rejected": float(np.nanmean(rejected)),
+        "draws_that_miss": int(missed.sum()),
+        "of_these_unsettled": int((missed & warned).sum()),
+        "others_unsettled": int((~missed & warned).sum()),
         "seconds": float(np.median(seconds)),
         "findings": dict(sorted(Counter(kind for one in kinds for kind in one).items())),
     }
@@ -453,12 +475,13 @@ def main() -> None:
     parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=[*WORLDS])
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--rows", type=int, help="of all worlds; the usual number by default")
+    parser.add_argument("--longest", type=float, default=np.inf, help="seconds a world")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     found = {}
     for name in asked.worlds:
-        found[name] = study(WORLDS[name], asked.draws, asked.rows or ROWS[name])
-        print(name, json.dumps(found[name], indent=1))
+        found[name] = study(WORLDS[name], asked.draws, asked.rows or ROWS[name], asked.longest)
+        print(name, json.dumps(found[name], indent=1), flush=True)
     if asked.out is not None:
         document = about(["tacit-irl", "numpy", "scipy"]) | {"worlds": found}
         asked.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

@@ -264,32 +264,41 @@ def held_out(task: LoggedTask, basis: FittedBasis, ridges: Sequence[float]) -> n
         return np.zeros(len(ridges))
     fold = units.number[task.demonstrations.episode] % many
     policy, total = world.regressed_choices(seen), np.zeros(len(ridges))
-    for k in range(many):
-        out = np.zeros(len(seen), bool)
-        out[:steps] = fold == k
-        total += _fold_scores(world, basis, ridges, chain.jacobian, seen, policy, out)
+    outside = [np.pad(fold == k, (0, len(seen) - steps)) for k in range(many)]
+    # Systems are sums over rows: without a fold is with all less its own.
+    own = [replace(world, following=_without(world, ~out)).system(policy) for out in outside]
+    rest = replace(world, following=_without(world, np.any(outside, axis=0))).system(policy)
+    for out, left in zip(outside, own, strict=True):
+        inside = replace(world, following=_without(world, out))
+        system = np.sum(own, axis=0) + rest - left
+        total += _fold_scores(inside, basis, ridges, chain.jacobian, seen, policy, system, out)
     return total / steps
 
 
+def _without(world: Projected, out: np.ndarray) -> np.ndarray:
+    """[n, A] what was seen to follow, but for the sites that are left out [n]."""
+    return np.where(out[:, None], UNSEEN, world.following)
+
+
 def _fold_scores(
-    world: Projected,
+    inside: Projected,
     basis: FittedBasis,
     ridges: Sequence[float],
     jacobian: np.ndarray,
     seen: np.ndarray,
     policy: np.ndarray,
+    system: np.ndarray,
     out: np.ndarray,
 ) -> np.ndarray:
     """[R] log-likelihood of the steps from sites that are left `out` [n] of the regression."""
-    inside = replace(world, following=np.where(out[:, None], UNSEEN, world.following))
-    kept, system = np.where(out[:, None], 0.0, seen), inside.system(policy)
-    shared = world.basis.columns[0] == world.basis.columns[-1]
+    kept = np.where(out[:, None], 0.0, seen)
+    shared = inside.basis.columns[0] == inside.basis.columns[-1]
     scores = np.full(len(ridges), -np.inf)
     for r, ridge in enumerate(ridges):
-        penalty = replace(basis, ridge=ridge).penalty(world.actions, shared=shared)
+        penalty = replace(basis, ridge=ridge).penalty(inside.actions, shared=shared)
         found = inside.two_steps(kept, jacobian, policy, system + penalty)
         if found is not None and np.isfinite(found[0]).all() and np.isfinite(found[1]).all():
-            worth = jacobian[out] @ found[0] + world.discount * world.basis.worth(found[1])[out]
+            worth = jacobian[out] @ found[0] + inside.discount * inside.basis.worth(found[1])[out]
             chances = np.maximum(softmax(worth), np.finfo(float).tiny)
             scores[r] = float((seen[out] * np.log(chances)).sum())
     return scores
