@@ -229,8 +229,6 @@ def test_a_discount_profile_is_of_logged_worlds_too(drawn):
     world = Logged(0.9, basis=bases.Gaussian(30))
     found = tacit.checks.discount_profile(world, drawn.features, drawn.rows, [0.5, 0.9])
     assert found.log_likelihood[1] > found.log_likelihood[0]
-    with pytest.raises(InvalidModel, match="needs a world of states"):
-        tacit.checks.holdout(world, drawn.features, drawn.rows)
 
 
 def test_a_missing_feature_is_seen_in_functions_of_the_row():
@@ -299,3 +297,60 @@ def test_a_weight_that_two_bounds_hold_has_an_interval_within_them(drawn):
     low, high = found.identification.reward_intervals[0]
     assert 0.0 <= low <= 0.5
     assert high == pytest.approx(0.5)  # the goal is worth 2 at most, and the east 2
+
+
+def test_episodes_held_out_are_predicted(drawn):
+    world = Logged(0.9, basis=bases.Gaussian(30))
+    found = tacit.checks.holdout(world, drawn.features, drawn.rows)
+    assert found.recovered.log_likelihood > found.uniform.log_likelihood
+    assert found.recovered.lead == 0.0
+    assert len(found.held) == 4
+
+
+def test_groups_are_compared_in_one_world(drawn):
+    world, group = Logged(0.9, basis=bases.Gaussian(30)), np.arange(drawn.rows.episodes) % 2
+    random, walks = np.random.default_rng(0), []
+    for e in range(drawn.rows.episodes):
+        states, actions = drawn.rows.trajectory(e)
+        other = (group[e] == 1) & (random.random(len(actions)) < 0.4)
+        walks.append((drawn.rows.observations[states], np.where(other, 3, actions)))
+    apart = Measurements.from_trajectories(walks, columns=drawn.rows.columns)
+    about = {"estimator": FREE, "draws": 19}
+    test = tacit.checks.equal_weights_test
+    alike = test(world, drawn.features, drawn.rows, group, **about)
+    assert alike.p_value > 0.05
+    assert test(world, drawn.features, apart, group, **about).p_value == pytest.approx(0.05)
+    with pytest.raises(InvalidModel, match="no chi-square law"):
+        test(world, drawn.features, apart, group, estimator=FREE, draws=0)
+
+
+def test_replicates_learn_the_world_anew(drawn, found):
+    world = Logged(0.9, basis=bases.Gaussian(40))
+    options = {"estimator": FREE, "bootstrap": 12}
+    again = tacit.recover(world, drawn.features, drawn.rows, **options)
+    np.testing.assert_allclose(again.parameters.estimates, found.parameters.estimates)
+    own, theirs = (np.ptp(one.parameters.intervals, axis=1) for one in (found, again))
+    assert (theirs > 0.2 * own).all()
+    assert (theirs < 3.0 * own).all()
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda d: {"estimator": tacit.Mixture(types=2)}, "which steps are of one type"),
+        (lambda d: {"estimator": tacit.Likelihood(prior=tacit.features.Ridge(1.0))}, "without p"),
+        (
+            lambda d: {"estimator": tacit.Likelihood(lapses=True), "bootstrap": 2},
+            "how much a step counts",
+        ),
+    ],
+)
+def test_what_rows_are_not_asked_says_why(drawn, ask, said):
+    world = Logged(0.9, basis=bases.Gaussian(20))
+    with pytest.raises(InvalidModel, match=said):
+        tacit.recover(world, drawn.features, drawn.rows, throw=False, **ask(drawn))
+
+
+def test_more_rows_are_pooled_and_not_added(drawn, found):
+    with pytest.raises(InvalidModel, match="pool them"):
+        found.updated(drawn.rows)

@@ -16,7 +16,9 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.units import EPISODES, Units
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.estimators.likelihood import Likelihood
-from tacit.estimators.task import Task, task_of
+from tacit.estimators.logged.nodes import task_anywhere
+from tacit.estimators.logged.world import LoggedTask
+from tacit.estimators.task import Task
 from tacit.estimators.trips.world import Trips
 from tacit.inference.findings import LEVEL, Finding, Kind, chance, listed
 from tacit.inference.information import inverse_information
@@ -107,8 +109,9 @@ def equal_weights_test(
     """
     if draws is not None and draws < 0:
         raise InvalidModel(f"draws must be at least 0; got {draws}")
-    task = task_of(mdp, features, demonstrations, "the test of groups")
-    options = Likelihood(free_reward=isinstance(task, Trips)) if estimator is None else estimator
+    task = task_anywhere(mdp, features, demonstrations, "the test of groups")
+    free = isinstance(task, Trips | LoggedTask)
+    options = Likelihood(free_reward=free) if estimator is None else estimator
     if not isinstance(options, Likelihood):
         raise InvalidModel(
             "groups are compared by the likelihoods of their steps, which matched sums do not "
@@ -119,10 +122,15 @@ def equal_weights_test(
     names, member = _members(whole.demonstrations, groups)
     if isinstance(whole, Trips):
         member = member[whole.goals > -2]
-    found = GroupFits.of(task, member, options)
+    if task.learnt and draws == 0:
+        raise InvalidModel(
+            "draws must be at least 1 where dynamics are only logged: their errors are in the "
+            "ratio of the likelihoods, which then has no chi-square law"
+        )
+    found = GroupFits.of(task.prepared(options), member, options)
     number, least = draws, 0.0
     if number is None:
-        number = DRAWS if found.bounded or found.units.doubt else 0
+        number = DRAWS if found.bounded or found.units.doubt or task.learnt else 0
     if number:
         ratios, law = found.simulated(number, seed)
         larger = np.array(ratios) >= found.ratio * (1.0 - 1e-9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
@@ -12,8 +13,10 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.units import EPISODES
 from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.estimators.likelihood import Likelihood
+from tacit.estimators.logged.nodes import task_anywhere
+from tacit.estimators.logged.world import LoggedTask
 from tacit.estimators.recover import Estimator, recover
-from tacit.estimators.task import Task, task_of
+from tacit.estimators.task import Task
 from tacit.estimators.trips.world import Trips
 from tacit.inference.findings import Finding, Kind
 from tacit.model.mdp import MDP
@@ -159,7 +162,7 @@ def holdout(
     """
     if not 0.0 < share < 1.0:
         raise InvalidModel(f"share must be between 0 and 1; got {share}")
-    task = task_of(mdp, features, demonstrations, "holding out")
+    task = task_anywhere(mdp, features, demonstrations, "holding out")
     demonstrations = task.demonstrations
     count = len(units := task.units())
     if count < 2:
@@ -177,12 +180,14 @@ def holdout(
 
     fitted = fit(rest)
     baseline = fitted
-    if task.features.constraints:
+    if len(task.sizes) > 1:
         alone = replace(rest, features=task.features.reward_alone)
-        free = isinstance(task, Trips) or getattr(estimator, "free_reward", False)
+        free = isinstance(task, Trips | LoggedTask) or getattr(estimator, "free_reward", False)
         baseline = fit(alone, Likelihood(free_reward=free))
     _, own = np.unique(units.number[held], return_inverse=True)
-    asked, alone = (ExpectedChoices.of(one, new, task.mdp) for one in (fitted, baseline))
+    asked, alone = (
+        ExpectedChoices.of(one, new, cast("MDP", task.mdp)) for one in (fitted, baseline)
+    )
     ours = _sums(asked, own, _taken(asked, noisy=fitted.temperature > 0))
     reward_only = _sums(alone, own, _taken(alone, noisy=baseline.temperature > 0))
     states = asked.steps.states

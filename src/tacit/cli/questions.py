@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from tacit.recovery import Recovery
     from tacit.show.bands import PartialEffect
 
-OF_ROWS = ("--holdout", "--discount-grid")  # what rows of measurements can be asked
+OF_ROWS = (
+    "--holdout",
+    "--discount-grid",
+    "--bootstrap",
+    "--groups",
+    "--belief",
+)  # what rows of measurements can be asked
 ASKING = ("bootstrap", "holdout", "discount_grid", "groups", "diagnose", "belief")
 
 
@@ -76,9 +82,10 @@ def check_answerable(questions: Questions, problem: Problem, estimator: Estimato
     if isinstance(problem, RowsProblem):
         if refused := [one for one in questions.asked if one not in OF_ROWS]:
             raise InvalidModel(
-                f"rows of measurements are recovered without {refused[0]}; of these options they "
-                f"have {' and '.join(OF_ROWS)}"
+                f"rows of measurements are recovered without {refused[0]}, which changes single "
+                f"states of a table; of these options they have {', '.join(OF_ROWS)}"
             )
+        _check_data(questions, problem)
         return
     if problem.goal:
         _check_trips(estimator)

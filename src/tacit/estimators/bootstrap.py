@@ -20,6 +20,7 @@ from tacit.errors import InvalidDemonstrations, InvalidModel
 from tacit.estimators.batch import Batch, posed, searched, tell
 from tacit.estimators.batch import Estimator as Batched
 from tacit.estimators.likelihood import Likelihood
+from tacit.estimators.logged.world import LoggedTask
 from tacit.estimators.mixture import MixtureRecovery
 from tacit.estimators.task import Task
 from tacit.estimators.trips.traveller import TripsRecovery, recover_trips
@@ -153,12 +154,19 @@ def resampled(task: Task, recovery: Answer, *, estimator: Any, resampling: Resam
         )
     if not isinstance(estimator, Likelihood):
         task = task.select(~task.demonstrations.partial)
-    units = task.units(CLUSTERS * sum(task.features.sizes))
+    units = task.units(CLUSTERS * sum(task.sizes))
+    if isinstance(task, LoggedTask):
+        task = task.prepared(estimator)
     draws = (task.select(episodes) for episodes in resampling.drawn(units))
     idle = [k for k, own in enumerate(recovery.cost_weights) if not np.isfinite(own).all()]
     asked = any(getattr(estimator, name, None) for name in ("lapses", "prior", "restrict"))
-    if isinstance(task, Trips) and not asked:
-        found = _of_trips(draws, task, estimator, idle)
+    if isinstance(task, LoggedTask) and getattr(estimator, "lapses", False) is not False:
+        raise InvalidModel(
+            "rows with lapses are recovered without bootstrap: how much a step counts would depend "
+            "on what follows it, and that is learnt anew in every replicate"
+        )
+    if isinstance(task, LoggedTask) or (isinstance(task, Trips) and not asked):
+        found = _near_all(draws, task, estimator, idle)
     elif _batched(task, estimator):
         found = _in_lockstep(list(draws), task, recovery, estimator, resampling)
     else:
@@ -283,8 +291,8 @@ def _in_lockstep(
     return Replicates.of(batch)
 
 
-def _of_trips(draws: Iterable[Task], task: Trips, options: Any, idle: Sequence[int]) -> Replicates:
-    """Every replicate sought from the fit of all trips."""
+def _near_all(draws: Iterable[Task], task: Task, options: Any, idle: Sequence[int]) -> Replicates:
+    """Every replicate sought from the fit of the whole task."""
     near, gauges, converged = maximum(task.chain(options), options, idle=idle), [], []
     for drawn in draws:
         fitted = maximum(drawn.chain(options), options, near=near, idle=idle)

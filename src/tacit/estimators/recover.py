@@ -399,19 +399,17 @@ class Request:
         return self._resampled(trips, recovery, options)
 
     def _of_logged(self, task: LoggedTask) -> LoggedRecovery:
+        from tacit.estimators.likelihood import Likelihood
         from tacit.estimators.logged.nodes import NodesTask, recover_on_nodes
         from tacit.estimators.logged.setting import recover_logged
 
         if self.share_reward:
             raise InvalidModel("share_reward is about several tasks; got one")
-        if self.bootstrap:
-            raise InvalidModel(
-                "a logged world is recovered without bootstrap: its standard errors count the "
-                "noise of the dynamics; leave bootstrap out"
-            )
         recovered = recover_on_nodes if isinstance(task, NodesTask) else recover_logged
         recovery = cast("Any", recovered)(task, estimator=self.estimator, throw=False)
-        return self._ended(_with_name(recovery, task.demonstrations))
+        recovery = self._ended(_with_name(recovery, task.demonstrations))
+        options = Likelihood(free_reward=True) if self.estimator is None else self.estimator
+        return self._resampled(task, recovery, options)
 
     def _of_tasks(self, tasks: tuple[Task, ...]) -> JointRecovery:
         from tacit.estimators.task import Task

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -39,6 +39,9 @@ class Task:
     mdp: MDP
     features: Features
     demonstrations: Demonstrations
+
+    learnt: ClassVar[bool] = False
+    """Whether what follows actions is learnt from the demonstrations themselves."""
 
     def __post_init__(self) -> None:
         check_task(self.mdp, self.features, self.demonstrations)
@@ -83,6 +86,15 @@ class Task:
     def chain(self, options: Options) -> Any:
         """The likelihood of all episodes, a `Chain`."""
         return self._steps
+
+    def prepared(self, options: Options) -> Self:
+        """The same with what is chosen once, by all that was seen; here nothing is."""
+        return self
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of features of the reward, then of each constraint."""
+        return tuple(self.features.sizes)
 
     def group_chains(self, group: np.ndarray, options: Options) -> Sequence[Any]:
         """The `Chain` of each group of episodes; `group` [E] is the number of an episode's."""

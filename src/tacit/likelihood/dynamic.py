@@ -124,6 +124,17 @@ class DynamicsChain(HostView, OneKind):
 
         return replace(self, seen=csr_array(counts.reshape(1, -1)), tilt=None, near=None)
 
+    def of_episodes(self, chosen: np.ndarray) -> DynamicsChain:
+        """The likelihood of some episodes, [U] bool, in the same world; slopes of all add up."""
+        own = replace(self, seen=self.seen[np.flatnonzero(chosen)], tilt=None, near=None)
+        if self.near is None or self.tilt is None:
+            return own
+        learnt, near = self.dynamics.learnt, self.near
+        assert learnt is not None
+        assert near.solved is not None
+        influence = learnt.score_influence(near.solved, near.scores[0], own.visits)
+        return replace(own, tilt=-influence.sum(axis=0))
+
     def scores(self, part: DynamicPart) -> np.ndarray:
         """[D, L * n, A] the score of one step."""
         return np.moveaxis(part.scores.reshape(-1, *part.scores.shape[2:]), -1, 0)

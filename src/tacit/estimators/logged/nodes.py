@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from tacit.estimators.assembly import Estimate, recovery
 from tacit.estimators.likelihood import Likelihood, maximise
 from tacit.estimators.logged.recovery import LoggedRecovery
 from tacit.estimators.logged.setting import LoggedSetting
-from tacit.estimators.logged.world import LoggedTask
+from tacit.estimators.logged.world import Logged, LoggedTask, logged_task
+from tacit.estimators.task import Task, task_of
 from tacit.inference.evidence import Evidence
 from tacit.inference.findings import Finding, Kind, feature_findings
 from tacit.likelihood.dynamic import DynamicsChain
@@ -183,6 +184,12 @@ class NodesTask(LoggedTask):
             )
         object.__setattr__(self, "actions", world.actions)
 
+    learnt: ClassVar[bool] = False
+
+    def prepared(self, options: Any) -> Self:
+        """The same: there is no basis."""
+        return self
+
     @property
     def coarser(self) -> Self:
         """The same on every other node."""
@@ -214,6 +221,15 @@ def nodes_task(world: Interpolated, features: Any, demonstrations: Any) -> Nodes
     if features is None or demonstrations is None:
         raise InvalidModel("a continuous world needs features and measurements; got fewer")
     return NodesTask(world, features, demonstrations)
+
+
+def task_anywhere(world: Any, features: Any, demonstrations: Any, question: str) -> Task:
+    """The task that was handed over, whole or in parts, of states or of rows; see `task_of`."""
+    if isinstance(world, Logged):
+        return logged_task(world, features, demonstrations)
+    if isinstance(world, Interpolated):
+        return nodes_task(world, features, demonstrations)
+    return task_of(world, features, demonstrations, question)
 
 
 def recover_on_nodes(

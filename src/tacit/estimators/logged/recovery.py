@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from tacit.model.objective import Objective
 from tacit.recovery import Recovery
 
 if TYPE_CHECKING:
+    from tacit.data.observed import Observed
     from tacit.model.mdp import MDP
     from tacit.model.objective import Features
 
@@ -110,6 +111,16 @@ class LoggedRecovery(Recovery):
             slopes=discount * self.regression.slopes(rows),
             reference=self.regression.reference,
             shared=self.regression.shared,
+        )
+
+    def updated(
+        self, more: Observed, *, forget: float | None = None, keep_rows: bool = False
+    ) -> NoReturn:
+        """Refused: rows have no sums to which more could be added."""
+        raise InvalidModel(
+            "rows have no sums to which more could be added, since each is regressed on: pool them "
+            "(old + new) and recover again; Logged(basis=recovery.basis.basis.family) keeps the "
+            "family"
         )
 
     def policy_at(self, seen: Demonstrations) -> np.ndarray:

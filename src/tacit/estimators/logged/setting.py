@@ -47,7 +47,11 @@ def recover_logged(
         throw: raise `NotConverged` instead of returning a recovery that says so.
     """
     if estimator is not None and not isinstance(estimator, Likelihood):
-        raise InvalidModel(f"a logged world is recovered by Likelihood; got {estimator!r:.60}")
+        raise InvalidModel(
+            "a logged world is recovered by Likelihood: errors of what is learnt of the world move "
+            "which steps are of one type, and sums of features over time, in ways that are not "
+            f"counted; got {type(estimator).__name__}"
+        )
     options = Likelihood(free_reward=True) if estimator is None else estimator
     options.check()
     if isinstance(options.prior, Ridge | Smooth):

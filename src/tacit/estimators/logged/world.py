@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -246,6 +246,9 @@ class LoggedTask(Task):
         demonstrations: the rows.
         actions: A; 0 for those of the demonstrations.
         settled: the basis; None for that of the world.
+        whole: the task that features and basis were made for, of which this is a part; None where
+            it is none.
+        ready: the likelihood of all episodes, where it is made already.
     """
 
     mdp: Logged  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -253,6 +256,8 @@ class LoggedTask(Task):
     demonstrations: Measurements  # pyright: ignore[reportIncompatibleVariableOverride]
     actions: int = field(default=0, kw_only=True)
     settled: FittedBasis | None = field(default=None, kw_only=True)
+    whole: LoggedTask | None = field(default=None, kw_only=True, repr=False)
+    ready: DynamicsChain | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         self.check_in_memory()
@@ -291,11 +296,11 @@ class LoggedTask(Task):
 
     def select(self, episodes: np.ndarray) -> Self:
         """The same with the chosen episodes, numbers or [E] bool."""
-        return replace(self, demonstrations=self.demonstrations.select(episodes))
+        return replace(self, demonstrations=self.demonstrations.select(episodes), ready=None)
 
     def with_discount(self, discount: float) -> Self:
         """The same at another discount."""
-        return replace(self, mdp=replace(self.mdp, discount=float(discount)))
+        return replace(self, mdp=replace(self.mdp, discount=float(discount)), ready=None)
 
     def units(self, least: float = np.inf) -> Units:
         """What is independent among the episodes; groups where there are `least`."""
@@ -304,17 +309,23 @@ class LoggedTask(Task):
     @cached_property
     def row_features(self) -> RowFeatures:
         """The features, with what they learn from the rows."""
+        if self.whole is not None:
+            return self.whole.row_features
         return self.features.fitted(self.demonstrations)
 
     @cached_property
     def imputing(self) -> Imputing:
         """What is put where a measurement is missing."""
+        if self.whole is not None:
+            return self.whole.imputing
         seen = self.demonstrations
         return Imputing.of(seen.observations, seen.columns)
 
     @cached_property
     def inputs(self) -> RowInputs:
         """What functions are made of."""
+        if self.whole is not None:
+            return self.whole.inputs
         world, own = self.mdp, self._moved_columns
         plain = RowInputs(imputing=self.imputing, actions=self.actions, after=world.after)
         law = self._certain_moves(own) if world.exogenous else None
@@ -364,6 +375,21 @@ class LoggedTask(Task):
         names = self.demonstrations.columns
         return [j for j, name in enumerate(names) if name not in self.mdp.exogenous]
 
+    learnt: ClassVar[bool] = True
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of features of the reward, then of each constraint."""
+        own = self.row_features
+        return tuple(map(len, (own.reward_names, *own.cost_names)))
+
+    def prepared(self, options: Options) -> Self:
+        """The same on a basis that is chosen now; its parts have it, and the same features."""
+        from tacit.estimators.logged.choice import choice_of
+
+        choice, chain = choice_of(self, options)
+        return replace(self, settled=choice.basis, whole=self, ready=chain)
+
     def with_basis(self, basis: FittedBasis) -> Self:
         """The same on a basis that is settled."""
         return replace(self, settled=basis)
@@ -385,6 +411,8 @@ class LoggedTask(Task):
 
     def chain(self, options: Options) -> DynamicsChain:
         """The likelihood of all episodes on the settled basis, or on one chosen now."""
+        if self.ready is not None:
+            return self.ready
         from tacit.estimators.logged.choice import choice_of
 
         return choice_of(self, options)[1]
@@ -439,9 +467,12 @@ class LoggedTask(Task):
         return np.pad(units.number[seen.episode], (0, sites - seen.steps))
 
     def group_chains(self, group: np.ndarray, options: Options) -> list[Any]:
-        """The likelihood of each group of episodes, `group` [E] being its number."""
-        numbers = range(int(group.max()) + 1)
-        return [self.select(group == number).chain(options) for number in numbers]
+        """The likelihood of each group of episodes, `group` [E] being its number.
+
+        The world is that of all, and so is what is learnt of it: groups differ in what they want.
+        """
+        chain, numbers = self.chain(options), range(int(group.max()) + 1)
+        return [chain.of_episodes(group == number) for number in numbers]
 
 
 def logged_task(world: Logged, features: Any, demonstrations: Any) -> LoggedTask:

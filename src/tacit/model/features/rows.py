@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol, Self, cast
 
 import numpy as np
 
@@ -52,6 +52,11 @@ class RowFeatures(ABC):
     @abstractmethod
     def cost_names(self) -> tuple[tuple[str, ...], ...]:
         """One tuple of names per constraint."""
+
+    @property
+    def reward_alone(self) -> Self:
+        """The same without any constraint."""
+        return replace(cast("Any", self), costs=())
 
     @abstractmethod
     def fitted(self, rows: MeasuredRows) -> RowFeatures:
