@@ -113,3 +113,28 @@ def test_bad_words_are_one_line_and_leave_nothing(log, tmp_path, capsys, words, 
     assert said in error
     assert error.count("\n") == 1
     assert not out.exists()
+
+
+def test_questions_beside_the_fit_are_answered_or_refused_in_one_line(folder, tmp_path, capsys):
+    belief = tmp_path / "belief.toml"
+    belief.write_text('"pressure:action[nothing]" = [0.5, 1.0]\n')
+    words = ["recover", str(folder), "--no-report", "--json", "--out"]
+    asked = ["--bootstrap", "2", "--holdout", "0.25", "--belief", str(belief)]
+    assert main([*words, str(tmp_path / "asked"), *asked]) == 0
+    capsys.readouterr()
+    refused = ["--diagnose"], ["--close-untaken"], ["--estimator", "convex"]
+    for more in refused:
+        assert main([*words, str(tmp_path / "refused"), *more]) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+
+
+def test_strict_minds_a_basis_that_actions_are_too_rare_for(log, tmp_path, capsys):
+    few = tmp_path / "few.csv"
+    few.write_text("\n".join(log.read_text().splitlines()[:81]) + "\n")
+    out = tmp_path / "problem"
+    assert main(["ingest", str(few), *WORDS, *STATE, *FORMULAS, "--out", str(out)]) == 0
+    capsys.readouterr()
+    words = ["recover", str(out), "--no-report", "--out", str(tmp_path / "run"), "--json"]
+    assert main([*words, "--strict"]) == 3
+    assert "BASIS" in {one["kind"] for one in json.loads(capsys.readouterr().out)["findings"]}

@@ -202,12 +202,15 @@ def write_page(
 
 
 def _distances(runs: Sequence[Run], folders: Sequence[Path]) -> dict[str, float]:
-    """How far apart the behaviour of two runs is."""
+    """How far apart the behaviour of two runs is; empty where it is in no table of states."""
     import numpy as np
 
+    from tacit.estimators.logged.recovery import LoggedRecovery
     from tacit.judge.behaviour import policy_distance
     from tacit.show.quantities import NamedRecovery
 
+    if any(isinstance(run.recovery, LoggedRecovery) for run in runs):
+        return {}
     first, second = (NamedRecovery(run.recovery, run.layout) for run in runs)
     if first.policy.shape != second.policy.shape:
         raise InvalidModel(

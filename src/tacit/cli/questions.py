@@ -156,10 +156,13 @@ def _check_data(questions: Questions, problem: Problem) -> None:
 
 def read_belief(path: Path, problem: Problem) -> dict[str, tuple[float, float]]:
     """Coefficient -> mean and standard deviation believed beforehand, from a file."""
+    from tacit.folders.rows_problem import RowsProblem
     from tacit.folders.settings import read_toml
     from tacit.model.objective import coefficient_names
 
-    names = coefficient_names(problem.features.reward_names, problem.features.cost_names)
+    is_rows = isinstance(problem, RowsProblem)
+    features = problem.task.row_features if is_rows else problem.features
+    names = coefficient_names(features.reward_names, features.cost_names)
     belief = {}
     for name, pair in read_toml(path).items():
         numbers = (

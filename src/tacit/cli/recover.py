@@ -74,7 +74,8 @@ class RunOptions:
     seed: int = 0
     """seed of everything random"""
     strict: bool = False
-    """exit code 3 where the model does not fit what was seen"""
+    """exit code 3 where the model does not fit what was seen, and of measurements where the basis
+    did not settle, actions are too rare for it, rows lie beyond it, or a declaration is not so"""
     no_report: bool = False
     """write no report.html"""
     break_lock: bool = False
@@ -171,6 +172,7 @@ class Recover:
     def load(self, terminal: Terminal) -> tuple[Problem, Estimator | None]:
         """The problem with what is taken of its data, and the estimator; refuses what cannot be."""
         from tacit.files.atomic import naming
+        from tacit.folders.rows_problem import RowsProblem
 
         whole = terminal.load_problem(self.problem, rows=True)
         with naming(self.problem, TacitError):
@@ -181,6 +183,11 @@ class Recover:
             read_belief(self.questions.belief, problem)  # it names its own file
         with naming(self.problem, TacitError):
             notes = [f"Taken from the truth of the folder: {', '.join(taken)}."] if taken else []
+            if self.data.close_untaken and isinstance(problem, RowsProblem):
+                raise InvalidModel(
+                    "--close-untaken closes actions in states that are visited again and again; "
+                    "rows of measurements are seen once"
+                )
             if self.data.close_untaken:
                 mdp, note = without_untaken(whole, estimator)
                 problem, notes = replace(problem, mdp=mdp), [note, *notes]
@@ -411,7 +418,7 @@ def trajectory_table(problem: Problem, recovery: Recovery) -> dict[str, np.ndarr
 def _answer(run: Run, out: Path, page: str | None, *, strict: bool) -> Answer:
     """Where it is written, and all for programs; exit code 3 as `Recover.run` says."""
     from tacit.estimators.kinds import KindsRecovery
-    from tacit.inference.findings import Finding
+    from tacit.inference.findings import Finding, Kind
     from tacit.show.report import by_name
     from tacit.show.summary import run_data
 
@@ -423,6 +430,8 @@ def _answer(run: Run, out: Path, page: str | None, *, strict: bool) -> Answer:
     else:
         recovery = by_name(recovery, run.layout)
         errors += [data["fit"]] if strict and not recovery.goodness.adequate else []
+        doubted = (Kind.DECLARED, Kind.BASIS, Kind.SUPPORT) if strict else ()
+        errors += [str(one) for one in recovery.identification.findings if one.kind in doubted]
     notes = [note for note in run.notes if isinstance(note, Finding)]
     findings = [finding_data(one) for one in (*recovery.identification.findings, *notes)]
     data |= {"run": str(out), "report": page, "findings": findings}

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.linalg import get_lapack_funcs
-from scipy.special import logsumexp
 
 from tacit.dynamics import Factor, RegressorNoise, Solved, Source
 from tacit.model.available import Sites
@@ -462,7 +461,7 @@ class Projected(Sites):
         worth = table + self.discount * self.basis.worth(kappa)
         if self.restricted:
             worth = np.where(self.choices, worth, -np.inf)
-        values = np.asarray(logsumexp(worth, axis=1))
+        values = log_sums(worth)
         policy = np.exp(worth - values[:, None])
         if self.ends.any():
             values = np.where(self.ends, table[:, 0], values)
@@ -543,7 +542,13 @@ def _solve(solved: Solved, right: np.ndarray, *, transposed: bool = False) -> np
 
 def softmax(worth: np.ndarray) -> np.ndarray:
     """[n, A] chances of actions with values [n, A]."""
-    return np.exp(worth - np.asarray(logsumexp(worth, axis=1, keepdims=True)))
+    return np.exp(worth - log_sums(worth)[:, None])
+
+
+def log_sums(worth: np.ndarray) -> np.ndarray:
+    """[n] logarithms of sums over actions of exp(worth) [n, A]; one of each row is finite."""
+    most = worth.max(axis=1)
+    return most + np.log(np.exp(worth - most[:, None]).sum(axis=1))
 
 
 def logit(tables: np.ndarray, offsets: np.ndarray, counts: np.ndarray) -> np.ndarray:
