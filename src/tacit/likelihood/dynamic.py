@@ -129,10 +129,10 @@ class DynamicsChain(HostView, OneKind):
         own = replace(self, seen=self.seen[np.flatnonzero(chosen)], tilt=None, near=None)
         if self.near is None or self.tilt is None:
             return own
-        learnt, near = self.dynamics.learnt, self.near
-        assert learnt is not None
+        estimated, near = self.dynamics.estimated, self.near
+        assert estimated is not None
         assert near.solved is not None
-        influence = learnt.score_influence(near.solved, near.scores[0], own.visits)
+        influence = estimated.score_influence(near.solved, near.scores[0], own.visits)
         return replace(own, tilt=-influence.sum(axis=0))
 
     def scores(self, part: DynamicPart) -> np.ndarray:
