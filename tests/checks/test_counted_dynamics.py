@@ -155,7 +155,7 @@ def test_episodes_of_one_individual_count_as_one(monkeypatch):
     def unit_of(seen):
         steps = StepsEvidence(None, None, np.eye(2), seen)
         steps.__dict__["scores"] = scores
-        return clusters_of([steps], 60, 6)[1]
+        return clusters_of([steps], 60, 6).unit
 
     once, alike = Scatter.of(scores, short), Scatter.of(scores, named, who)
     assert alike.episodes == 120

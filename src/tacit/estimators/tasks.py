@@ -453,7 +453,7 @@ def _own_scatter(fitted: Fit, seen: Sequence[Observed], size: int) -> np.ndarray
     inner = np.split(np.eye(edges[-1]), edges[:-1])
     each = zip(problem.chains, fitted.parts, inner, seen, strict=True)
     chains = [chain.evidence(part, own, observed) for chain, part, own, observed in each]
-    _, scatter, *_ = scatter_of(chains, size, robust=True)
+    scatter = scatter_of(chains, size, robust=True).scatter
     assert scatter is not None
     return scatter
 

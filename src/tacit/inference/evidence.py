@@ -289,7 +289,7 @@ def score_law(
     bread = scatter = pooled([one.fisher for one in chains], chains)
     if robust:
         bread = pooled([one.curvature for one in chains], chains)
-        _, scatter, *_ = scatter_of(chains, size, robust=True)
+        scatter = scatter_of(chains, size, robust=True).scatter
         assert scatter is not None
     bread, by_chain = fitted.informed(bread), None
     if counted:

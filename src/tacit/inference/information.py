@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from tacit.data.tally import Scatter
-from tacit.data.units import EPISODES, GROUPS, INDIVIDUALS, jointly_numbered
+from tacit.data.units import EPISODES, GROUPS, INDIVIDUALS, Units, jointly_numbered
 from tacit.inference.delta_method import DeltaMethod
 from tacit.inference.few_units import MANY, FewUnits
 from tacit.inference.gauge import Gauge
@@ -41,13 +42,13 @@ CLUSTERS = 10
 def described(options: object) -> str:
     """The estimator in words, lapses, a prior or a temperature that were asked for among them."""
     words = ("lapses", "prior", "temperature", "restrict")
-    asked = {name: getattr(options, name, None) for name in words}
-    told = "".join(f", {k}={v!r}" for k, v in asked.items() if v not in (None, False, ()))
-    return f"{repr(options)[:-1]}{told})"
+    values = {name: getattr(options, name, None) for name in words}
+    chosen = {name: value for name, value in values.items() if value not in (None, False, ())}
+    return f"{repr(options)[:-1]}{''.join(f', {k}={v!r}' for k, v in chosen.items())})"
 
 
 def fitted_scores(fitted: Fit, scores: np.ndarray, e: int = 0) -> np.ndarray:
-    """[n, S, A] those of the scores [D, S, A] of a chain in directions in which it could move."""
+    """[n, S, A] the scores [D, S, A] of a chain along the directions in which it could move."""
     known, free = fitted.known(e), fitted.free[fitted.problem.ties.rows[e]]
     return scores[free] if known is None else np.tensordot(known.tangents(free), scores, 1)
 
@@ -86,8 +87,8 @@ class Errors:
         """What the errors take as independent, in words."""
         if self.unit == INDIVIDUALS and self.clusters is not None:
             return f"the {self.clusters.episodes} {INDIVIDUALS} as independent"
-        doubt = f": {self.few} individuals are too few to tell how they differ"
-        return f"{self.unit} as independent{doubt if self.few else ''}"
+        reason = f": {self.few} individuals are too few to tell how they differ"
+        return f"{self.unit} as independent{reason if self.few else ''}"
 
 
 def errors(
@@ -116,15 +117,25 @@ def errors(
     """
     inverse, blind = inverse_information(bread, free)
     size = int(free.sum())
-    clusters, units, unit, small = scatter_of(chains, size, robust=robust, free=free)
-    scatter = None if units is None else at_least(fisher + certain, units, moving) - certain
-    named = set[object]().union(*(one.individuals for one in chains))
-    law = inverse if scatter is None else sandwich(inverse, scatter, prior)
-    about = {"clusters": clusters, "unit": unit, "few": 0 if unit == INDIVIDUALS else len(named)}
-    clustered = units is not None and clusters is not None
+    by_unit = scatter_of(chains, size, robust=robust, free=free)
+    units, small, scatter = by_unit.scatter, by_unit.small, None
+    if units is not None:
+        scatter = at_least(fisher + certain, units, moving) - certain
+    covariance = inverse if scatter is None else sandwich(inverse, scatter, prior)
     if small is not None and scatter is not None:  # what profiles are cut by has a wider law
         scatter = at_least(scatter, small.widened(scatter))
-    return Errors(law, blind, clustered, scatter, units=units, small=small, **about)
+    named = set[object]().union(*(chain.individuals for chain in chains))
+    return Errors(
+        covariance,
+        blind,
+        clustered=units is not None and by_unit.clusters is not None,
+        scatter=scatter,
+        units=units,
+        clusters=by_unit.clusters,
+        unit=by_unit.unit,
+        few=0 if by_unit.unit == INDIVIDUALS else len(named),
+        small=small,
+    )
 
 
 def sandwich(inverse: np.ndarray, scatter: np.ndarray, prior: np.ndarray | None) -> np.ndarray:
@@ -132,61 +143,79 @@ def sandwich(inverse: np.ndarray, scatter: np.ndarray, prior: np.ndarray | None)
     return inverse @ (scatter if prior is None else scatter + prior) @ inverse
 
 
+class UnitScatter(NamedTuple):
+    """How the scores of independent units scatter."""
+
+    clusters: Scatter | None  # sums of squared scores of the units; None where only steps are known
+    unit: str  # what the units are
+    small: FewUnits | None = None  # the units, where they are few individuals
+    scatter: np.ndarray | None = None  # [n, n] covariance of scores; None where the information is
+
+
 def clusters_of(
     chains: Sequence[ChainEvidence], least: int, size: int, free: np.ndarray | None = None
-) -> tuple[Scatter | None, str, FewUnits | None]:
-    """Sums of squared scores of the units, None where only steps are known; and what these are.
+) -> UnitScatter:
+    """Sums of squared scores of the units that trajectories make, and what these are.
 
     Individuals that are too few for so many parameters are none: errors must not be smaller than
     if nobody had named them. Who is named in several chains is one unit: its scores are added up.
-    Scores of few individuals are adjusted for how far the fit follows them, where it is said which
-    parameters are `free` [n] bool; these individuals come along.
+    Scores of few individuals are adjusted for their leverage where it is said which parameters are
+    `free` [n] bool.
     """
-    loose = all(one.loose for one in chains)
-    units = [one.units(np.inf if loose else least) for one in chains]
-    known = [one for one in units if one is not None]
+    loose = all(chain.loose for chain in chains)
+    units = [chain.units(np.inf if loose else least) for chain in chains]
+    known = [own for own in units if own is not None]
     if len(known) < len(units):  # only sums are known
-        return None, STEPS if loose else EPISODES, None
-    called, joint = {one.called for one in known}, jointly_numbered(known)
-    many = 1 + max(int(one.number.max()) for one in joint)
-    few = called == {INDIVIDUALS} and many < 2 * size + 2
-    if few or len(called) > 1:
-        known, called = [one.episodes for one in chains], {chains[0].episodes.called}
-    if loose and not called & {INDIVIDUALS, GROUPS}:
-        return None, STEPS, None
-    adjusting = free is not None and many <= MANY
-    if called == {INDIVIDUALS} and (adjusting or many < sum(map(len, known))):
-        each = [one.unit_scores(own, many) for one, own in zip(chains, joint, strict=True)]
-        scores, small = np.sum(each, axis=0), None
-        if free is not None and adjusting:
-            pairs = zip(chains, joint, strict=True)
-            own_informations = [one.unit_information(own, many) for one, own in pairs]
-            small = FewUnits.of(np.sum(own_informations, axis=0), free)
-            # Where sums of squares are used they are multiplied by n / (n - 1).
-            scores = small.adjusted(scores) * np.sqrt((many - 1.0) / many)
-        return Scatter(many, scores.T @ scores), INDIVIDUALS, small
-    parts = [one.scatter(own) for one, own in zip(chains, known, strict=True)]
-    return sum(parts[1:], start=parts[0]), called.pop(), None
+        return UnitScatter(None, STEPS if loose else EPISODES)
+    kinds, joint = {own.called for own in known}, jointly_numbered(known)
+    count = 1 + max(int(own.number.max()) for own in joint)
+    too_few = kinds == {INDIVIDUALS} and count < 2 * size + 2
+    if too_few or len(kinds) > 1:
+        known = [chain.episodes for chain in chains]
+        kinds = {chains[0].episodes.called}
+    if loose and not kinds & {INDIVIDUALS, GROUPS}:
+        return UnitScatter(None, STEPS)
+    adjusting = free is not None and count <= MANY
+    if kinds == {INDIVIDUALS} and (adjusting or count < sum(map(len, known))):
+        return _individual_clusters(chains, joint, count, free if adjusting else None)
+    parts = [chain.scatter(own) for chain, own in zip(chains, known, strict=True)]
+    return UnitScatter(sum(parts[1:], start=parts[0]), kinds.pop())
+
+
+def _individual_clusters(
+    chains: Sequence[ChainEvidence], units: Sequence[Units], count: int, free: np.ndarray | None
+) -> UnitScatter:
+    """Squared scores of so many individuals over all chains; adjusted where `free` [n] is given."""
+    pairs = list(zip(chains, units, strict=True))
+    scores = np.sum([chain.unit_scores(own, count) for chain, own in pairs], axis=0)
+    if free is None:
+        return UnitScatter(Scatter(count, scores.T @ scores), INDIVIDUALS)
+    informations = [chain.unit_information(own, count) for chain, own in pairs]
+    small = FewUnits.of(np.sum(informations, axis=0), free)
+    # Where sums of squares are used they are multiplied by n / (n - 1).
+    scores = small.adjusted(scores) * np.sqrt((count - 1.0) / count)
+    return UnitScatter(Scatter(count, scores.T @ scores), INDIVIDUALS, small)
 
 
 def scatter_of(
     chains: Sequence[ChainEvidence], size: int, *, robust: bool, free: np.ndarray | None = None
-) -> tuple[Scatter | None, np.ndarray | None, str, FewUnits | None]:
-    """Sums of the units' squared scores; [n, n] the scatter of scores that they make; the unit.
-
-    And the units, where they are few individuals; `free` as for `clusters_of`.
+) -> UnitScatter:
+    """The scatter of scores, of `size` parameters; `free` as for `clusters_of`.
 
     Individuals or trajectories are the units where there are enough for so many parameters. Else
     steps are: their scatter is the information, or, where the model does not fit, is summed up.
     """
     least = 2 * size + 2 if robust else CLUSTERS * max(size, 1)
-    clusters, unit, small = clusters_of(chains, least, size, free)
-    many = 0 if clusters is None else clusters.episodes
-    if clusters is not None and (many >= least or (unit == INDIVIDUALS and not robust)):
-        return clusters, clusters.products * (many / (many - 1.0)), unit, small
+    by_unit = clusters_of(chains, least, size, free)
+    clusters = by_unit.clusters
+    count = 0 if clusters is None else clusters.episodes
+    enough = count >= least or (by_unit.unit == INDIVIDUALS and not robust)
+    if clusters is not None and enough:
+        return by_unit._replace(scatter=clusters.products * (count / (count - 1.0)))
     if robust:
-        return None, np.sum([one.outer for one in chains], axis=0), STEPS, None
-    return clusters, None, STEPS, None
+        outer = np.sum([chain.outer for chain in chains], axis=0)
+        return UnitScatter(None, STEPS, scatter=outer)
+    return UnitScatter(clusters, STEPS)
 
 
 def undecided(fitted: Fit, fisher: np.ndarray, free: np.ndarray) -> np.ndarray:
@@ -197,12 +226,15 @@ def undecided(fitted: Fit, fisher: np.ndarray, free: np.ndarray) -> np.ndarray:
     the free ones make up for altogether, which has no slope but rounding.
     """
     inverse, _ = inverse_information(fisher, free)
-    known, slope = np.diagonal(fisher), np.abs(fitted.gradient)
-    left = known - ((fisher @ inverse) * fisher).sum(axis=1)
-    least = np.where(left > BLIND * known, 4.0 * left, LEVEL_SLOPE * known)
-    open_ended = fitted.problem.movable
-    shown = known > SILENT * max(float(known.max(initial=0.0)), 1.0)
-    return np.asarray(free | ((slope**2 < least) & open_ended & shown))
+    information, slope = np.diagonal(fisher), np.abs(fitted.gradient)
+    profiled = information - ((fisher @ inverse) * fisher).sum(axis=1)
+    within_errors = np.where(
+        profiled > BLIND * information,
+        slope**2 < 4.0 * profiled,
+        slope**2 < LEVEL_SLOPE * information,
+    )
+    informed = information > SILENT * max(float(information.max(initial=0.0)), 1.0)
+    return np.asarray(free | (within_errors & fitted.problem.movable & informed))
 
 
 def row_errors(rows: np.ndarray, covariance: np.ndarray, blind: np.ndarray) -> np.ndarray:
@@ -210,12 +242,13 @@ def row_errors(rows: np.ndarray, covariance: np.ndarray, blind: np.ndarray) -> n
 
     NaN where there is none. Of weights, multipliers and budgets the rows are `Gauge.jacobian`.
     """
-    known = np.asarray(np.isfinite(rows).all(axis=1))
-    safe = np.where(known[:, None], rows, 0.0)
+    defined = np.asarray(np.isfinite(rows).all(axis=1))
+    safe = np.where(defined[:, None], rows, 0.0)
     variance = ((safe @ covariance) * safe).sum(axis=1)
     moved = np.abs(safe @ blind.T).max(axis=1, initial=0.0)
-    lost = moved > MOVED * np.maximum(np.abs(safe).max(axis=1, initial=0.0), 1e-300)
-    return np.where(known, np.where(lost, np.inf, np.sqrt(np.maximum(variance, 0.0))), np.nan)
+    is_blind = moved > MOVED * np.maximum(np.abs(safe).max(axis=1, initial=0.0), 1e-300)
+    known = np.where(is_blind, np.inf, np.sqrt(np.maximum(variance, 0.0)))
+    return np.where(defined, known, np.nan)
 
 
 def delta_method(
