@@ -393,12 +393,12 @@ def method_findings(evidence: Evidence) -> list[Finding]:
             " With so many features no table of intervals is made: identification.interval "
             "answers for any direction that is asked."
         )
-    if small is not None:
+    if small is not None and small.free.any():
         degrees = small.degrees(np.eye(len(small.free))[small.free])
-        low, high = float(degrees.min(initial=np.inf)), float(degrees.max(initial=1.0))
+        ends = dict.fromkeys(f"{end:.0f}" for end in (degrees.min(), degrees.max()))
         said += (
             f" They are few: scores are adjusted for their leverage, and intervals and tests are "
-            f"those of Student's law with {low:.0f} to {high:.0f} degrees of freedom."
+            f"those of Student's law with {' to '.join(ends)} degrees of freedom."
         )
     findings = [Finding(said, Kind.ERRORS)]
     for dynamics in evidence.dynamics:
