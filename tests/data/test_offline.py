@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tacit
+from tacit.cli import main
 from tacit.data.sources import Discretiser, from_offline
 
 ROWS = np.arange(12.0).reshape(6, 2)
@@ -88,3 +89,33 @@ def test_arrays_that_are_missing_are_named():
     data = {"observation": ROWS, "actions": [0] * 6, "terminals": [0] * 6}
     with pytest.raises(tacit.InvalidDemonstrations, match="did you mean 'observation'"):
         from_offline(data)
+
+
+def test_arrays_of_offline_learning_become_a_problem_in_one_command(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    arrays = {
+        "observations": rng.normal(size=(40, 2)).astype(np.float32),
+        "actions": rng.integers(3, size=40),
+        "terminals": np.arange(40) % 20 == 19,
+        "timeouts": np.arange(40) % 20 == 9,
+    }
+    np.savez(tmp_path / "walks.npz", **arrays)
+    words = [
+        "ingest",
+        str(tmp_path / "walks.npz"),
+        "--state",
+        "speed",
+        "angle",
+        "--reward",
+        "speed",
+    ]
+    assert main([*words, "--out", str(tmp_path / "p")]) == 0
+    rows = tacit.runs.Problem.load(tmp_path / "p").demonstrations
+    assert rows.columns == ("speed", "angle")
+    assert (rows.episodes, rows.steps) == (4, 40)
+    assert rows.ended.tolist() == [False, True, False, True]
+    assert main([*words, "--states", "4", "--out", str(tmp_path / "q")]) == 0
+    states = tacit.runs.Problem.load(tmp_path / "q").layout.state_names
+    assert states == ("state 1", "state 2", "state 3", "state 4", "terminal")
+    assert main([*words, "--episode", "who", "--out", str(tmp_path / "r")]) == 2
+    assert "--episode is for tables" in capsys.readouterr().err

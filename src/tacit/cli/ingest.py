@@ -23,6 +23,7 @@ from tacit.errors import InvalidModel
 
 if TYPE_CHECKING:
     from tacit.checks import ResolutionCheck
+    from tacit.data.measurements import Measurements
     from tacit.data.sources import Log, MeasuredReader
     from tacit.estimators.task import Task
     from tacit.model.objective import Features
@@ -35,6 +36,8 @@ FACTOR = 1.5
 NO_TABLES = (".json", ".geojson", ".gpx", ".kml", ".xml", ".yaml", ".shp")
 # Options that say nothing of how a log is read.
 ONCE = ("log", "out", "reward", "cost", "discount", "adequacy", "link_size", "no_movement")
+# Options of a log of arrays, as D4RL keeps them; --state names their columns.
+OF_ARRAYS = {"log", "out", "state", "states", "exogenous", "reward", "cost", "discount"}
 # Options of trips along links beside those of their reader.
 ON_LINKS = {"log", "out", "to", "reward", "cost", "discount", "link_size"}
 # Most columns of a log that are shown where it was not said what they are.
@@ -45,13 +48,13 @@ SHOWN = 40
 class Ingest:
     """Turn any log into a problem folder: positions to cells, time to steps, moves to actions.
 
-    A log is a .csv or .parquet file with one row a moment. NA, N/A, NaN, null, - and empty cells
-    are missing. A gap in time, a missing position or a move beyond a neighbouring cell ends an
-    episode.
+    A log is a .csv or .parquet file with one row a moment, or an .npz file of offline reinforcement
+    learning, as D4RL keeps it. NA, N/A, NaN, null, - and empty cells are missing. A gap in time, a
+    missing position or a move beyond a neighbouring cell ends an episode.
     """
 
     log: Path
-    """the log, .csv or .parquet"""
+    """the log, .csv, .parquet or .npz"""
     episode: str = "episode"
     """column that tells who, or which track, was seen"""
     out: Path = Path("problem")
@@ -149,7 +152,7 @@ class Ingest:
             raise InvalidModel("--link-size is for trips: --links FILE")
         if self.adequacy and not (self.cell or self.hexagon or self.states):
             raise InvalidModel("adequacy needs --cell, --hexagon or --states, which it changes")
-        if self.states is not None and len(self.state or ()) < 2:
+        if self.states is not None and len(self.state or ()) < 2 and not self.offline:
             raise InvalidModel("--states is for several columns of measurements: --state A B")
 
     def run(self, terminal: Terminal) -> Answer:
@@ -163,7 +166,8 @@ class Ingest:
         refuse_taken(self.out)
         if self.measured and self.states is None:
             return self.rows()
-        if self.links is None and (proposal := self.proposal()) is not None:
+        is_told = self.links is not None or self.offline
+        if not is_told and (proposal := self.proposal()) is not None:
             return proposal
         log = self.read()
         self.features(log)  # refuses what cannot be made, before anything is written
@@ -224,6 +228,8 @@ class Ingest:
         """
         from tacit.data.sources import is_measured
 
+        if self.offline:
+            return True
         if not self.state or self.links is not None:
             return False
         first, *others = self.state
@@ -237,7 +243,7 @@ class Ingest:
         from tacit.folders.rows_problem import RowsProblem
         from tacit.model.features.formulas import FormulaFeatures
 
-        seen = self.measured_reader().read(self.log)
+        seen = self.measured_rows()
         reward = " + ".join(self.reward or (f"scale({_quoted(name)})" for name in seen.columns))
         features = FormulaFeatures(reward=reward, costs=tuple(self.cost or ()))
         world = Logged(discount=self._discount, exogenous=self.exogenous or ())
@@ -256,6 +262,23 @@ class Ingest:
         parts += [f"note: {note}" for note in notes]
         parts.append(f"problem: {self.out} (next: tacit recover {self.out})")
         return Answer(parts, {"problem": self.out, **dict(rows), "notes": notes})
+
+    @property
+    def offline(self) -> bool:
+        """Whether the log holds arrays of offline reinforcement learning, as D4RL keeps them."""
+        return self.log.suffix.lower() == ".npz"
+
+    def measured_rows(self) -> Measurements:
+        """The rows of a table, or of arrays, of measurements."""
+        if not self.offline:
+            return self.measured_reader().read(self.log)
+        from tacit.data.sources import from_offline
+
+        for one in fields(self):
+            if one.name not in OF_ARRAYS and getattr(self, one.name) != one.default:
+                option = one.name.replace("_", "-")
+                raise InvalidModel(f"--{option} is for tables; {self.log} holds arrays")
+        return from_offline(self.log, columns=self.state)
 
     def measured_reader(self) -> MeasuredReader:
         """The reader of a log of measurements; refuses options that mean nothing to it."""
@@ -378,14 +401,17 @@ class Ingest:
         """The log of measurements in clusters."""
         from tacit.data.sources import Profiles
 
-        reader = self.measured_reader()
-        seen = reader.read(self.log)
+        seen = self.measured_rows()
         made = Profiles.of(seen.observations, seen.columns, count)
         if profiles is not None:
             made = Profiles.from_stored(profiles)
-        outcomes = reader.outcomes(self.log)
-        names = range(seen.episodes) if seen.names is None else seen.names.tolist()
-        log = made.log(seen, [outcomes.get(str(name), "") for name in names])
+        if self.offline:
+            ways = ["terminal" if over else "" for over in seen.ended.tolist()]
+        else:
+            outcomes = self.measured_reader().outcomes(self.log)
+            names = range(seen.episodes) if seen.names is None else seen.names.tolist()
+            ways = [outcomes.get(str(name), "") for name in names]
+        log = made.log(seen, ways)
         return replace(log, made_by={"profiles": made.stored()})
 
     def trips(self) -> Log:
