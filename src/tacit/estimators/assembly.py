@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypedDict, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -42,11 +42,13 @@ from tacit.recovery import (
     Recovery,
     RecoveryCertificate,
     RecoveryStatus,
+    Several,
     status_of,
     worst_of,
 )
 
 Result = TypeVar("Result", bound=Recovery)
+Whole = TypeVar("Whole", bound=Several)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -191,25 +193,39 @@ def recovery(
     )
 
 
-class Common(TypedDict):
-    """What several parts that were found together have in common, as fields of their result."""
+def several(
+    kind: Callable[..., Whole],
+    parts: Sequence[Recovery],
+    fitted: Fit,
+    *,
+    converged: bool,
+    proven: bool,
+    history: Mapping[str, npt.ArrayLike],
+    **own: Any,
+) -> Whole:
+    """The result of parts that were fitted together: its status is the worst, gaps are their means.
 
-    status: RecoveryStatus
-    certificate: RecoveryCertificate
-
-
-def common(parts: Sequence[Recovery], fitted: Fit, status: RecoveryStatus) -> Common:
-    """The worst status of parts and fit; gaps are root mean squares over the parts."""
-    worst = worst_of([status, *(one.status for one in parts)])
-    gaps = {
+    Args:
+        kind: the type of the result, such as `JointRecovery`.
+        parts: the recoveries that it is made of.
+        fitted: the fit of all of them.
+        converged: whether its search ended.
+        proven: whether the optimum is the global one.
+        history: name -> one number an iteration.
+        own: the fields that only this kind of result has, its parts among them.
+    """
+    status = worst_of(
+        [status_of(converged=converged, proven=proven), *(one.status for one in parts)]
+    )
+    gaps = {  # root mean squares
         name: float(np.sqrt(np.mean([getattr(one.certificate, name) ** 2 for one in parts])))
         for name in ("feature_gap", "sampling_noise", "truncation")
     }
-    gap = fitted.objective_gap if worst is RecoveryStatus.CONVERGED else np.nan
+    gap = fitted.objective_gap if status is RecoveryStatus.CONVERGED else np.nan
     certificate = RecoveryCertificate(
         **gaps, projected_gradient=fitted.projected_gradient, objective_gap=gap
     )
-    return {"status": worst, "certificate": certificate}
+    return kind(status=status, certificate=certificate, history=History(history), **own)
 
 
 def _weights(

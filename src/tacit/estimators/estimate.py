@@ -156,26 +156,42 @@ def estimate_of(
     if point.seen is not None and not weigh:
         reached = pull_back(features, own.reached)
         findings += guarantee_findings(point.seen, reached, standard.deviations)
-    proven, lost = fitted.problem.proven, bool(verdict.absence) and full.boundless
-    gap = fitted.objective_gap if proven else np.nan
+    lost = bool(verdict.absence) and full.boundless
+    known = numbers.identification(
+        space,
+        verdict=verdict if full.unregularised.converged and not lost else None,
+        dynamics=full.dynamics[e] if full.dynamics else None,
+        answer=answer_of(full, gauge, x, numbers, e),
+    )
+    found = filled(point, features, full, reduced, e, given=bounds.given, strength=strength)
+    return replace(found, known=known, findings=findings, goodness=goodness, standard=standard)
+
+
+def filled(
+    point: Estimate,
+    features: Features,
+    full: Evidence,
+    reduced: Evidence,
+    e: int = 0,
+    *,
+    given: np.ndarray,
+    strength: Strength | None = None,
+) -> Estimate:
+    """The `point` of chain e of a fit, with what its evidence says of coefficients and costs.
+
+    Coefficients that are `given` [D] bool were fixed beforehand.
+    """
+    fitted, chain = reduced.fitted, reduced.chains[e].chain
+    gap = fitted.objective_gap if fitted.problem.proven else np.nan
     return replace(
         point,
         deterministic=reduced.boundless,
-        proven=proven,
+        proven=fitted.problem.proven,
         history=point.history if strength is None else strength.history(fitted),
         certificate={**point.certificate, "objective_gap": gap},
-        known=numbers.identification(
-            space,
-            verdict=verdict if full.unregularised.converged and not lost else None,
-            dynamics=full.dynamics[e] if full.dynamics else None,
-            answer=answer_of(full, gauge, x, numbers, e),
-        ),
-        parameters=coefficients_of(features, full, fitted, e, given=bounds.given),
-        findings=findings,
-        goodness=goodness,
-        **never_incurred(space, reduced.own_limits(e), chain.at_starts),
+        parameters=coefficients_of(features, full, fitted, e, given=given),
+        **never_incurred(chain.space, reduced.own_limits(e), chain.at_starts),
         spending=full.spending(features, point.seen, e) if point.solution else None,
-        standard=standard,
     )
 
 

@@ -20,8 +20,7 @@ from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.engine.progress import unwatched
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.estimators.assembly import common
-from tacit.estimators.kinds import KindsOptions, KindsRecovery, report_of
+from tacit.estimators.kinds import KindsOptions, KindsRecovery, report_of, several_kinds
 from tacit.estimators.likelihood import maximise
 from tacit.estimators.setting import StepsSetting
 from tacit.estimators.types import SURE, degrees, kinds_of, schwarz, search
@@ -29,8 +28,6 @@ from tacit.inference.diagnostics import Identification
 from tacit.inference.evidence import Evidence
 from tacit.inference.expectations import check_task
 from tacit.inference.findings import Finding, Kind
-from tacit.inference.information import described
-from tacit.inference.sets import unidentified
 from tacit.inference.tails import ONE_SIDED, TWO_SIDED
 from tacit.likelihood.kinds import KindsChain, StepUnits, log_likelihood
 from tacit.likelihood.problem import Fit
@@ -47,7 +44,6 @@ from tacit.recovery import (
     RecoveryCertificate,
     RecoveryStatus,
     delivered,
-    status_of,
 )
 
 # Parameters and paths drawn for the intervals of shares, and the pseudo-count of what was counted.
@@ -406,12 +402,15 @@ def _report(
         fitted = evidence.unregularised
         known = _following(evidence, order, seen, setting.mdp, options.seed)
     fits = (found.pooled, found.best, fitted)[: 1 + 2 * (many > 1)]
-    likely = [log_likelihood(one) for one in fits]
     held = found.scores.sum(axis=1) / seen.steps
     findings = _findings(options, found, held, fitted, known)
-    status = status_of(converged=fitted.converged, proven=many == 1)
     membership = order.sums(known["following"]) / order.lengths[:, None]
-    return IntentionsRecovery(
+    return several_kinds(
+        IntentionsRecovery,
+        options,
+        parts,
+        fits,
+        findings,
         intentions=tuple(parts),
         **known,
         states=seen.states,
@@ -419,18 +418,12 @@ def _report(
         membership=membership,
         places=places,
         times=np.asarray(options.times, np.intp),
-        log_likelihood=likely[-1],
         null_log_likelihood=-units.whole.at_random,
         observed_steps=seen.steps,
-        degrees=degrees(fitted),
         tried=found.tried,
         criteria=found.criteria,
         held_out=held,
         counted=found.counted,
-        history=History({"log_likelihood": likely}),
-        identification=unidentified(np.empty(0), [], active=np.zeros(0, bool), findings=findings),
-        estimator=described(options),
-        **common(parts, fitted, status),
     )
 
 

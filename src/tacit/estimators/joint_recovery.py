@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,41 +11,18 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.data.observed import Observed
-from tacit.estimators.assembly import common
-from tacit.estimators.estimate import coefficients_of
-from tacit.estimators.setting import StepsSetting, chain_goodness
-from tacit.estimators.strength import prior_findings
-from tacit.inference.activity import Verdict
-from tacit.inference.diagnostics import Goodness, Identification, untested
-from tacit.inference.dynamics_noise import dynamics_findings
-from tacit.inference.evidence import Evidence, evidence_of
-from tacit.inference.expectations import Spending
-from tacit.inference.findings import Finding, Kind, blind_findings, chance, feature_findings
-from tacit.inference.gauged_intervals import Numbers, numbers_of
-from tacit.inference.idle_constraints import level_findings, verdict_findings
-from tacit.inference.known import bound_findings, given_temperature_findings
+from tacit.inference.diagnostics import Goodness, Identification
+from tacit.inference.findings import Finding, Kind, chance
 from tacit.inference.parameters import CONFIDENCE, Parameters, together
-from tacit.inference.sets import never_incurred, unidentified
-from tacit.inference.standardised import Standard, shown, standards_of
+from tacit.inference.standardised import shown
 from tacit.inference.tails import holm
-from tacit.likelihood.problem import Fit
-from tacit.likelihood.rescue import RESCUE
-from tacit.likelihood.start import Bounds
 from tacit.model.arguments import read_only
-from tacit.recovery import (
-    History,
-    Recovery,
-    RecoveryCertificate,
-    RecoveryStatus,
-    Several,
-    status_of,
-)
+from tacit.recovery import History, Recovery, RecoveryCertificate, RecoveryStatus, Several
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from tacit.estimators.certified import PolicyCertificate
-    from tacit.estimators.tasks import SharedLikelihood, Task, TaskFits
     from tacit.forward.solution import Solution
     from tacit.model.mdp import MDP
 
@@ -103,7 +80,7 @@ class JointRecovery(Several):
     @property
     def worst(self) -> int:
         """The task that the model fits least, by its p-value adjusted for all tasks."""
-        return _worst([one.goodness for one in self.recoveries])
+        return least_fitting([one.goodness for one in self.recoveries])
 
     @property
     def goodness(self) -> Goodness:
@@ -237,218 +214,9 @@ def shared_numbers(
     return shared
 
 
-def report(options: SharedLikelihood, tasks: Sequence[Task], found: TaskFits) -> JointRecovery:
-    """The `JointRecovery` of these fits."""
-    seen, joint, fits = [task.demonstrations for task in tasks], found.joint, found.goodness
-    evidence = evidence_of(seen, joint, options.likelihood.max_steps, robust=found.robust)
-    standards = standards_of([(task.mdp, task.features) for task in tasks])
-    numbers = _numbers(found, evidence, seen)
-    if not all(one.uniform for one in standards):
-        scaled = _numbers(found, evidence, seen, [one.stacked for one in standards])
-        pairs = zip(scaled, found.chains, strict=True)
-        known = [one.identification(chain.space, verdict=None) for one, chain in pairs]
-        standards = [own.knowing(one) for own, one in zip(standards, known, strict=True)]
-    recoveries = [
-        _recovery(options, task, found, numbers[e], evidence, fits[e], standards[e], e)
-        for e, task in enumerate(tasks)
-    ]
-    worst, own = _worst(fits), tuple(one.reward_weights for one in recoveries)
-    misfit = [
-        Finding(f"Task {worst}: {said}", said.kind, **asdict(said.about))
-        for said in fits[worst].findings()
-    ] + _findings(found, evidence, tasks[0])
-    status = status_of(converged=joint.converged, proven=joint.problem.proven)
-    return JointRecovery(
-        recoveries=tuple(recoveries),
-        reward_weights=own[joint.problem.ties.leaders[0]] if options.share_reward else own,
-        cost_weights=tuple(recoveries[e].cost_weights[k] for k, e in enumerate(found.speakers)),
-        history=History(
-            {
-                "loss": [found.alone.loss, joint.loss],
-                "evaluations": [found.alone.steps, joint.steps],
-            }
-        ),
-        identification=_shared(options, found, recoveries, misfit),
-        estimator=repr(options),
-        agreement=np.asarray(found.agreement, dtype=np.float64),
-        **common(recoveries, joint, status),
-    )
-
-
-def goodness_of_tasks(
-    alone: Fit, seen: Sequence[Observed], *, level: float, seed: int
-) -> list[Goodness]:
-    """Whether the model fits each task, its p-value adjusted for all tasks by Holm's method.
-
-    Asked of every task's own fit: whether they share what they are told to is another test.
-    """
-    if not alone.converged:
-        return [untested("the search did not converge") for _ in seen]
-    tests = [
-        chain_goodness(own, alone, observed, level, seed, e)
-        for e, (own, observed) in enumerate(zip(alone.evidence(seen), seen, strict=True))
-    ]
-    tested = [one for one in tests if not one.absence]
-    adjusted = iter(holm([one.p_value for one in tested]).tolist())
-    tests = [one if one.absence else replace(one, p_value=next(adjusted)) for one in tests]
-    return [replace(one, adequate=bool(one.absence) or one.p_value > one.level) for one in tests]
-
-
-def _numbers(
-    found: TaskFits,
-    evidence: Evidence,
-    seen: Sequence[Observed],
-    units: Sequence[np.ndarray] | None = None,
-) -> list[Numbers]:
-    """The `Numbers` of every task, its features divided by its `units` [D]."""
-    each = list(enumerate([None] * len(seen) if units is None else units))
-    numbers = [numbers_of(evidence, e, unit=unit) for e, unit in each]
-    if not any((one.gauge.multipliers == 0).any() for one in numbers):
-        return numbers
-    # How large a price may be that was not shown to be paid: ask the fit that has it.
-    alone = evidence_of(seen, found.alone, 0, robust=evidence.robust)
-    others = [numbers_of(alone, e, unit=unit) for e, unit in each]
-    return [_completed(one, other) for one, other in zip(numbers, others, strict=True)]
-
-
-def _recovery(
-    options: SharedLikelihood,
-    task: Task,
-    found: TaskFits,
-    numbers: Numbers,
-    evidence: Evidence,
-    goodness: Goodness,
-    standard: Standard,
-    e: int,
-) -> Recovery:
-    """The task's own `Recovery`, its weights those of all tasks together."""
-    gauge, joint, space = numbers.gauge, found.joint, evidence.chains[e].chain.space
-    setting = StepsSetting(task.mdp, task.features, task.demonstrations)
-    point = setting.point(evidence, e)
-    dynamics = evidence.dynamics[e] if evidence.dynamics else None
-    # An untested size has the p-value of its constraint.
-    sizes = found.sizes[:, e]
-    p_values = np.where(np.isnan(sizes), found.verdict.p_values, sizes)
-    verdict = Verdict.of(p_values, options.likelihood.level)
-    findings = [*_idle_findings(found, gauge.multipliers, p_values), *level_findings(verdict)]
-    bounds, strength = Bounds.of(space, options.of_task(task)), found.strengths[e]
-    findings += bound_findings(bounds, space, joint.x(e))
-    findings += [] if strength is None else prior_findings(strength, evidence, e)
-    findings += [] if dynamics is None else dynamics_findings(dynamics)
-    estimate = replace(
-        point,
-        converged=found.alone.converged and joint.converged,
-        deterministic=bool(found.boundless[e]),
-        proven=joint.problem.proven,
-        known=numbers.identification(space, verdict=verdict, dynamics=dynamics),
-        standard=standard,
-        parameters=coefficients_of(task.features, evidence, evidence.fitted, e, given=bounds.given),
-        findings=findings,
-        goodness=goodness,
-        spending=Spending.of_data(task.features, point.seen),
-        **never_incurred(space, evidence.own_limits(e)),
-    )
-    return setting.recovery(f"{options!r}, task {e} of {len(found.chains)}", estimate, evidence, e)
-
-
-def _idle_findings(found: TaskFits, multipliers: np.ndarray, p_values: np.ndarray) -> list[Finding]:
-    """What is said of the constraints that do not restrain a task, and of those that do."""
-    findings = []
-    for k in np.flatnonzero((multipliers == 0) & ~np.isnan(p_values)).tolist():
-        said = (
-            f"Constraint {k} is not identified in this task: its demonstrations do not show that "
-            f"it restrains the expert ({chance(p_values[k])} if it does not)."
-        )
-        findings.append(Finding(said, Kind.INACTIVE, constraint=k, number=float(p_values[k])))
-    if len(found.chains) > 1 and multipliers.any():
-        findings.append(Finding("Cost weights are those of all tasks together."))
-    return findings
-
-
-def _completed(own: Numbers, other: Numbers) -> Numbers:
-    """The same, with the prices of idle constraints at most what another fit allows."""
-    ends, spread = own.ends.copy(), own.spread.copy()
-    count = len(own.gauge.multipliers)
-    prices = len(ends) - 2 * count + np.flatnonzero(own.gauge.multipliers == 0)
-    top = other.ends[prices, 1]
-    ends[prices, 0], ends[prices, 1] = 0.0, np.where(np.isnan(top), np.inf, top)
-    ends[prices + count] = (np.nan, np.inf)
-    spread[prices] = np.nan
-    return Numbers(own.gauge, ends, spread)
-
-
-def _shared(
-    options: SharedLikelihood,
-    found: TaskFits,
-    recoveries: Sequence[Recovery],
-    findings: list[Finding],
-) -> Identification:
-    """What is known of the weights that the tasks share, as a task knows it that pays for it."""
-    speakers, verdict = (found.joint.problem.ties.leaders[0], *found.speakers), found.verdict
-    shared = shared_numbers(recoveries, speakers, reward=options.share_reward)
-    active, costs = found.restrained.any(axis=1), shared["cost_standard_errors"]
-    return replace(
-        unidentified(np.empty(0), costs, active=active, findings=findings),
-        **shared,
-        p_values=verdict.p_values,
-        unadjusted=verdict.unadjusted,
-        sets=verdict.sets,
-        selection=verdict.selection,
-        at_level=() if verdict.at_level is None else verdict.at_level,
-    )
-
-
-def _worst(fits: Sequence[Goodness]) -> int:
+def least_fitting(fits: Sequence[Goodness]) -> int:
     """The number of the fit with the least p-value; those not tested come last."""
     return int(np.argmin([np.nan_to_num(one.p_value, nan=2.0) for one in fits]))
-
-
-def _findings(found: TaskFits, evidence: Evidence, first: Task) -> list[Finding]:
-    """What all tasks together say."""
-    names = found.joint.problem.ties.names
-    findings = [*_activity_findings(found), *agreement_findings(found.agreement)]
-    for j in np.flatnonzero(np.isfinite(evidence.limits)):
-        said = (
-            f"{names[j]} is forbidden: its cost was never incurred although the reward pulls "
-            "there, so the demonstrations set a lower limit on its weight and no upper one."
-        )
-        findings.append(Finding(said, Kind.FORBIDDEN, feature=names[j]))
-    findings += given_temperature_findings(found.joint)
-    findings += blind_findings(names, evidence.errors.blind)
-    findings += feature_findings(first.features, first.mdp)
-    if found.joint.problem.bilinear:
-        said = (
-            "Directions and sizes are fitted together, which is convex in each but not in both: "
-            "the optimum is the best one found from the directions of the tasks."
-        )
-        findings.append(Finding(said, Kind.LOCAL_OPTIMUM))
-    if found.boundless.any():
-        which = ", ".join(str(e) for e in np.flatnonzero(found.boundless))
-        said = (
-            f"The expert looks deterministic in task {which}: the likelihood has no maximum, since "
-            f"larger parameters are always likelier. A ridge of {RESCUE:g} on scaled features was "
-            "added there, on which the scale of the answer depends, and no intervals are given."
-        )
-        return [*findings, Finding(said, Kind.DETERMINISTIC)]
-    unit, count = evidence.errors.unit, len(found.chains)
-    said = f"Standard errors take the {unit} of all {count} tasks as independent units."
-    return [*findings, Finding(said, Kind.ERRORS)]
-
-
-def _activity_findings(found: TaskFits) -> list[Finding]:
-    """Which constraints restrain the expert, and which tasks say nothing about them."""
-    prices = np.array([one.max(initial=0.0) for one in found.restrained.astype(float)])
-    about = {"converged": found.alone.converged, "robust": found.robust}
-    findings = verdict_findings(found.verdict, prices, **about)
-    for k in np.flatnonzero(prices > 0):
-        for e in np.flatnonzero(~found.restrained[k]):
-            own = float(found.sizes[k, e])
-            said = (
-                f"Task {e} says nothing about constraint {k}: it is not shown to restrain the "
-                f"expert there ({chance(own)} if it does not)."
-            )
-            findings.append(Finding(said, Kind.NOT_IDENTIFIED, constraint=int(k), number=own))
-    return findings
 
 
 def agreement_findings(p_values: np.ndarray) -> list[Finding]:

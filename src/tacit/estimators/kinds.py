@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from tacit.errors import InvalidModel
+from tacit.estimators.assembly import several
 from tacit.estimators.estimate import estimate_of
 from tacit.estimators.likelihood import Likelihood
 from tacit.estimators.setting import Setting
+from tacit.estimators.types import degrees
 from tacit.inference.activity import Verdict
 from tacit.inference.diagnostics import untested
 from tacit.inference.evidence import Evidence, evidence_of, score_law
@@ -20,7 +22,9 @@ from tacit.inference.findings import Finding, Kind
 from tacit.inference.idle_constraints import without_idle_prices
 from tacit.inference.information import described
 from tacit.inference.parameters import MOVED, Parameters, together
+from tacit.inference.sets import unidentified
 from tacit.inference.standardised import shown
+from tacit.likelihood.kinds import log_likelihood
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import Label, Range, within_temperature
 from tacit.model.features import Ridge, Sparse
@@ -28,6 +32,8 @@ from tacit.recovery import History, Recovery, Several
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+Mixed = TypeVar("Mixed", bound="KindsRecovery")
 
 
 class KindsRecovery(Several):
@@ -242,3 +248,37 @@ def mixing_errors(reduced: Evidence) -> np.ndarray:
     spread = np.sqrt(np.maximum(np.diagonal(found.covariance)[own], 0.0))
     lost = np.abs(found.blind[:, own]).max(axis=0, initial=0.0) > MOVED
     return np.where(lost | bool(reduced.absence), np.inf, spread)
+
+
+def several_kinds(
+    kind: type[Mixed],
+    options: KindsOptions,
+    parts: Sequence[Recovery],
+    fits: Sequence[Fit],
+    findings: Sequence[Finding],
+    **own: Any,
+) -> Mixed:
+    """The result of these kinds.
+
+    Args:
+        kind: its type.
+        options: that were asked for.
+        parts: the recoveries of the kinds.
+        fits: of one kind, and where there are more, of all of them, and less idle prices.
+        findings: on all kinds.
+        own: the fields that only this kind of result has.
+    """
+    likely, last = [log_likelihood(one) for one in fits], fits[-1]
+    return several(
+        kind,
+        parts,
+        last,
+        converged=last.converged,
+        proven=len(parts) == 1,
+        history={"log_likelihood": likely},
+        log_likelihood=likely[-1],
+        degrees=degrees(last),
+        identification=unidentified(np.empty(0), [], active=np.zeros(0, bool), findings=findings),
+        estimator=described(options),
+        **own,
+    )

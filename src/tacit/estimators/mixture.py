@@ -16,8 +16,13 @@ import numpy as np
 from tacit.data.observed import Observed
 from tacit.engine.progress import unwatched
 from tacit.errors import InvalidDemonstrations
-from tacit.estimators.assembly import common
-from tacit.estimators.kinds import KindsOptions, KindsRecovery, mixing_errors, report_of
+from tacit.estimators.kinds import (
+    KindsOptions,
+    KindsRecovery,
+    mixing_errors,
+    report_of,
+    several_kinds,
+)
 from tacit.estimators.likelihood import maximise
 from tacit.estimators.setting import Setting, StepsSetting
 from tacit.estimators.types import (
@@ -31,8 +36,6 @@ from tacit.estimators.types import (
 from tacit.inference.diagnostics import Identification
 from tacit.inference.expectations import check_task
 from tacit.inference.findings import Finding
-from tacit.inference.information import described
-from tacit.inference.sets import unidentified
 from tacit.likelihood.kinds import log_likelihood
 from tacit.likelihood.problem import Fit
 from tacit.likelihood.start import Label, Range, maximum
@@ -46,7 +49,6 @@ from tacit.recovery import (
     RecoveryCertificate,
     RecoveryStatus,
     delivered,
-    status_of,
 )
 
 if TYPE_CHECKING:
@@ -186,7 +188,7 @@ class Mixture(KindsOptions):
                 f"got {len(units)}"
             )
         with unwatched():  # hundreds of small fits: none is a stage of its own
-            return _report(self, units, self._search(units), setting)
+            return _mixture_of(self, units, self._search(units), setting)
 
     @staticmethod
     def load(folder: str | Path) -> MixtureRecovery:
@@ -219,7 +221,7 @@ class Searched(NamedTuple):
     best: Fit  # of the number that was asked for, or has the smallest BIC
 
 
-def _report(options: Mixture, units: Any, found: Searched, setting: Setting) -> MixtureRecovery:
+def _mixture_of(options: Mixture, units: Any, found: Searched, setting: Setting) -> MixtureRecovery:
     """The `MixtureRecovery` of these types."""
     whole, inner, reduced_fit, many = units.whole, options.of_one, found.best, kinds_of(found.best)
     shares, membership, errors = np.ones(1), np.ones((len(units), 1)), np.zeros(1)
@@ -239,21 +241,18 @@ def _report(options: Mixture, units: Any, found: Searched, setting: Setting) -> 
     about = {"given": options.types is not None, "starts": options.starts}
     findings = type_findings(reduced_fit, found.tried, found.criteria, **about) + findings
     fits = (found.pooled, found.best, reduced_fit)[: 1 + 2 * (many > 1)]
-    likely = [log_likelihood(one) for one in fits]
-    status = status_of(converged=reduced_fit.converged, proven=many == 1)
-    return MixtureRecovery(
+    return several_kinds(
+        MixtureRecovery,
+        options,
+        types,
+        fits,
+        findings,
         types=tuple(types),
         shares=shares,
         share_intervals=share_intervals(shares, errors),
         membership=membership,
-        log_likelihood=likely[-1],
         null_log_likelihood=-whole.at_random,
         observed_steps=int(whole.steps),
-        degrees=degrees(reduced_fit),
         tried=found.tried,
         criteria=found.criteria,
-        history=History({"log_likelihood": likely}),
-        identification=unidentified(np.empty(0), [], active=np.zeros(0, bool), findings=findings),
-        estimator=described(options),
-        **common(types, reduced_fit, status),
     )

@@ -8,7 +8,7 @@ shared directions, from there; and it is tested whether the tasks agree on them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,24 +16,29 @@ from scipy.linalg import block_diag
 
 from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
-from tacit.estimators.joint_recovery import (
-    AGREEMENT_LEVEL,
-    JointRecovery,
-    goodness_of_tasks,
-    report,
-)
+from tacit.estimators.assembly import several
+from tacit.estimators.joint_recovery import AGREEMENT_LEVEL, JointRecovery, least_fitting
 from tacit.estimators.likelihood import Likelihood
 from tacit.estimators.setting import StepsSetting
 from tacit.estimators.strength import Strength, strength_of
 from tacit.estimators.task import Task
+from tacit.estimators.tasks_report import (
+    goodness_of_tasks,
+    joint_findings,
+    numbers_of_tasks,
+    task_recovery,
+    what_is_shared,
+)
 from tacit.inference.activity import ScoreLaw, Verdict, holm_levels
 from tacit.inference.boundary import Directions, ratio_p_value
 from tacit.inference.diagnostics import Goodness
 from tacit.inference.dynamics_noise import dynamics_noise
-from tacit.inference.evidence import score_law
+from tacit.inference.evidence import evidence_of, score_law
+from tacit.inference.findings import Finding
 from tacit.inference.idle_constraints import Restraint, without_idle_constraints
 from tacit.inference.information import scatter_of
 from tacit.inference.parameters import inverse_information
+from tacit.inference.standardised import standards_of
 from tacit.likelihood.problem import Equalities, Fit, LikelihoodProblem
 from tacit.likelihood.protocol import LARGEST
 from tacit.likelihood.rescue import VISIBLE, rescued
@@ -90,11 +95,70 @@ class SharedLikelihood:
     def search(self, tasks: Sequence[Task]) -> TaskFits:
         """The fits and tests of these tasks."""
         _check(tasks, self)
-        return search(self, tasks)
+        likelihood = self.likelihood
+        each = [self.of_task(task) for task in tasks]
+        settings = [StepsSetting(task.mdp, task.features, task.demonstrations) for task in tasks]
+        chains = [task.chain(own) for task, own in zip(tasks, each, strict=True)]
+        strengths = [strength_of(*parts) for parts in zip(each, settings, chains, strict=True)]
+        chains = with_priors(strengths, chains)
+        fits = [maximum(chain, own) for chain, own in zip(chains, each, strict=True)]
+        if likelihood.temperature is not None:
+            known = likelihood.temperature, likelihood.max_steps
+            fits = [within_temperature(fitted, *known) for fitted in fits]
+        tried = [rescued(fitted, VISIBLE, likelihood.max_steps) for fitted in fits]
+        own = [fitted for fitted, _ in tried]
+        shape = shaped(each, [fit.problem.chains[0] for fit in own])
+        shape = with_noise_of(own, shape)
+        z = np.concatenate([fit.z for fit in own])
+        # The search of every task has been made: this one only puts them side by side.
+        order = np.concatenate(shape.ties.rows)
+        place = np.zeros(len(z))
+        place[order] = z
+        steps = max(fit.steps for fit in own)
+        alone = Fit.of(shape, place, [fit.parts[0] for fit in own], steps, likelihood.tolerance)
+        seen = [task.demonstrations for task in tasks]
+        ridged = np.array([boundless for _, boundless in tried])
+        found = _together(self, each, own, alone, seen, ridged)
+        return replace(found, strengths=tuple(strengths))
 
     def report(self, tasks: Sequence[Task], found: TaskFits) -> JointRecovery:
         """The `JointRecovery` of these fits."""
-        return report(self, tasks, found)
+        seen, joint, fits = [task.demonstrations for task in tasks], found.joint, found.goodness
+        evidence = evidence_of(seen, joint, self.likelihood.max_steps, robust=found.robust)
+        standards = standards_of([(task.mdp, task.features) for task in tasks])
+        numbers = numbers_of_tasks(found, evidence, seen)
+        if not all(one.uniform for one in standards):
+            scaled = numbers_of_tasks(found, evidence, seen, [one.stacked for one in standards])
+            pairs = zip(scaled, found.chains, strict=True)
+            known = [one.identification(chain.space, verdict=None) for one, chain in pairs]
+            standards = [own.knowing(one) for own, one in zip(standards, known, strict=True)]
+        recoveries = [
+            task_recovery(self, task, found, numbers[e], evidence, fits[e], standards[e], e)
+            for e, task in enumerate(tasks)
+        ]
+        worst, own = least_fitting(fits), tuple(one.reward_weights for one in recoveries)
+        misfit = [
+            Finding(f"Task {worst}: {said}", said.kind, **asdict(said.about))
+            for said in fits[worst].findings()
+        ]
+        findings = misfit + joint_findings(found, evidence, tasks[0])
+        return several(
+            JointRecovery,
+            recoveries,
+            joint,
+            converged=joint.converged,
+            proven=joint.problem.proven,
+            history={
+                "loss": [found.alone.loss, joint.loss],
+                "evaluations": [found.alone.steps, joint.steps],
+            },
+            recoveries=tuple(recoveries),
+            reward_weights=own[joint.problem.ties.leaders[0]] if self.share_reward else own,
+            cost_weights=tuple(recoveries[e].cost_weights[k] for k, e in enumerate(found.speakers)),
+            identification=what_is_shared(self, found, recoveries, findings),
+            estimator=repr(self),
+            agreement=np.asarray(found.agreement, dtype=np.float64),
+        )
 
     def of_task(self, task: Task) -> Likelihood:
         """How this task is fitted: bounds and the like that name coefficients of its own."""
@@ -228,35 +292,6 @@ class TaskFits:
         for kept, leader in zip(self.restrained, leaders, strict=True):
             chosen.append(leader if kept[leader] or not kept.any() else int(kept.argmax()))
         return chosen
-
-
-def search(options: SharedLikelihood, tasks: Sequence[Task]) -> TaskFits:
-    """The fits and tests of these tasks."""
-    likelihood = options.likelihood
-    each = [options.of_task(task) for task in tasks]
-    settings = [StepsSetting(task.mdp, task.features, task.demonstrations) for task in tasks]
-    chains = [task.chain(own) for task, own in zip(tasks, each, strict=True)]
-    strengths = [strength_of(*parts) for parts in zip(each, settings, chains, strict=True)]
-    chains = with_priors(strengths, chains)
-    fits = [maximum(chain, own) for chain, own in zip(chains, each, strict=True)]
-    if likelihood.temperature is not None:
-        known = likelihood.temperature, likelihood.max_steps
-        fits = [within_temperature(fitted, *known) for fitted in fits]
-    tried = [rescued(fitted, VISIBLE, likelihood.max_steps) for fitted in fits]
-    own = [fitted for fitted, _ in tried]
-    shape = shaped(each, [fit.problem.chains[0] for fit in own])
-    shape = with_noise_of(own, shape)
-    z = np.concatenate([fit.z for fit in own])
-    # The search of every task has been made: this one only puts them side by side.
-    order = np.concatenate(shape.ties.rows)
-    place = np.zeros(len(z))
-    place[order] = z
-    steps = max(fit.steps for fit in own)
-    alone = Fit.of(shape, place, [fit.parts[0] for fit in own], steps, likelihood.tolerance)
-    seen = [task.demonstrations for task in tasks]
-    ridged = np.array([boundless for _, boundless in tried])
-    found = _together(options, each, own, alone, seen, ridged)
-    return replace(found, strengths=tuple(strengths))
 
 
 def with_priors(strengths: Sequence[Strength | None], chains: Sequence[Any]) -> list[Any]:
