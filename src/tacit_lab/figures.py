@@ -63,7 +63,7 @@ class ObjectiveView:
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class SampleCurve:
     """A line of measurements, several at each position.
 
     Attributes:
@@ -255,7 +255,7 @@ def convergence_figure(run: Convergence, *, title: str = "") -> Figure:
 
 @pages.styled()
 def study_figure(
-    studies: Sequence[tuple[str, Sequence[Curve], float | None]],
+    studies: Sequence[tuple[str, Sequence[SampleCurve], float | None]],
     *,
     positions_name: str,
     title: str = "",
@@ -389,7 +389,7 @@ def draw_history(
 
 @pages.styled()
 def draw_study(
-    curves: Sequence[Curve],
+    curves: Sequence[SampleCurve],
     axes: Axes,
     *,
     null: float | None = None,

@@ -12,7 +12,7 @@ from kinds import told
 from rates import coverage_verdict, rates_of
 from tacit.inference import gauged_intervals
 from tacit.inference.findings import Kind
-from tacit.inference.gauge import Gauge, Ratios
+from tacit.inference.gauge import Gauge, GaugeRatios
 from tacit.inference.profiles import CUT, Landscape, landscape
 from tacit.search.algebra import least_squares
 from tacit_lab import worlds
@@ -78,7 +78,7 @@ def weight_beside_zeros(rng: np.random.Generator) -> tuple[float, float]:
     rows = np.linalg.cholesky(0.6 * np.eye(size) + 0.4).T * 5.0
     loss = around(rows, true, rng.standard_normal(size))
     x = loss.best
-    parts = Ratios(np.eye(size), np.ones((size, size)), np.zeros(size), np.full(size, x.sum()))
+    parts = GaugeRatios(np.eye(size), np.ones((size, size)), np.zeros(size), np.full(size, x.sum()))
     gauge = SimpleNamespace(ratios=parts, reward_weights=x / x.sum(), cost_weights=())
     return gauged_intervals._weight_ends(loss, cast(Gauge, gauge), 0, (0.0, 1.0))
 

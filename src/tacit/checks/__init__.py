@@ -77,7 +77,7 @@ __all__ = [
 _HOME, __getattr__, __dir__ = names_on_demand(__name__)
 
 
-class Quantity(NamedTuple):
+class ReportedNumber(NamedTuple):
     """One number of a recovery: a weight, a price or a budget."""
 
     quantity: str  # "reward", "cost 0" and so on, "price" or "budget"
@@ -109,7 +109,7 @@ class Quantity(NamedTuple):
         return not (self.is_price or self.is_budget)
 
 
-def numbers_of(recovery: Recovery) -> Iterator[Quantity]:
+def numbers_of(recovery: Recovery) -> Iterator[ReportedNumber]:
     """Every number of a recovery."""
     known = recovery.identification
     prices = recovery.multipliers, known.multiplier_intervals, known.multiplier_standard_errors
@@ -125,7 +125,7 @@ def numbers_of(recovery: Recovery) -> Iterator[Quantity]:
     for quantity, *columns in parts:
         for name, value, (low, high), error in zip(*columns, strict=True):
             numbers = (float(value), float(low), float(high), float(error))
-            yield Quantity(quantity, str(name), *numbers)
+            yield ReportedNumber(quantity, str(name), *numbers)
 
 
 @dataclass(frozen=True, kw_only=True)

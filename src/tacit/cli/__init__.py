@@ -33,7 +33,7 @@ from tacit.cli.options import option_of_others
 from tacit.cli.predict import Predict
 from tacit.cli.recover import Recover
 from tacit.cli.report import Report
-from tacit.cli.score import Score
+from tacit.cli.score import ScoreDemonstrations
 from tacit.cli.simulate import Simulate
 from tacit.cli.solve import Solve
 from tacit.cli.terminal import (
@@ -99,7 +99,7 @@ COMMANDS: dict[str, type[Command]] = {
     "check": Check,
     "solve": Solve,
     "recover": Recover,
-    "score": Score,
+    "score": ScoreDemonstrations,
     "predict": Predict,
     "watch": WatchLog,
     "report": Report,

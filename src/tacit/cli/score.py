@@ -25,7 +25,7 @@ SHOWN = ("episode", "origin", "goal", "steps", "z_score")
 
 
 @dataclass(frozen=True)
-class Score:
+class ScoreDemonstrations:
     """Score given demonstrations by a run: log-likelihood, hit rate, and the worst episodes.
 
     The demonstrations may be those of the run or others in the same world, with the same names of

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tacit.folders.problem import Problem
     from tacit.folders.watched import Bookmark
     from tacit.recovery import Recovery
-    from tacit.stream.following import Log
+    from tacit.stream.following import GrowingLog
     from tacit.stream.watch import Watch
 
 PAGE = "watch.html"
@@ -107,7 +107,7 @@ class WatchLog:
         }
         return Answer([f"{self.out}: {_line(watch, follower.bookmark.position.rows)}"], data)
 
-    def _log(self, rows: int) -> Log:
+    def _log(self, rows: int) -> GrowingLog:
         """What is followed."""
         from tacit.stream.following import FolderLog, InputLog, TextLog
 
@@ -172,7 +172,7 @@ class Follower:
         recovery = replace(recovery, origin=origin)
         return cls(command, problem, watch.resumed(bookmark.state), recovery, bookmark, about)
 
-    def read(self, log: Log) -> Iterator[str]:
+    def read(self, log: GrowingLog) -> Iterator[str]:
         """A line for every batch that is there, after the folder has it."""
         rows, many = self.command.batch, self.command.batch
         while many == rows:

@@ -21,7 +21,7 @@ from tacit.inference.expectations import check_task
 from tacit.inference.gauge import Gauge
 from tacit.likelihood.lockstep import Duals, Minima, Progress, minima
 from tacit.likelihood.protocol import LARGEST
-from tacit.likelihood.rescue import RESCUE, is_far
+from tacit.likelihood.rescue import RESCUE
 from tacit.likelihood.rescue import VISIBLE as SEEN
 from tacit.likelihood.start import NOWHERE, check_plain
 from tacit.likelihood.steps import ROUGH, over_an_episode
@@ -73,39 +73,6 @@ class Batch:
 
     def __repr__(self) -> str:
         return f"Batch(problems={len(self)}, converged={int(self.converged.sum())})"
-
-
-def batch_of(
-    spaces: Sequence[Design], dual: Dual, ends: Minima, deterministic: np.ndarray, limit: float
-) -> Batch:
-    """The `Batch` of the ends of searches; `spaces` is one for all, or one a problem."""
-    space, scales = spaces[0], np.stack([s.scales for s in spaces])  # [1 or N, D]
-    gradient, converged = met(dual, ends, limit)
-    offsets = np.stack([s.offsets for s in spaces])
-    length = 1.0 / (1.0 - dual.discount) if offsets.any() else 0.0
-    gauge = Gauge(ends.x, scales, space.blocks, spent=ends.spent + offsets * length)
-    return Batch(
-        reward_weights=gauge.reward_weights,
-        cost_weights=gauge.cost_weights,
-        multipliers=gauge.multipliers,
-        budgets=gauge.budgets,
-        temperatures=gauge.temperatures,
-        losses=ends.loss,
-        projected_gradients=gradient,
-        converged=converged,
-        deterministic=deterministic,
-        parameters=ends.x,
-        steps=ends.steps,
-    )
-
-
-def met(dual: Dual, ends: Minima, limit: float) -> tuple[np.ndarray, np.ndarray]:
-    """[N] the projected gradients of searches, and whether these ended within the limit."""
-    held = (ends.x <= dual.lower) & (ends.gradient > 0)
-    held |= (ends.x >= dual.upper) & (ends.gradient < 0)
-    gradient = np.abs(np.where(held, 0.0, ends.gradient / dual.scale)).max(axis=1, initial=0.0)
-    size = 1.0 + np.abs(ends.values).max(axis=1)
-    return gradient, (gradient <= limit) & (ends.residual <= 1e-8 * size)
 
 
 Estimator = Convex | Likelihood
@@ -160,18 +127,15 @@ def recover_many(
     duals = posed(backend, estimator, mdps, spaces, tables)
     if mdps[0].discount == 1.0:
         duals = _finite(mdps[0], spaces, duals, estimator.tolerance)
-    rules: dict[str, Any] = {"max_steps": estimator.max_steps, "chunk": chunk}
     if isinstance(estimator, Likelihood) and not isinstance(demonstrations, np.ndarray):
         convex = Convex(estimator.free_reward, over_an_episode(mdps[0], ROUGH))
         sums = _tables(convex, mdps, maps, demonstrations)
         rough = posed(backend, convex, mdps, spaces, sums)._replace(x=duals.x, values=duals.values)
         random = np.array([random_loss(t, m.choices) for t, m in zip(tables, mdps, strict=True)])
-        duals = _better(duals, minima(rough, count, tolerance=1e-6, **rules), random)
-    rules |= {
-        "tolerance": estimator.tolerance,
-        "progress": partial(tell, callbacks, "batch", count),
-    }
-    return searched(duals, spaces, estimator, **rules)
+        rules = {"tolerance": 1e-6, "max_steps": estimator.max_steps, "chunk": chunk}
+        duals = _better(duals, minima(rough, count, **rules), random)
+    progress = partial(tell, callbacks, "batch", count)
+    return batch_of(duals, spaces, estimator, progress=progress, chunk=chunk)
 
 
 def tell(callbacks: Sequence[Callback], stage: str, count: int, done: int) -> None:
@@ -225,34 +189,48 @@ def posed(
     return Duals(backend, dual, initial, np.zeros(space.size), np.zeros(first.states))
 
 
-def searched(
+def batch_of(
     duals: Duals,
     spaces: Sequence[Design],
     estimator: Estimator,
     *,
     progress: Progress,
-    **rules: Any,
+    chunk: int | None = None,
 ) -> Batch:
-    """The `Batch` of these problems, with a ridge on those whose best parameters are infinite.
+    """The `Batch` of these problems.
 
-    The `rules` are those of `minima`.
+    Args:
+        duals: the problems.
+        spaces: one for all, or one a problem.
+        estimator: what is minimised.
+        progress: called with the number of problems done.
+        chunk: problems at once; None takes as many as fit.
     """
-    dual, steps = duals.dual, isinstance(estimator, Likelihood)
-    visible = 0.0 if dual.ridge.any() else SEEN if steps else VISIBLE
-    ends = minima(duals, len(dual.target), visible=visible, progress=progress, **rules)
-    _, converged = met(dual, ends, estimator.tolerance)
-    settled = converged & (ends.steps < rules["max_steps"])
-    far = is_far(ends.x, np.asarray(dual.lower < dual.upper)) & (visible > 0.0)
-    boundless = np.where(settled, ends.boundless, far)
-    if boundless.any():
-        rows = np.flatnonzero(boundless)
-        ridge = RESCUE * (1.0 if steps else dual.scale) * boundless[:, None]
-        dual = dual._replace(ridge=ridge + np.zeros_like(dual.ridge))
-        begin = duals._replace(dual=dual, x=ends.x, values=ends.values)
-        finite = minima(begin.taken(rows), len(rows), **rules)
-        for every, fresh in zip(ends, finite, strict=True):
-            every[rows] = fresh
-    return batch_of(spaces, dual, ends, boundless, estimator.tolerance)
+    dual, space, limit = duals.dual, spaces[0], estimator.tolerance
+    rescue: dict[str, Any] = {"visible": VISIBLE, "ridge": RESCUE * dual.scale}
+    if isinstance(estimator, Likelihood):
+        rescue = {"visible": SEEN}
+    rescue = {} if dual.ridge.any() else rescue
+    rescue |= {"tolerance": limit, "max_steps": estimator.max_steps}
+    ends = minima(duals, len(dual.target), progress=progress, chunk=chunk, **rescue)
+    gradient, converged = ends.met(dual, limit)
+    offsets = np.stack([s.offsets for s in spaces])  # [1 or N, D]
+    length = 1.0 / (1.0 - dual.discount) if offsets.any() else 0.0
+    scales, spent = np.stack([s.scales for s in spaces]), ends.spent + offsets * length
+    gauge = Gauge(ends.x, scales, space.blocks, spent=spent)
+    return Batch(
+        reward_weights=gauge.reward_weights,
+        cost_weights=gauge.cost_weights,
+        multipliers=gauge.multipliers,
+        budgets=gauge.budgets,
+        temperatures=gauge.temperatures,
+        losses=ends.loss,
+        projected_gradients=gradient,
+        converged=converged,
+        deterministic=ends.boundless,
+        parameters=ends.x,
+        steps=ends.steps,
+    )
 
 
 def _better(duals: Duals, rough: Minima, random: np.ndarray) -> Duals:

@@ -17,7 +17,7 @@ from tacit.data.units import Units, jointly_numbered
 from tacit.engine.backends import backend_of
 from tacit.engine.progress import Callback, unwatched
 from tacit.errors import InvalidDemonstrations, InvalidModel
-from tacit.estimators.batch import Batch, posed, searched, tell
+from tacit.estimators.batch import Batch, batch_of, posed, tell
 from tacit.estimators.batch import Estimator as Batched
 from tacit.estimators.likelihood import Likelihood
 from tacit.estimators.logged.world import LoggedTask
@@ -280,12 +280,10 @@ def _in_lockstep(
     bounds = Bounds.of(space, estimator)
     lower, upper = (np.where(kept, end, 0.0) for end in (bounds.lower, bounds.upper))
     dual = duals.dual._replace(lower=lower, upper=upper)
-    batch = searched(
+    batch = batch_of(
         duals._replace(dual=dual, x=coefficients(recovery) * space.scales * kept),
         [space],
         estimator,
-        tolerance=estimator.tolerance,
-        max_steps=estimator.max_steps,
         progress=partial(tell, how.callbacks, "bootstrap", how.replicates),
     )
     return Replicates.of(batch)

@@ -7,21 +7,18 @@ what the demonstrations collect, and every budget with a price binds by itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.data.tally import counts_of
 from tacit.dynamics.counted import CountedRows
 from tacit.errors import InvalidModel
-from tacit.estimators.assembly import Estimate, recovery
+from tacit.estimators.assembly import recovery
 from tacit.estimators.estimate import point_of, solution_of
-from tacit.forward.soft_dual import SoftDual
-from tacit.forward.solution import Status
-from tacit.inference.diagnostics import Identification, goodness_of, untested
+from tacit.inference.diagnostics import goodness_of, untested
 from tacit.inference.dynamics_noise import policy_noise
 from tacit.inference.expectations import Expectations, Spending, expectations
 from tacit.inference.findings import LEVEL, Finding, Kind, blind_findings, feature_findings
@@ -35,8 +32,6 @@ from tacit.inference.known import (
     given_temperature_findings,
 )
 from tacit.inference.parameters import inverse_information
-from tacit.inference.sets import unidentified
-from tacit.inference.standardised import standard_of
 from tacit.likelihood.problem import LikelihoodProblem
 from tacit.likelihood.rescue import RESCUE, Rescued, rescued_match
 from tacit.likelihood.start import NOWHERE, Bounds, Label, Range, within_temperature
@@ -204,59 +199,3 @@ def _need_findings(gauge: Gauge) -> list[Finding]:
         )
         findings.append(Finding(said, Kind.NOT_IDENTIFIED))
     return findings
-
-
-def known_expert(
-    mdp: MDP,
-    features: Features,
-    demonstrations: Demonstrations,
-    *,
-    reward_weights: Sequence[float],
-    solver: SoftDual,
-    level: float,
-) -> Recovery:
-    """The recovery of an expert of whom all is known: nothing is fitted, the fit is tested.
-
-    Args:
-        mdp: the model.
-        features: of the reward alone.
-        demonstrations: what was seen.
-        reward_weights: [D] of any size.
-        solver: with the expert's noise, in units of the reward that these weights make.
-        level: of the test of the fit.
-    """
-    given = np.array(reward_weights)
-    size = float(np.abs(given).sum())
-    weights, noise = given / size, solver.temperature / size
-    objective = features.objective(weights)
-    solution = replace(solver, temperature=noise).solve(mdp, objective, throw=False)
-    counts = demonstrations.counts(mdp)
-    choices = FittedChoices(
-        counts=counts,
-        policy=solution.policy,
-        scores=np.zeros((0, *counts.shape)),  # nothing was fitted
-        choices=mdp.available.sum(axis=1),
-    )
-
-    def certain(weights: np.ndarray) -> Identification:
-        return replace(
-            unidentified(weights, [], active=[]),
-            reward_intervals=np.stack([weights, weights], axis=1),
-            reward_standard_errors=np.zeros(len(weights)),
-        )
-
-    standard = standard_of(mdp, features)
-    scaled = weights * standard.stacked
-    found = Estimate(
-        objective=objective,
-        solution=solution,
-        reward_weights=weights,
-        cost_weights=[],
-        multipliers=np.zeros(0),
-        converged=solution.status is Status.CONVERGED,
-        findings=[Finding("Reward weights and temperature were given.")],
-        known=certain(weights),
-        standard=standard.knowing(certain(scaled / np.abs(scaled).sum())),
-        goodness=goodness_of(demonstrations, choices, level=level),
-    )
-    return recovery("", mdp, features, demonstrations, found)

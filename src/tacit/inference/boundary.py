@@ -130,7 +130,7 @@ class RatioLaw:
     bounded: np.ndarray
     draws: int | None = None
 
-    def ratios(self, form: np.ndarray) -> Ratios | None:
+    def ratios(self, form: np.ndarray) -> RatioDraws | None:
         """The ratios of a form [n].
 
         None where the form is of bounded parameters alone: nothing is known of its sum then.
@@ -142,7 +142,7 @@ class RatioLaw:
             return None
         # The equality is kept by the free parameters: it adds a square to what is left of the rest.
         across = (form - lean @ self.information)[self.bounded] / np.sqrt(own) / self._units
-        return Ratios(self._cone, self._rest, self._wide, across)
+        return RatioDraws(self._cone, self._rest, self._wide, across)
 
     def cut(self, form: np.ndarray, side: float, level: float) -> float:
         """The quantile `level` of the ratio, counted as 0 where form . d has the other sign.
@@ -193,7 +193,7 @@ class RatioLaw:
         return self._cone.maxima(self._rest)
 
 
-class Ratios:
+class RatioDraws:
     """Draws of the ratio of one form: each is worked out where it may matter.
 
     A ratio is never larger than the square of the form at the maximum of the wider model, which is

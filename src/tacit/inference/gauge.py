@@ -17,7 +17,7 @@ from tacit.model.features.design import Design
 
 
 @dataclass(frozen=True, eq=False)
-class Ratios:
+class GaugeRatios:
     """Weights and multipliers are ratios of two linear forms of the parameters.
 
     Attributes:
@@ -110,7 +110,7 @@ class Gauge:
         return float(self.temperatures)
 
     @cached_property
-    def ratios(self) -> Ratios:
+    def ratios(self) -> GaugeRatios:
         """What weights and multipliers are made of; the signs of a free reward are those of x."""
         size, inverse = len(self.x), 1.0 / self.scales
         count, wanted = len(self.blocks) - 1, bool(self._norm > 0)
@@ -129,7 +129,7 @@ class Gauge:
             bottoms[size + k] = norm if wanted else 0.0
         constants = np.zeros(len(tops))
         constants[size:] = 0.0 if wanted else 1.0
-        return Ratios(tops, bottoms, constants, _positive(bottoms @ self.x + constants))
+        return GaugeRatios(tops, bottoms, constants, _positive(bottoms @ self.x + constants))
 
     @cached_property
     def jacobian(self) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tacit.engine import each, told_of_workers
 from tacit.engine.backends import Array, Backend, compiled_in_double, placed, this_device
-from tacit.likelihood.rescue import is_boundless
+from tacit.likelihood.rescue import RESCUE, is_boundless, is_infinite
 from tacit.search import minimise, smooth_dual
 from tacit.search.operators import Matrices
 from tacit.search.smooth_dual import Dual, loss_error
@@ -61,6 +61,15 @@ class Minima(NamedTuple):
     boundless: Array  # [N] bool, see `is_boundless`
     steps: Array  # [N] evaluations
 
+    def met(self, dual: Dual, limit: float) -> tuple[np.ndarray, np.ndarray]:
+        """[N] the projected gradients of searches, and whether these ended within the limit."""
+        held = (self.x <= dual.lower) & (self.gradient > 0)
+        held |= (self.x >= dual.upper) & (self.gradient < 0)
+        left = np.where(held, 0.0, self.gradient / dual.scale)
+        gradient = np.abs(left).max(axis=1, initial=0.0)
+        size = 1.0 + np.abs(self.values).max(axis=1)
+        return gradient, (gradient <= limit) & (self.residual <= 1e-8 * size)
+
     @classmethod
     def joined(cls, parts: Sequence[Minima]) -> Minima:
         """All parts, one after the other."""
@@ -91,20 +100,51 @@ def minima(
     tolerance: float,
     max_steps: int,
     visible: float = 0.0,
+    ridge: np.ndarray | float = RESCUE,
     chunk: int | None = None,
     progress: Progress = lambda done: None,
 ) -> Minima:
-    """The `Minima` of `count` problems, wherever they are sought.
+    """The `Minima` of `count` problems, with a ridge where the best parameters are infinite.
 
     Args:
         duals: the problems.
         count: N.
         tolerance: of every search.
         max_steps: likewise.
-        visible: loss that larger parameters must cost; 0 where that is not asked.
+        visible: loss that larger parameters must cost; 0 where no ridge is to be taken.
+        ridge: [D] or [N, D] pull of the parameters towards 0 that is taken then.
         chunk: problems at once; None takes as many as fit.
         progress: called with the number of problems done.
     """
+    rules: dict[str, Any] = {"tolerance": tolerance, "max_steps": max_steps, "chunk": chunk}
+    ends = _minima_anywhere(duals, count, visible=visible, progress=progress, **rules)
+    if visible == 0.0:
+        return ends
+    dual = duals.dual
+    settled = ends.met(dual, tolerance)[1] & (ends.steps < max_steps)
+    moving = np.asarray(dual.lower < dual.upper)
+    infinite = is_infinite(ends.x, moving, settled=settled, flat=ends.boundless)
+    if infinite.any():
+        rows = np.flatnonzero(infinite)
+        pull = ridge * infinite[:, None] + np.zeros_like(dual.ridge)
+        begin = duals._replace(dual=dual._replace(ridge=pull), x=ends.x, values=ends.values)
+        finite = _minima_anywhere(begin.taken(rows), len(rows), **rules)
+        for every, fresh in zip(ends, finite, strict=True):
+            every[rows] = fresh
+    return ends._replace(boundless=infinite)
+
+
+def _minima_anywhere(
+    duals: Duals,
+    count: int,
+    *,
+    tolerance: float,
+    max_steps: int,
+    visible: float = 0.0,
+    chunk: int | None,
+    progress: Progress = lambda done: None,
+) -> Minima:
+    """Where the searches end, by workers where there are some."""
     search = partial(
         _minima_here, tolerance=tolerance, max_steps=max_steps, visible=visible, chunk=chunk
     )

@@ -40,8 +40,9 @@ def rescued(
     if fitted.problem.ridged or fitted.problem.penalised:
         return fitted, False
     moving = fitted.problem.movable & ~fitted.problem.ties.shares
-    far, settled = is_far(fitted.z, moving), fitted.converged and fitted.steps < max_steps
-    if not (looks_deterministic(fitted, threshold) if settled else far):
+    settled = fitted.converged and fitted.steps < max_steps
+    flat = settled and looks_deterministic(fitted, threshold)
+    if not is_infinite(fitted.z, moving, settled=settled, flat=flat):
         return fitted, False
     chains = [replace(chain, ridge=ridge) for chain in fitted.problem.chains]
     return fitted.refit(fitted.problem.with_chains(chains), max_steps=max_steps), True
@@ -61,12 +62,21 @@ def rescued_match(
     return Rescued(fitted, boundless=boundless, unattainable=bool(unattainable))
 
 
-def is_far(z: np.ndarray, moving: np.ndarray) -> np.ndarray:
-    """[...] bool, whether a search at z [..., D] that did not end is after infinite parameters.
+def is_infinite(
+    z: np.ndarray, moving: np.ndarray, *, settled: np.ndarray | bool, flat: np.ndarray | bool
+) -> np.ndarray:
+    """[...] bool, whether the best of the `moving` parameters are infinite where searches are.
 
-    One that took all its steps is after something, however little of the gradient is left.
+    A search that took all its steps is after something, however little of the gradient is left.
+
+    Args:
+        z: [..., D] where the searches are.
+        moving: [D] or [..., D] bool, parameters that are not given.
+        settled: [...] whether they ended there.
+        flat: [...] whether the loss is flat beyond a settled one, as `is_boundless` says.
     """
-    return np.asarray((np.abs(z) * moving).max(axis=-1, initial=0.0) > FAR)
+    far = (np.abs(z) * moving).max(axis=-1, initial=0.0) > FAR
+    return np.where(settled, flat, far)
 
 
 def looks_deterministic(fitted: Fit, threshold: float) -> bool:

@@ -35,7 +35,7 @@ LATEX = str.maketrans(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SideBySide:
+class FitTable:
     """Several fits in columns.
 
     Attributes:
@@ -133,7 +133,7 @@ class SideBySide:
 
 def side_by_side(
     *recoveries: AnyRecovery | Mapping[str, AnyRecovery], stars: bool = False
-) -> SideBySide:
+) -> FitTable:
     """The fits in columns: coefficients with errors, likelihoods, criteria and tests of fit.
 
     `tacit.side_by_side(plain, richer).markdown()` is a table for a paper; `.latex()` and `.html()`
@@ -155,7 +155,7 @@ def side_by_side(
     fits = tuple(one.parameters for one in named.values())
     each = [_statistics(one) for one in named.values()]
     statistics = {name: [own[name] for own in each] for name in each[0]}
-    return SideBySide(
+    return FitTable(
         names=tuple(named),
         fits=fits,
         statistics={n: row for n, row in statistics.items() if {*row} != {MISSING}},

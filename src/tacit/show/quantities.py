@@ -70,7 +70,7 @@ MONEY = {
 Group = Mapping[str, IntervalEstimate]  # name -> number
 
 
-def estimated(row: checks.Quantity) -> IntervalEstimate:
+def estimated(row: checks.ReportedNumber) -> IntervalEstimate:
     """A number of a recovery with its interval."""
     return IntervalEstimate(row.value, row.low, row.high)
 

@@ -57,7 +57,7 @@ class Position:
     steps: dict[str, int] = field(default_factory=dict)
 
 
-class Log(Protocol):
+class GrowingLog(Protocol):
     """Rows that go on arriving."""
 
     def read(self, position: Position, rows: int) -> tuple[list[polars.DataFrame], Position]:

@@ -55,7 +55,7 @@ HIDES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tried:
+class TriedMethod:
     """One method on one draw of a world.
 
     Attributes:
@@ -87,7 +87,7 @@ class Unit:
 
     world: str
     seed: int
-    rows: list[Tried]
+    rows: list[TriedMethod]
     absent: str
     seconds: float
 
@@ -127,7 +127,7 @@ def perform(board: Board, world: str, seed: int) -> None:
         rows, said = [], str(error)
     for name, reason in left_out.items():
         rows.append({"method": name, "metrics": {}, "status": reason, "fits": True})
-    tried, seconds = [Tried(**row) for row in rows], time.process_time() - begin
+    tried, seconds = [TriedMethod(**row) for row in rows], time.process_time() - begin
     unit = Unit(world=world, seed=seed, rows=tried, absent=said, seconds=seconds)
     write_unit(board.file(world, seed), unit)
 
@@ -163,7 +163,7 @@ def standings(board: Board) -> dict[str, object]:
     return {"settings": board.identity(), "versions": runs.versions(), "worlds": worlds}
 
 
-def _summary(tried: list[Tried]) -> dict[str, object]:
+def _summary(tried: list[TriedMethod]) -> dict[str, object]:
     """Mean and standard error over the draws of each metric, and how the fits ended."""
     metrics = {}
     for name in METRICS:

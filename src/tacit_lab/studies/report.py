@@ -326,7 +326,7 @@ def study(sweeps: Sequence[Sweep], *, of: str, expert: str, positions_name: str)
             own = [p for p in points if p.study == of and p.estimator == name]
             positions = sorted({p.position for p in own})
             samples = [[getattr(p, metric) for p in own if p.position == at] for at in positions]
-            curves.append(figures.Curve(LABELS[name], positions, samples))
+            curves.append(figures.SampleCurve(LABELS[name], positions, samples))
         panels.append((title, curves, float(np.median(null)) if null else None))
     title = f"{expert} expert"
     return pages.svg(figures.study_figure(panels, positions_name=positions_name, title=title))

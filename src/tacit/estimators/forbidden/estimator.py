@@ -14,8 +14,8 @@ import numpy as np
 from tacit.data.demonstrations import Demonstrations
 from tacit.data.observed import Observed
 from tacit.errors import InvalidModel
+from tacit.estimators.assembly import Estimate, recovery
 from tacit.estimators.baselines import ConstraintOnly, RewardOnly
-from tacit.estimators.convex import known_expert
 from tacit.estimators.forbidden.candidates import KINDS, candidates_of, check_left, members
 from tacit.estimators.forbidden.chains import StepsPosterior, WalksPosterior
 from tacit.estimators.forbidden.posterior import Belief, SetPosterior
@@ -30,10 +30,13 @@ from tacit.estimators.forbidden.steps import Steps
 from tacit.estimators.forbidden.walks import Walks
 from tacit.forward.avoidance import Coverage
 from tacit.forward.soft_dual import SoftDual
-from tacit.inference.diagnostics import judged
+from tacit.forward.solution import Status
+from tacit.inference.diagnostics import Identification, goodness_of, judged
 from tacit.inference.expectations import check_task
-from tacit.inference.goodness import NOISE, FitTests, Part
-from tacit.inference.sets import HardConstraint
+from tacit.inference.findings import Finding
+from tacit.inference.goodness import NOISE, FittedChoices, FitTests, Part
+from tacit.inference.sets import HardConstraint, unidentified
+from tacit.inference.standardised import standard_of
 from tacit.model.arguments import numbers, read_only
 from tacit.model.mdp import MDP
 from tacit.model.objective import Features
@@ -98,13 +101,51 @@ class Forbidden:
     def expert(self, mdp: MDP, features: Features, demonstrations: Demonstrations) -> Recovery:
         """The recovery of what is not known of the expert in a world, by reward features alone."""
         if self.reward is not None and self.temperature is not None:
-            solver = SoftDual(self.temperature, self.tolerance, self.max_steps)
-            known = {"reward_weights": self.reward, "solver": solver, "level": self.level}
-            return known_expert(mdp, features, demonstrations, **known)
+            return self._as_given(mdp, features, demonstrations)
         if self.reward is not None:
             return self._known().fit(mdp, features, demonstrations, throw=False)
         only = RewardOnly(free_reward=True, tolerance=self.tolerance, max_steps=self.max_steps)
         return only.fit(mdp, features, demonstrations, throw=False)
+
+    def _as_given(self, mdp: MDP, features: Features, demonstrations: Demonstrations) -> Recovery:
+        """The recovery of an expert of whom all is known: nothing is fitted, the fit is tested."""
+        assert self.reward is not None
+        assert self.temperature is not None
+        given = np.array(self.reward)
+        size = float(np.abs(given).sum())
+        weights, objective = given / size, features.objective(given / size)
+        solver = SoftDual(self.temperature / size, self.tolerance, self.max_steps)
+        solution = solver.solve(mdp, objective, throw=False)
+        counts = demonstrations.counts(mdp)
+        choices = FittedChoices(
+            counts=counts,
+            policy=solution.policy,
+            scores=np.zeros((0, *counts.shape)),  # nothing was fitted
+            choices=mdp.available.sum(axis=1),
+        )
+
+        def certain(weights: np.ndarray) -> Identification:
+            return replace(
+                unidentified(weights, [], active=[]),
+                reward_intervals=np.stack([weights, weights], axis=1),
+                reward_standard_errors=np.zeros(len(weights)),
+            )
+
+        standard = standard_of(mdp, features)
+        scaled = weights * standard.stacked
+        found = Estimate(
+            objective=objective,
+            solution=solution,
+            reward_weights=weights,
+            cost_weights=[],
+            multipliers=np.zeros(0),
+            converged=solution.status is Status.CONVERGED,
+            findings=[Finding("Reward weights and temperature were given.")],
+            known=certain(weights),
+            standard=standard.knowing(certain(scaled / np.abs(scaled).sum())),
+            goodness=goodness_of(demonstrations, choices, level=self.level),
+        )
+        return recovery("", mdp, features, demonstrations, found)
 
     def policy(self, mdp: MDP, features: Features, demonstrations: Demonstrations) -> np.ndarray:
         """[S, A] what the demonstrator would do in a world, 0 in the rows of ends."""
