@@ -5,6 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import tacit
+from derivatives import check_derivatives
 from tacit.data.units import Units
 from tacit.dynamics.layered import Layered
 from tacit.inference.evidence import evidence_of
@@ -98,19 +99,7 @@ def fitted(chain):
 
 
 def test_derivatives_are_those_of_differences(chain):
-    x, step = np.array([1.0, 0.5, 0.7]), 1e-5
-    here = chain.at(x, chain.blank(x), 1e-9)
-    pairs = [(x + step * e, x - step * e) for e in np.eye(3)]
-    slope = [
-        (chain.loss_at(up, here, 0) - chain.loss_at(down, here, 0)) / (2 * step)
-        for up, down in pairs
-    ]
-    bend = [
-        (chain.at(up, here, 0).gradient - chain.at(down, here, 0).gradient) / (2 * step)
-        for up, down in pairs
-    ]
-    np.testing.assert_allclose(here.gradient, slope, rtol=1e-6, atol=1e-4)
-    np.testing.assert_allclose(here.curvature, bend, rtol=1e-6, atol=1e-4)
+    check_derivatives(chain, np.array([1.0, 0.5, 0.7]))
 
 
 def test_a_finite_horizon_is_a_world_laid_out_in_time(world, chain):

@@ -18,6 +18,7 @@ from tacit.errors import InvalidModel
 from tacit.estimators.likelihood import Likelihood
 from tacit.estimators.task import Task
 from tacit.estimators.trips.traveller import TripsRecovery
+from tacit.files.columns import frame_of
 from tacit.files.wording import listed, table_text
 from tacit.inference.findings import LEVEL, NAMED, Finding, Kind, chance
 from tacit.inference.parameters import CONFIDENCE, Parameters
@@ -107,15 +108,10 @@ class Individuals:
 
     def frame(self, *, pandas: bool = False) -> Any:
         """One row a coefficient: mean, its error and interval, spread and its interval."""
-        import polars
-
-        found = polars.DataFrame(self._columns)
-        return found.to_pandas() if pandas else found
+        return frame_of(self._columns, pandas=pandas)
 
     def individual_frame(self, *, pandas: bool = False) -> Any:
         """One row an individual and coefficient that varies: estimate, error and interval."""
-        import polars
-
         varying = np.flatnonzero(self.varying)
         many = len(self.individuals)
         ends = self.estimate_intervals[:, varying].reshape(-1, 2)
@@ -128,8 +124,7 @@ class Individuals:
             "lower": ends[:, 0],
             "upper": ends[:, 1],
         }
-        found = polars.DataFrame(columns)
-        return found.to_pandas() if pandas else found
+        return frame_of(columns, pandas=pandas)
 
     @property
     def _columns(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ coefficients.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from tacit.errors import InvalidModel
 from tacit.estimators.whatif import Change, Scenario, check_constraints
-from tacit.files.wording import table_text
+from tacit.files.columns import frame_of
 from tacit.inference.fitted_law import FittedLaw, Spread, spread_of
-from tacit.inference.quantities import Quantity, number_of, quantity_of
+from tacit.inference.quantities import Quantity, QuantityTable, number_of, quantity_of
 from tacit.model.layout import Layout
 from tacit.model.objective import Features
 
@@ -30,7 +30,7 @@ STEP = 1e-3
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Effects:
+class Effects(QuantityTable):
     """What changes where a feature grows, for each unit that it grows by, or each per cent.
 
     Attributes:
@@ -63,20 +63,9 @@ class Effects:
         """How intervals were made, as of a `Quantity`."""
         return self.sums.method
 
-    def at(self, confidence: float) -> Effects:
-        """The same with intervals of another confidence."""
-        parts = {part.name: getattr(self, part.name) for part in fields(self)}
-        quantities = {
-            name: one.at(confidence) for name, one in parts.items() if isinstance(one, Quantity)
-        }
-        return replace(self, **quantities)
-
     def frame(self, *, pandas: bool = False) -> Any:
         """One row a number: sums of features and, of marginal effects, the surplus."""
-        import polars
-
-        found = polars.DataFrame(self._columns)
-        return found.to_pandas() if pandas else found
+        return self._frame(pandas=pandas)
 
     def flow_frame(self, layout: Layout | None = None, *, pandas: bool = False) -> Any:
         """One row a used pair of state and action, the largest effect first."""
@@ -111,12 +100,9 @@ class Effects:
         return "elasticity" if self.relative else "effect"
 
     def __repr__(self) -> str:
-        names, *columns = self._columns.values()
-        rows = list(zip(names, *(one.tolist() for one in columns), strict=True))
         each = "per cent for each per cent" if self.relative else "for each unit"
         known = f"{self.sums.confidence:.0%} intervals by {self.method}"
-        title = f"Effects of {self.feature}, {each} ({self.sums.absence or known})"
-        return table_text(["", *[*self._columns][1:]], rows, title)
+        return self._text(f"Effects of {self.feature}, {each} ({self.sums.absence or known})")
 
 
 def effects(
@@ -272,8 +258,6 @@ def _pairs(
     level: np.ndarray, effect: Quantity, layout: Layout | None, name: str, *, pandas: bool
 ) -> Any:
     """One row a pair of state and action that is ever used, the largest effect first."""
-    import polars
-
     named = Layout() if layout is None else layout
     order = np.argsort(-np.abs(effect.estimate).ravel(), kind="stable")
     order = order[level.ravel()[order] > 0]
@@ -285,5 +269,4 @@ def _pairs(
     numbers = {name: level, "effect": effect.estimate}
     numbers |= {"lower": effect.interval[..., 0], "upper": effect.interval[..., 1]}
     columns |= {name: one[states, actions] for name, one in numbers.items()}
-    found = polars.DataFrame(columns)
-    return found.to_pandas() if pandas else found
+    return frame_of(columns, pandas=pandas)

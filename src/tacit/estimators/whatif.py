@@ -7,7 +7,7 @@ coefficients, so that all have intervals, those of one evaluation together.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -18,14 +18,14 @@ from tacit.errors import Infeasible, InvalidModel, TacitError
 from tacit.estimators.trips.flows import without
 from tacit.estimators.trips.goals import PLANNED, Goals
 from tacit.estimators.trips.world import Journeys, between
-from tacit.files.wording import table_text
+from tacit.files.columns import frame_of
 from tacit.forward.soft_dual import SoftDual
 from tacit.forward.solution import Solution, Status, visitation
 from tacit.inference.action_chances import PRECISION, check_features, world_of
 from tacit.inference.expectations import pull_back
 from tacit.inference.findings import Finding, Kind
 from tacit.inference.fitted_law import FittedLaw, Spread, spread_of
-from tacit.inference.quantities import Quantity, quantity_of
+from tacit.inference.quantities import Quantity, QuantityTable, quantity_of
 from tacit.likelihood.steps import StepsChain
 from tacit.model.features.design import Design
 from tacit.model.layout import Layout
@@ -307,7 +307,7 @@ def priced(features: Features, coefficients: np.ndarray, prices: Mapping[int, fl
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Counterfactual:
+class Counterfactual(QuantityTable):
     """What the demonstrator is expected to do after a change, and how well that is known.
 
     Attributes:
@@ -343,20 +343,9 @@ class Counterfactual:
         """How intervals were made, as of a `Quantity`."""
         return self.surplus.method
 
-    def at(self, confidence: float) -> Counterfactual:
-        """The same with intervals of another confidence."""
-        parts = {part.name: getattr(self, part.name) for part in fields(self)}
-        quantities = {
-            name: one.at(confidence) for name, one in parts.items() if isinstance(one, Quantity)
-        }
-        return replace(self, **quantities)
-
     def frame(self, *, pandas: bool = False) -> Any:
         """One row a number: sums of features, prices and surplus, before, after and the change."""
-        import polars
-
-        found = polars.DataFrame(self._columns)
-        return found.to_pandas() if pandas else found
+        return self._frame(pandas=pandas)
 
     def flow_frame(self, layout: Layout | None = None, *, pandas: bool = False) -> Any:
         """One row a used pair of state and action, the largest change first.
@@ -365,8 +354,6 @@ class Counterfactual:
             layout: how states and actions are called.
             pandas: give a frame of pandas.
         """
-        import polars
-
         named, change = Layout() if layout is None else layout, self.flow_change
         before, after = self.before.flows, self.flows.estimate
         order = np.argsort(-np.abs(change.estimate).ravel(), kind="stable")
@@ -379,8 +366,7 @@ class Counterfactual:
         numbers = {"flow_before": before, "flow_after": after, "change": change.estimate}
         numbers |= {"lower": change.interval[..., 0], "upper": change.interval[..., 1]}
         columns |= {name: one[states, actions] for name, one in numbers.items()}
-        found = polars.DataFrame(columns)
-        return found.to_pandas() if pandas else found
+        return frame_of(columns, pandas=pandas)
 
     @cached_property
     def _columns(self) -> dict[str, Any]:
@@ -418,12 +404,8 @@ class Counterfactual:
         return tuple(found)
 
     def __repr__(self) -> str:
-        names, *columns = self._columns.values()
-        rows = list(zip(names, *(one.tolist() for one in columns), strict=True))
-        heads = [*self._columns][1:]
         known = f"{self.surplus.confidence:.0%} intervals of changes by {self.method}"
-        title = f"Counterfactual ({self.surplus.absence or known})"
-        return table_text(["", *heads], rows, title)
+        return self._text(f"Counterfactual ({self.surplus.absence or known})")
 
 
 def counterfactual(

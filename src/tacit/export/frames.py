@@ -8,6 +8,7 @@ import numpy as np
 
 from tacit.checks.reliability import trajectory_fits
 from tacit.errors import InvalidModel
+from tacit.files.columns import frame_of
 from tacit.model.layout import Layout
 from tacit.model.objective import Objective
 from tacit.recovery import Recovery
@@ -54,8 +55,6 @@ def frame(
         layout: names of states and actions; None calls them by their numbers.
         pandas: give a frame of pandas.
     """
-    import polars
-
     objective, layout = objective_of(source), layout or Layout()
     recovery = source if isinstance(source, Recovery) else None
     states = objective.reward.shape[0]
@@ -80,8 +79,7 @@ def frame(
         columns |= {name: getattr(recovery.solution, name).ravel() for name in LEARNT}
         if recovery.available is not None:
             columns["available"] = recovery.available.ravel()
-    found = polars.DataFrame(columns)
-    return found.to_pandas() if pandas else found
+    return frame_of(columns, pandas=pandas)
 
 
 def memberships(mixture: MixtureRecovery, demonstrations: Demonstrations) -> dict[str, np.ndarray]:

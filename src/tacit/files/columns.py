@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,14 @@ def real(text: str, *, comma: bool = False) -> float:
         return np.nan if "_" in text else float(text.replace(",", ".", 1) if comma else text)
     except ValueError:
         return np.nan
+
+
+def frame_of(columns: Mapping[str, Any], *, pandas: bool = False) -> Any:
+    """Columns as a frame of Polars, or of pandas."""
+    import polars
+
+    made = polars.DataFrame(columns)
+    return made.to_pandas() if pandas else made
 
 
 def compact(cells: polars.Series, *, is_text: bool, is_plain: bool) -> polars.Series:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import InvalidModel
+from tacit.files.columns import frame_of
 from tacit.files.wording import some
 from tacit.inference.fitted_law import FittedLaw, Spread, straightened
 from tacit.inference.parameters import Parameters
@@ -210,8 +211,6 @@ class Prediction:
             layout: how states and actions are called.
             pandas: give a frame of pandas.
         """
-        import polars
-
         named = Layout() if layout is None else layout
         place, action = np.nonzero(self.available)
         columns: dict[str, Any] = {
@@ -223,8 +222,7 @@ class Prediction:
         columns["action"] = [named.action_name(one) for one in action.tolist()]
         columns["probability"] = self.probabilities[self.available]
         columns["lower"], columns["upper"] = self.intervals[self.available].T
-        found = polars.DataFrame(columns)
-        return found.to_pandas() if pandas else found
+        return frame_of(columns, pandas=pandas)
 
     def __repr__(self) -> str:
         places, actions = self.available.shape

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import InvalidModel
+from tacit.files.columns import frame_of
 from tacit.inference.findings import chance
 from tacit.inference.parameters import CONFIDENCE
 from tacit.inference.tails import normal_quantile
@@ -147,8 +148,6 @@ class Curve:
 
         Arguments are those of `at`; `pandas` asks for a frame of pandas.
         """
-        import polars
-
         found = self.at(grid, **about)  # type: ignore[arg-type]
         columns = dict(zip(self.variables, found.grid.T, strict=True))
         about_values = {
@@ -157,8 +156,7 @@ class Curve:
             "lower": found.lower,
             "upper": found.upper,
         }
-        made = polars.DataFrame(columns | about_values)
-        return made.to_pandas() if pandas else made
+        return frame_of(columns | about_values, pandas=pandas)
 
     @property
     def sentence(self) -> str:

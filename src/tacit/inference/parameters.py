@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit.errors import InvalidModel
+from tacit.files.columns import frame_of
 from tacit.inference.fitted_law import NEAR, FittedLaw
 from tacit.inference.tails import (
     normal_quantile,
@@ -416,14 +417,10 @@ class Parameters:
 
     def frame(self, *, pandas: bool = False) -> polars.DataFrame | Any:
         """One row a coefficient: name, estimate, standard error, z, p-value, interval."""
-        import polars
-
         columns = (self.estimates, self.standard_errors, self.z, self.p_values, *self.intervals.T)
         names = ("estimate", "standard_error", "z", "p_value", "lower", "upper")
-        found = polars.DataFrame(
-            {"name": list(self.names), **dict(zip(names, columns, strict=True))}
-        )
-        return found.to_pandas() if pandas else found
+        numbers = dict(zip(names, columns, strict=True))
+        return frame_of({"name": list(self.names), **numbers}, pandas=pandas)
 
     @property
     def _bound(self) -> np.ndarray:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import InvalidModel
-from tacit.files.wording import did_you_mean, some
+from tacit.files.columns import frame_of
+from tacit.files.wording import did_you_mean, some, table_text
 from tacit.inference.fitted_law import DRAWS, VISIBLE, FittedLaw, Function, Spread, spread_of
 from tacit.inference.parameters import CONFIDENCE, Parameters
 
@@ -176,3 +177,30 @@ def function_of(
     return quantity_of(
         parameters, lambda law: spread_of(flat, law, **about), estimate, confidence=confidence
     )
+
+
+class QuantityTable:
+    """What several quantities have in common that are fields of one result, row by row a table."""
+
+    @cached_property
+    def _columns(self) -> dict[str, Any]:
+        """The columns of the table."""
+        raise NotImplementedError
+
+    def at(self, confidence: float) -> Self:
+        """The same with intervals of another confidence."""
+        parts = {part.name: getattr(self, part.name) for part in fields(self)}  # type: ignore[arg-type]
+        quantities = {
+            name: one.at(confidence) for name, one in parts.items() if isinstance(one, Quantity)
+        }
+        return replace(self, **quantities)  # type: ignore[type-var]
+
+    def _frame(self, *, pandas: bool) -> Any:
+        """The table as a frame."""
+        return frame_of(self._columns, pandas=pandas)
+
+    def _text(self, title: str) -> str:
+        """The table as text."""
+        names, *columns = self._columns.values()
+        rows = list(zip(names, *(one.tolist() for one in columns), strict=True))
+        return table_text(["", *[*self._columns][1:]], rows, title)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from tacit.files.columns import frame_of
 from tacit.show.quantities import Group, NamedRecovery
 
 if TYPE_CHECKING:
@@ -33,11 +34,8 @@ class Plot(Generic[Asked, Drawn]):
 
     def table(self, *args: Any, pandas: bool = False, **kwargs: Any) -> polars.DataFrame | Any:
         """What is drawn with these arguments, as a frame of Polars, or of pandas."""
-        import polars
-
         kwargs.pop("axes", None)
-        found = polars.DataFrame(self._numbers(*args, **kwargs))
-        return found.to_pandas() if pandas else found
+        return frame_of(self._numbers(*args, **kwargs), pandas=pandas)
 
     def __repr__(self) -> str:
         return f"tacit.plot.{self.__name__}"  # pyright: ignore[reportAttributeAccessIssue]
