@@ -185,3 +185,8 @@ def test_a_stray_position_and_a_spreadsheet_in_a_folder_are_named(tmp_path, caps
     (place / "demonstrations.xlsx").write_bytes(b"PK")
     assert main(["check", str(place)]) == 2
     assert "save the table as CSV" in capsys.readouterr().err
+
+
+def test_a_word_in_the_place_of_a_number_or_auto_is_said(capsys):
+    assert main(["recover", "nowhere", "--types", "two"]) == 2
+    assert "--types must be a whole number or auto; got 'two'" in capsys.readouterr().err

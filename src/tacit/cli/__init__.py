@@ -274,7 +274,9 @@ def _refusal(
         case refusals.InstantiationFailure():
             place = event.argument.field  # pyright: ignore[reportOptionalMemberAccess]
             quoted = event.message.split("'")
-            got = quoted[-2] if len(quoted) > 2 else ""
+            # Of several types the first line says what was typed, the others why each is none.
+            at = 1 if "\n" in event.message else -2
+            got = quoted[at] if len(quoted) > 2 else ""
             return f"{options[place.intern_name]} must be {_noun(place.type_stripped)}; got {got!r}"
     return f"a command must be named: {', '.join(commands)}"
 

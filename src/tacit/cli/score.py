@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
-import numpy as np
-
 from tacit.cli.terminal import Answer, Terminal, finding_data, shown_default, table_text
 from tacit.errors import InvalidDemonstrations, InvalidModel
 
@@ -125,6 +123,8 @@ def _read(path: Path, run: Run) -> Demonstrations:
 
 def _ingested(path: Path, options: Mapping[str, Any], names: Names) -> Demonstrations:
     """The demonstrations of a log, read by options of `tacit ingest`, with the numbers of a run."""
+    import numpy as np
+
     from tacit.cli.ingest import Ingest
     from tacit.files.wording import some
 
