@@ -173,7 +173,10 @@ MUTANTS = (
     mutant(
         "search: ends at ten thousand times the tolerance",
         "search smooth_dual soft_dual",
-        ("missing = (at.missed > REST * tolerance)", "missing = (at.missed > 1e4 * tolerance)"),
+        (
+            "missing = (at.missed > STOP_SHARE * tolerance)",
+            "missing = (at.missed > 1e4 * tolerance)",
+        ),
     ),
     # Simulation
     mutant(

@@ -21,7 +21,7 @@ from tacit.likelihood.problem import LikelihoodProblem
 from tacit.likelihood.start import maximum
 from tacit.likelihood.steps import StepsChain
 from tacit.model.features.design import Design
-from tacit.search.minimise import bent
+from tacit.search.minimise import bfgs_update
 from travellers import GOALS, TRUTH, lengths, streets, travelled
 
 FREE = tacit.Likelihood(free_reward=True)
@@ -239,10 +239,10 @@ def test_a_bent_curvature_explains_the_last_step():
     rng = np.random.default_rng(0)
     root = rng.normal(size=(4, 4))
     true, step = root @ root.T + np.eye(4), rng.normal(size=4)
-    found = bent(np.eye(4), step, true @ step)
+    found = bfgs_update(np.eye(4), step, true @ step)
     np.testing.assert_allclose(found @ step, true @ step)
     assert np.linalg.eigvalsh(found).min() > 0
-    np.testing.assert_array_equal(bent(np.eye(4), step, -step), np.eye(4))
+    np.testing.assert_array_equal(bfgs_update(np.eye(4), step, -step), np.eye(4))
 
 
 def test_values_too_small_for_numbers_are_sought_in_logarithms(town, monkeypatch):

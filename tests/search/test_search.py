@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import LinearConstraint, minimize
 from scipy.special import logsumexp, softmax
 
-from tacit.search.minimise import LEAN, REST, Point, begin, feasible, minimise
+from tacit.search.minimise import MOST_LEAN, STOP_SHARE, Point, begin, feasible, minimise
 from tacit.search.operators import Matrices
 
 SIZE = 5
@@ -181,21 +181,21 @@ def test_steps_without_second_derivatives_end_at_the_same_minimum_with_them():
     asked = [order for _, order in lean.asked]
     assert asked[0]
     assert not asked[-1]  # the last has all that is asked of the end
-    assert sum(asked) <= LEAN
+    assert sum(asked) <= MOST_LEAN
     assert end.model is None
 
 
 def test_the_search_stops_at_its_tolerance_or_its_limit_and_not_before():
     problem = Choices(1)
     end = searched(problem)
-    assert end.missed[0] <= REST * RULES["tolerance"]
+    assert end.missed[0] <= STOP_SHARE * RULES["tolerance"]
     before = minimise(
         Choices(1),
         begin(np.zeros((1, SIZE))),
         tolerance=1e-9,
         max_steps=int(end.evaluations[0]) - 1,
     )
-    assert before.missed[0] > REST * RULES["tolerance"]
+    assert before.missed[0] > STOP_SHARE * RULES["tolerance"]
     rough = minimise(Choices(1), begin(np.zeros((1, SIZE))), tolerance=1e-2, max_steps=200)
     assert rough.evaluations[0] < end.evaluations[0]
     far = minimise(Choices(1, ridge=1e-9), begin(np.zeros((1, SIZE))), far=0.01, **RULES)

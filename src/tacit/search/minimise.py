@@ -18,21 +18,22 @@ import numpy as np
 from tacit.engine.progress import pursue
 from tacit.search.operators import Matrices, Operator
 
-# Share of the fall that the slope promises which a step must bring, and by what it is shortened.
-ARMIJO, SHORTENED = 1e-4, 0.25
+# Share of the fall that the slope promises which a step must bring (Armijo), else it is shortened
+# to this share of itself.
+ARMIJO, BACKTRACK = 1e-4, 0.25
 # A point is evaluated to this share of the last one's distance from the minimum, to the square of
-# that distance where Newton's steps square it, and to `ROUGH` at worst.
-CARE, ROUGH = 0.1, 0.1
-# Newton's step in one coordinate is stretched after one that left this share of the slope.
-SHORT, LONGER = 0.4, 2.0
+# that distance where Newton's steps square it, and at worst to `WORST_PRECISION`.
+PRECISION_SHARE, WORST_PRECISION = 0.1, 0.1
+# Newton's step in one coordinate is stretched by this factor after one that left so much slope.
+SLOPE_LEFT, STRETCH = 0.4, 2.0
 # Share of the tolerance at which the search stops.
-REST = 0.1
+STOP_SHARE = 0.1
 # A step shortened to less than this share of Newton's gains nothing more.
 SHORTEST = 1e-12
 # Most evaluations without second derivatives.
-LEAN = 12
+MOST_LEAN = 12
 # Most steps on the way to a place where equalities hold.
-ATTEMPTS = 100
+MOST_DUAL_STEPS = 100
 
 
 class Point(NamedTuple):
@@ -181,7 +182,7 @@ def _unfinished(at: Search, tolerance: float, limit: int, far: float) -> np.ndar
     """[N] bool, the problems whose search makes another step: the stopping rule."""
     if at.point is None:
         return at.evaluations < max(limit, 1)
-    missing = (at.missed > REST * tolerance) | (at.precision > tolerance)
+    missing = (at.missed > STOP_SHARE * tolerance) | (at.precision > tolerance)
     missing |= at.model is not None
     able = (at.evaluations < limit) & (at.length > SHORTEST)
     return missing & able & (np.abs(at.z).max(axis=1, initial=0.0) <= far)
@@ -190,64 +191,86 @@ def _unfinished(at: Search, tolerance: float, limit: int, far: float) -> np.ndar
 def _advanced(problem: SearchProblem, at: Search, rows: np.ndarray, tolerance: float) -> Search:
     """The `Search` after one more evaluation of the problems in these rows."""
     if at.point is None:
-        rough = np.full(len(rows), tolerance if problem.exact else max(ROUGH, tolerance))
+        rough = tolerance if problem.exact else max(WORST_PRECISION, tolerance)
+        precision = np.full(len(rows), rough)
         z = np.clip(at.z, problem.lower, problem.upper)
-        point = problem.at(z, rows, None, rough, lean=at.model is not None)
-        return _arrived(problem, at, rows, z, point, rough)
+        fresh = problem.at(z, rows, None, precision, lean=at.model is not None)
+        return _arrived(problem, at, rows, z, fresh, precision)
 
-    # At the minimum, as far as a rough look can tell: look again, from where it is.
-    point, missed, moves = at.point, at.missed[rows], np.ones(len(rows), bool)
+    point, missed = at.point, at.missed[rows]
+    moves = np.ones(len(rows), bool)
     if at.model is None:
-        moves = missed > REST * tolerance
-    if (stale := rows[at.stale[rows] & moves]).size:
-        steps = at.step.copy()
-        steps[stale] = newton_step(problem, at.z, point, stale, at.missed)
-        at = at._replace(step=steps, stale=np.where(np.isin(_all(at.z), stale), False, at.stale))
+        # At the minimum, as far as a rough look can tell: look again, from where it is.
+        moves = missed > STOP_SHARE * tolerance
+    at = _with_newton_steps(problem, at, rows[moves])
     here, lower, upper = at.z[rows], of(problem.lower, rows), of(problem.upper, rows)
     length = np.where(moves, at.length[rows], 0.0)
     trial = np.clip(here + length[:, None] * at.step[rows], lower, upper)
-
-    precision = np.full(len(rows), tolerance)
-    if not problem.exact and here.shape[1]:
-        # Far from the minimum a rough look will do: the next step is only as good as its model.
-        rough = np.minimum(ROUGH, np.minimum(CARE, missed) * missed)
-        precision = np.maximum(tolerance, rough)
+    precision = _precision(problem, missed, tolerance)
     # The last step, from where the gradient is met, has all that is asked of the end.
     lean = at.model is not None and bool(
-        missed[0] > REST * tolerance and at.length[0] == 1.0 and at.evaluations[0] < LEAN
+        missed[0] > STOP_SHARE * tolerance and at.length[0] == 1.0 and at.evaluations[0] < MOST_LEAN
     )
     fresh = problem.at(trial, rows, point, precision, lean=lean)
 
-    loss, gradient = point.loss[rows], point.gradient[rows]
-    slope = np.minimum((gradient * (trial - here)).sum(axis=1), 0.0)
+    slope = np.minimum((point.gradient[rows] * (trial - here)).sum(axis=1), 0.0)
     error = point.error[rows] + fresh.error
-    accepted = fresh.loss <= loss + ARMIJO * slope + error
+    accepted = fresh.loss <= point.loss[rows] + ARMIJO * slope + error
     if not accepted.all():
-        shorter, evaluations = at.length.copy(), at.evaluations.copy()
-        shorter[rows[~accepted]] *= SHORTENED
-        evaluations[rows[~accepted]] += 1
-        at = at._replace(length=shorter, evaluations=evaluations)
+        at = _shortened(at, rows[~accepted])
         if not accepted.any():
             return at
         rows, trial, slope, precision = (part[accepted] for part in (rows, trial, slope, precision))
-        here = at.z[rows]
-        fresh = Point(
-            fresh.loss[accepted],
-            fresh.gradient[accepted],
-            None if fresh.curvature is None else fresh.curvature.taken(np.flatnonzero(accepted)),
-            fresh.error[accepted],
-            fresh.scale[accepted],
-            fresh.detail if len(accepted) == 1 else fresh.detail.taken(accepted),
-        )
+        here, fresh = at.z[rows], _taken(fresh, accepted)
     at = _arrived(problem, at, rows, trial, fresh, precision)
     if here.shape[1] == 1:
         # Much of the slope is left where the curvature falls: the next step will fall short too.
         # Along one coordinate, that is; among several, stretched steps were seen to stray.
-        short = (fresh.gradient * (trial - here)).sum(axis=1) < SHORT * slope
-        stretched = at.length.copy()
-        stretched[rows[short]] = LONGER
-        at = at._replace(length=stretched)
+        short = (fresh.gradient * (trial - here)).sum(axis=1) < SLOPE_LEFT * slope
+        at = at._replace(length=_with(at.length, rows[short], STRETCH))
     return at
+
+
+def _with_newton_steps(problem: SearchProblem, at: Search, rows: np.ndarray) -> Search:
+    """The `Search` with new steps for those of these rows whose step is of an earlier point."""
+    stale = rows[at.stale[rows]]
+    if not stale.size:
+        return at
+    assert at.point is not None
+    steps = newton_step(problem, at.z, at.point, stale, at.missed)
+    return at._replace(step=_with(at.step, stale, steps), stale=_with(at.stale, stale, False))
+
+
+def _precision(problem: SearchProblem, missed: np.ndarray, tolerance: float) -> np.ndarray:
+    """[n] to which the next points are evaluated, so far from the minimum as `missed` [n] says.
+
+    Far from it a rough look will do: the next step is only as good as its model.
+    """
+    if problem.exact:
+        return np.full(len(missed), tolerance)
+    rough = np.minimum(WORST_PRECISION, np.minimum(PRECISION_SHARE, missed) * missed)
+    return np.maximum(tolerance, rough)
+
+
+def _shortened(at: Search, rows: np.ndarray) -> Search:
+    """The `Search` after an evaluation that was rejected in these rows."""
+    length = _with(at.length, rows, BACKTRACK * at.length[rows])
+    return at._replace(
+        length=length, evaluations=_with(at.evaluations, rows, at.evaluations[rows] + 1)
+    )
+
+
+def _taken(point: Point, accepted: np.ndarray) -> Point:
+    """The point of the accepted problems, [n] bool."""
+    curvature = point.curvature
+    return Point(
+        point.loss[accepted],
+        point.gradient[accepted],
+        None if curvature is None else curvature.taken(np.flatnonzero(accepted)),
+        point.error[accepted],
+        point.scale[accepted],
+        point.detail if len(accepted) == 1 else point.detail.taken(accepted),
+    )
 
 
 def _arrived(
@@ -263,7 +286,7 @@ def _arrived(
     if fresh.curvature is None:
         assert model is not None
         if at.point is not None:
-            model = bent(model, z[0] - at.z[0], fresh.gradient[0] - at.point.gradient[0])
+            model = bfgs_update(model, z[0] - at.z[0], fresh.gradient[0] - at.point.gradient[0])
         fresh = fresh._replace(curvature=Matrices(model[None]))
     else:
         model = None
@@ -370,13 +393,13 @@ def numbers_of(problem: SearchProblem, at: Search) -> dict[str, float]:
     return {"loss": float(at.point.loss[0]), "projected_gradient": float(share)}
 
 
-def bent(curvature: np.ndarray, step: np.ndarray, change: np.ndarray) -> np.ndarray:
-    """[D, D] a curvature that explains the change of the gradient over a step, too (BFGS)."""
-    along, pulled = float(step @ change), curvature @ step
-    if not (along > 1e-12 * np.abs(step) @ np.abs(change) and step @ pulled > 0):
+def bfgs_update(curvature: np.ndarray, step: np.ndarray, change: np.ndarray) -> np.ndarray:
+    """[D, D] a curvature that explains the change [D] of the gradient over a step [D], too."""
+    slope, predicted = float(step @ change), curvature @ step
+    if not (slope > 1e-12 * np.abs(step) @ np.abs(change) and step @ predicted > 0):
         return curvature
-    added = np.outer(change, change) / along
-    return curvature + added - np.outer(pulled, pulled) / (step @ pulled)
+    added = np.outer(change, change) / slope
+    return curvature + added - np.outer(predicted, predicted) / (step @ predicted)
 
 
 def feasible(
@@ -384,27 +407,28 @@ def feasible(
 ) -> np.ndarray:
     """[D] the place nearest to z within the bounds where ties @ place = known [E].
 
-    It is z pulled along the ties and cut off at the bounds; by how much is the maximum of the dual
-    of this quadratic program, found by Newton's method.
+    It is z plus prices [E] @ ties, cut off at the bounds; the prices maximise the dual of this
+    quadratic program, by Newton's method.
     """
 
-    def pulled(prices: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    def dual(prices: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
         place = np.clip(z + prices @ ties, lower, upper)
         missing = known - ties @ place
         return place, missing, float(((place - z) ** 2).sum() / 2 + prices @ missing)
 
-    prices, whole = np.zeros(len(ties)), ties @ ties.T
-    place, missing, worth = pulled(prices)
-    for _ in range(ATTEMPTS):
+    prices, products = np.zeros(len(ties)), ties @ ties.T
+    place, missing, value = dual(prices)
+    for _ in range(MOST_DUAL_STEPS):
         if np.abs(missing).max(initial=0.0) <= 1e-13 * (1.0 + np.abs(known).max(initial=0.0)):
             break
         moving = ties * (z + prices @ ties == place)
-        step, length = np.linalg.solve(moving @ ties.T + 1e-9 * whole, missing), 1.0
+        step = np.linalg.solve(moving @ ties.T + 1e-9 * products, missing)
+        length = 1.0
         while length > SHORTEST:
-            trial = pulled(prices + length * step)
-            if trial[2] >= worth + ARMIJO * length * float(step @ missing):
+            _, _, trial_value = dual(prices + length * step)
+            if trial_value >= value + ARMIJO * length * float(step @ missing):
                 break
-            length *= SHORTENED
+            length *= BACKTRACK
         prices = prices + length * step
-        place, missing, worth = pulled(prices)
+        place, missing, value = dual(prices)
     return place
