@@ -140,10 +140,10 @@ class DynamicsChain(HostView, OneKind):
         return np.moveaxis(part.scores.reshape(-1, *part.scores.shape[2:]), -1, 0)
 
     def corrected(self, part: DynamicPart) -> DynamicsChain:
-        """The likelihood that one orthogonal step from its maximum, a part, leads to.
+        """The chain after one orthogonal step (Neyman) from its maximum, a part.
 
-        What a penalty of estimated dynamics left of their errors in the scores is taken off, as a
-        slope of the loss: bounds and tests then have it, too.
+        A penalty of estimated dynamics biases the scores. Their sum is subtracted as a slope of the
+        loss, so that bounds and tests account for it, too.
         """
         size = self.space.size
         (influence,) = self.evidence(part, np.eye(size), Units.alone(1)).dynamics_influence(
@@ -316,7 +316,7 @@ class DynamicsChain(HostView, OneKind):
 
 @dataclass(frozen=True, eq=False)
 class DynamicEvidence(OneKind):
-    """What the steps of a chain of any dynamics say at a fit.
+    """The evidence of a chain of any dynamics at a fit.
 
     Attributes:
         chain: the chain.

@@ -1,4 +1,10 @@
-"""What a likelihood asks of a chain: a smooth loss of one number a feature, and what it says."""
+"""The protocol of a chain: a smooth loss of one parameter a feature, and the evidence at a fit.
+
+A chain evaluates its loss and derivatives at parameters x [D] into a part, whose type is the
+chain's own; a search hands the parts back as warm starts. At a fit the chain gives a
+`ChainEvidence`, from which errors, tests and intervals are made. The joint parameters of all chains
+are z [n]; `inner` carries derivatives from x to z.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +24,8 @@ if TYPE_CHECKING:
 
     from tacit.likelihood.problem import LikelihoodProblem
 
-# Scaled features have range one. Far beyond any plausible parameter, even where one extreme entry
-# makes the range of a feature and all others differ by a thousandth of it.
+# Largest parameter: scaled features have range one. This is far beyond any plausible value, even
+# where one extreme entry makes the range and all others differ by a thousandth of it.
 LARGEST = 1e5
 
 
@@ -32,18 +38,18 @@ class Beginning(NamedTuple):
 
 
 class FirstPlace(NamedTuple):
-    """A search that nothing nearby is known for."""
+    """Where a search begins for which no fit nearby is known."""
 
     problem: LikelihoodProblem  # with a model of the curvature, where a rough fit gives one
-    x: np.ndarray  # [D] where to begin
-    parts: tuple | None  # there, or None
+    x: np.ndarray  # [D] the place
+    parts: tuple | None  # parts at x; None where nothing was evaluated
 
 
 class View(Protocol):
     """A chain during one search."""
 
     def begun(self, near: Any, /) -> Any:
-        """A part nearby, where the search needs it."""
+        """A part nearby, moved to where the search needs it: a device, for example."""
         ...
 
     def at(self, x: np.ndarray, near: Any, precision: float, /, *, lean: bool = False) -> Any:
@@ -68,11 +74,11 @@ class HostView:
 
 
 class ChainEvidence(Protocol):
-    """What was seen of one chain says at a fit. Matrices [n, n] are of the joint parameters."""
+    """What the data of one chain say at a fit. Matrices [n, n] are of the joint parameters."""
 
     @property
     def chain(self) -> Any:
-        """The chain."""
+        """The chain that the evidence is of."""
         ...
 
     @property
@@ -82,7 +88,7 @@ class ChainEvidence(Protocol):
 
     @property
     def part(self) -> Any:
-        """Of the fit."""
+        """The chain's part of the fit."""
         ...
 
     @property
@@ -92,21 +98,21 @@ class ChainEvidence(Protocol):
 
     @property
     def scores(self) -> np.ndarray:
-        """[D, S, A] of one step, where a step's score is that of its state and action."""
+        """[D, S, A] score of a step: derivative of its log-likelihood, by state and action."""
         ...
 
     @property
     def fisher(self) -> np.ndarray:
-        """[D, D] information of the steps."""
+        """[D, D] Fisher information of all steps."""
         ...
 
     def events(self, move: np.ndarray, /) -> float:
-        """How many steps of one size would tell as much of a move [D] of the parameters."""
+        """Effective number of steps that inform about a move [D] of the parameters: `events_of`."""
         ...
 
     @property
     def curvature(self) -> np.ndarray:
-        """[D, D] of the loss; the information of the steps where that is no minimum."""
+        """[D, D] second derivative of the loss; the information where it is not positive."""
         ...
 
     @property
@@ -116,11 +122,14 @@ class ChainEvidence(Protocol):
 
     @property
     def source(self) -> Source | None:
-        """What the dynamics are known from; None where they are known for certain."""
+        """The data that the dynamics were estimated from; None where they are known."""
         ...
 
     def dynamics_influence(self, *, sums: bool) -> list[Any]:
-        """What the source takes: slopes of the scores [D] and, asked for, of what is spent [D]."""
+        """First-order effects of errors of the dynamics, in the form that the source takes.
+
+        They are on the D scores of all steps and, if `sums`, on the D expected feature sums.
+        """
         ...
 
     @property
@@ -140,7 +149,7 @@ class ChainEvidence(Protocol):
 
     @property
     def reaction(self) -> np.ndarray:
-        """[D, D] derivative of what is spent."""
+        """[D, D] derivative of `spent` in the parameters."""
         ...
 
     @property
@@ -150,20 +159,20 @@ class ChainEvidence(Protocol):
 
     @property
     def individuals(self) -> set[object]:
-        """Who is named."""
+        """The names of the individuals that the data name."""
         ...
 
     @property
     def episodes(self) -> Units:
-        """Every episode by itself."""
+        """Every episode as a unit of its own."""
         ...
 
     def units(self, least: float, /) -> Units | None:
-        """What is independent: the largest that is known; None where only sums are."""
+        """The largest units known to be independent; None where only sums are known."""
         ...
 
     def unit_scores(self, units: Units, many: int, /) -> np.ndarray:
-        """[many, n] sums of the scores over each unit, of those that other chains have, too."""
+        """[many, n] sum of the scores of each unit; units are numbered over all chains."""
         ...
 
     def unit_information(self, units: Units, many: int, /) -> np.ndarray:
@@ -176,7 +185,7 @@ class ChainEvidence(Protocol):
 
 
 class Chain(Protocol):
-    """What was seen in one world: a smooth loss of one number a feature."""
+    """The data of one world: a smooth loss of one parameter a feature."""
 
     @property
     def kinds(self) -> tuple[Chain, ...]:
@@ -220,7 +229,7 @@ class Chain(Protocol):
 
     @property
     def discount(self) -> float:
-        """Of what was seen."""
+        """Weight of the next step against this one."""
         ...
 
     @property
@@ -236,11 +245,11 @@ class Chain(Protocol):
 
     @property
     def inputs(self) -> tuple:
-        """What the loss is made of, by which a search that is watched knows itself again."""
+        """The arrays that the loss is made of, by which an interrupted search is recognised."""
         ...
 
     def evidence(self, part: Any, inner: np.ndarray, seen: Any, /) -> ChainEvidence:
-        """What was seen says at a part of a fit."""
+        """The evidence at a part of a fit."""
         ...
 
     def view(self, x: np.ndarray, moving: np.ndarray | None, /) -> View:
@@ -256,19 +265,19 @@ class Chain(Protocol):
         ...
 
     def error(self, part: Any, x: np.ndarray, precision: float, /) -> float:
-        """By what rounding and rough solves may mistake the loss of a part."""
+        """Bound on the error of a part's loss by rounding and rough solves."""
         ...
 
     def unsettled(self, part: Any, /) -> bool:
-        """Whether the values of a part are not those of a policy."""
+        """Whether the values of a part do not solve the soft Bellman equations."""
         ...
 
     def convex_of(self, part: Any, /) -> Any:
-        """[D, D] what stands in for a curvature that bends down; itself where it never does."""
+        """[D, D] positive stand-in for an indefinite curvature; itself where always positive."""
         ...
 
     def blank(self, x: np.ndarray, /) -> Any:
-        """A part at x [D] of which nothing is known."""
+        """An empty part at x [D], before any evaluation."""
         ...
 
     def beginning(
@@ -288,9 +297,10 @@ class Chain(Protocol):
 
 
 def events_of(move: np.ndarray, scores: np.ndarray, often: np.ndarray) -> float:
-    """How many events of one size would tell as much of a move [D]: scores [D, n, A], [n, A] times.
+    """Effective number of events behind a move [D], of scores [D, n, A] that occur [n, A] times.
 
-    An interval asks it of every end, and a million states are many to look at.
+    With s the score along the move it is (sum s^2)^2 / sum s^4: events of equal size count fully.
+    An interval asks it of every end, so that states are summed in blocks, side by side.
     """
 
     def moments(rows: slice) -> tuple[float, float]:
@@ -303,7 +313,7 @@ def events_of(move: np.ndarray, scores: np.ndarray, often: np.ndarray) -> float:
 
 
 class OneKind:
-    """A chain of one kind of demonstrators, or what was seen of it says."""
+    """A chain with one kind of demonstrators, or its evidence."""
 
     source: Source | None = None
     regressor_noise: RegressorNoise | None = None
@@ -316,7 +326,7 @@ class OneKind:
         return sizes[:, None, None] * whole
 
     def dynamics_influence(self, *, sums: bool) -> list[Any]:
-        """None: the dynamics are taken for known."""
+        """No effects: the dynamics are taken for known."""
         return []
 
     @property
