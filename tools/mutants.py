@@ -132,7 +132,7 @@ MUTANTS = (
         "search: every step is taken",
         "search smooth_dual soft_dual",
         (
-            "accepted = fresh.loss <= loss + ARMIJO * slope + error",
+            "accepted = fresh.loss <= point.loss[rows] + ARMIJO * slope + error",
             "accepted = fresh.loss < np.inf",
         ),
     ),
@@ -281,7 +281,7 @@ MUTANTS = (
     mutant(
         "intervals: blind directions have no width",
         "inference likelihood",
-        ("np.where(lost, np.inf, np.sqrt(", "np.where(lost, 0.0, np.sqrt("),
+        ("np.where(is_blind, np.inf, np.sqrt(", "np.where(is_blind, 0.0, np.sqrt("),
     ),
     mutant(
         "intervals: forbidden costs are priced",
