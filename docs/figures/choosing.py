@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
 
 from tacit.estimators.recover import DETERMINISTIC
-from tacit.inference.findings import ENOUGH
+from tacit.inference.findings import MIN_VISITS
 
 # Okabe and Ito's blue and vermilion: told apart by all eyes, and by lightness in print. Outlines
 # differ as well, so that the colours are not needed.
@@ -81,7 +81,7 @@ def _picked(axes: Axes) -> None:
         axes,
         (2, 38, 44, 17),
         "Does the expert always do the same?\n"
-        f"In states with {ENOUGH} visits or more: were over\n"
+        f"In states with {MIN_VISITS} visits or more: were over\n"
         f"{100 * DETERMINISTIC:.0f} % of the steps taken where one action\n"
         "was taken at least 99 % of the time?",
         colour=PICKED,
