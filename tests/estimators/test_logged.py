@@ -286,7 +286,8 @@ def test_intervals_allow_for_errors_of_features_that_hardly_differ_between_actio
         found = tacit.recover(world, drawn.features, drawn.rows, estimator=FREE)
         low, high = found.parameters.intervals.T
         held.append((low <= drawn.truth) & (drawn.truth <= high))
-        assert found.identification.dynamics.attenuation > 1.02
+        told = found.identification.dynamics.attenuation > 1.02
+        assert told or np.isinf(high).any()  # or nothing but errors tells of a direction
     assert np.mean(held) >= 0.85  # a half, where errors of the features are not counted
 
 
@@ -354,3 +355,12 @@ def test_what_rows_are_not_asked_says_why(drawn, ask, said):
 def test_more_rows_are_pooled_and_not_added(drawn, found):
     with pytest.raises(InvalidModel, match="pool them"):
         found.updated(drawn.rows)
+
+
+def test_what_is_left_after_an_action_is_identified_by_few_rows():
+    for seed in (0, 4):  # begun from a rough policy, errors of the regression look like much there
+        drawn = continuous.two_engines(1000, seed)
+        found = tacit.recover(drawn.world, drawn.features, drawn.rows, estimator=FREE)
+        off = np.abs(found.parameters.estimates - drawn.truth)
+        assert (off < 3.0 * found.parameters.standard_errors).all()
+        assert np.isfinite(found.parameters.standard_errors).all()

@@ -73,3 +73,10 @@ def test_anything_else_is_refused_in_one_line(formula):
 def test_a_name_that_is_nearly_right_is_guessed():
     with pytest.raises(tacit.InvalidModel, match="did you mean 'scale'"):
         terms_of("scael(a)")
+
+
+def test_what_is_negative_is_spelled_without_parentheses_of_its_own():
+    for formula in ("exp(-a / 2)", "exp(-(a / 2) ** 2)", "exp(-(a + 1))", "exp((-a) ** 2)"):
+        ((factor,),) = terms_of(formula)
+        assert str(factor) == formula
+        assert terms_of(str(factor)) == terms_of(formula)

@@ -339,12 +339,17 @@ class Projected(Sites):
 
     def regressor_noise(
         self, solved: Solved, jacobian: np.ndarray, visits: np.ndarray
-    ) -> RegressorNoise:
+    ) -> RegressorNoise | None:
         """The errors in variables of steps at visits [n], by errors of the regression.
 
         Each error is divided by the square root of 1 - leverage (HC2): as large as it would be if
         its own row did not pull the regression towards itself.
+
+        None where actions share one regression: its errors are the same for all of them but for
+        what they leave, and this estimate of the rest is unstable where its system is.
         """
+        if self.basis.columns[0] == self.basis.columns[-1]:
+            return None
         size, inverse = jacobian.shape[2], _solve(solved, np.eye(self.basis.size))
         _, feature_errors = self._feature_errors(solved, jacobian)
         value_errors = self._next(solved.values[0]) - self.basis.worth(solved.unknowns)

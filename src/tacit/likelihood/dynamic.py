@@ -198,14 +198,16 @@ class DynamicsChain(HostView, OneKind):
         place = np.clip(begun, problem.lower, problem.upper) if x is None else x
         return FirstPlace(problem, place, (self.blank(place)._replace(solved=solved),))
 
-    def without_uninformative(self) -> DynamicsChain:
+    def without_uninformative(self, part: DynamicPart | None) -> DynamicsChain:
         """The chain without directions whose information is mostly errors of estimated dynamics.
 
-        They are judged at the starting point, before anything is fitted.
+        They are judged at a part, or at the starting point, which is rough, where there is none.
         """
         estimated = self.dynamics.estimated
         assert estimated is not None
-        _, solved = estimated.starting_point(self.counts[0], self.jacobian)
+        solved = None if part is None else part.solved
+        if solved is None:
+            _, solved = estimated.starting_point(self.counts[0], self.jacobian)
         if solved.factor is None:
             return self
         policy = solved.policy[0]

@@ -20,6 +20,7 @@ from tacit.inference.evidence import evidence_of
 from tacit.inference.findings import Finding, Kind
 from tacit.likelihood.dynamic import DynamicsChain
 from tacit.likelihood.problem import Fit, LikelihoodProblem
+from tacit.likelihood.rescue import is_far
 from tacit.likelihood.start import Bounds, Options
 
 # Strengths of a ridge that are tried, and how many folds of whole episodes.
@@ -192,14 +193,12 @@ def fitted(
 
     Where a regression has no finite solution its ridge is raised.
     """
-    chain = task.chain_on(basis).without_uninformative()
-    fit = _maximum(chain, options)
+    chain, fit = _identified(task.chain_on(basis), options)
     for _ in range(RAISED):
         if np.isfinite(fit.loss):
             break
         basis = replace(basis, ridge=3.0 * max(basis.ridge, RIDGES[0]))
-        chain = task.chain_on(basis).without_uninformative()
-        fit = _maximum(chain, options)
+        chain, fit = _identified(task.chain_on(basis), options)
     if not np.isfinite(fit.loss):
         raise InvalidModel(
             "the regression of what follows must have a finite solution; it has none on this basis "
@@ -213,6 +212,20 @@ def fitted(
     law = evidence_of([task.demonstrations], fit, options.max_steps).errors.covariance
     errors = np.sqrt(np.maximum(np.diagonal(law), 0.0))
     return basis, replace(chain, near=fit.parts[0]), fit.z, errors
+
+
+def _identified(chain: DynamicsChain, options: Options) -> tuple[DynamicsChain, Fit]:
+    """The likelihood without directions that nothing tells of, and its maximum.
+
+    A search that has gone far without an end may be after such a direction: they are judged at its
+    starting point then.
+    """
+    fit = _maximum(chain, options)
+    far = is_far(fit.z, fit.problem.movable)
+    if not fit.converged and not far:
+        return chain, fit
+    known = chain.without_uninformative(fit.parts[0] if fit.converged else None)
+    return (chain, fit) if known is chain else (known, _maximum(known, options))
 
 
 def _maximum(chain: DynamicsChain, options: Options) -> Fit:

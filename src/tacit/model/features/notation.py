@@ -81,7 +81,8 @@ class Arithmetic:
 
     def __str__(self) -> str:
         if self.sign == "-" and self.left == Number(0.0):
-            return f"(-{self.right})"
+            product = isinstance(self.right, Arithmetic) and self.right.sign not in "+-"
+            return f"(-{str(self.right)[1:-1]})" if product else f"(-{self.right})"
         return f"({self.left} {self.sign} {self.right})"
 
 
