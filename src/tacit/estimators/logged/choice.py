@@ -20,7 +20,7 @@ from tacit.inference.evidence import evidence_of
 from tacit.inference.findings import Finding, Kind
 from tacit.likelihood.dynamic import DynamicsChain
 from tacit.likelihood.problem import Fit, LikelihoodProblem
-from tacit.likelihood.rescue import is_far
+from tacit.likelihood.rescue import FAR
 from tacit.likelihood.start import Bounds, Options
 
 # Strengths of a ridge that are tried, and how many folds of whole episodes.
@@ -221,7 +221,7 @@ def _identified(chain: DynamicsChain, options: Options) -> tuple[DynamicsChain, 
     starting point then.
     """
     fit = _maximum(chain, options)
-    far = is_far(fit.z, fit.problem.movable)
+    far = bool((np.abs(fit.z) > FAR).any())
     if not fit.converged and not far:
         return chain, fit
     known = chain.without_uninformative(fit.parts[0] if fit.converged else None)
