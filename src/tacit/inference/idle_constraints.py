@@ -10,6 +10,7 @@ import numpy as np
 
 from tacit.inference.activity import (
     BoundedFit,
+    ConstraintSet,
     ScoreLaw,
     Selection,
     Trial,
@@ -181,59 +182,74 @@ def verdict_findings(
         converged: whether its search did.
         robust: whether the model does not fit, so that tests are sandwich ones.
     """
-    count, most = len(multipliers), "at most " if verdict.bounded else ""
-    care = "; with so many features the test is cautious" if verdict.bounded else ""
-    family = f", by Holm's method over {count} constraints" if count > 1 else ""
-    by = ", by a sandwich test" if robust else ""
-    where = " in the best approximation, since the model does not fit" if robust else ""
-    active = multipliers > 0 if verdict.active is None else verdict.active
-    findings = []
-    for k, (price, p) in enumerate(zip(multipliers, verdict.p_values.tolist(), strict=True)):
-        shown = f"{most}{chance(p)}"
-        if any(k in one.members for one in verdict.sets):
-            continue
-        if np.isnan(p) and converged:
-            said = f"Constraint {k} was not tested: its price was fixed beforehand."
-            if verdict.absence:
-                said = f"Whether constraint {k} is active was not tested: {verdict.absence}."
-            kind = Kind.NOTE if verdict.absence else Kind.ASSUMED
-        elif not price > 0:
-            kind = Kind.INACTIVE
-            said = (
-                f"Constraint {k} is not identified: the demonstrations do not show that it "
-                f"restrains the expert ({shown} if it does not{family}{care})."
-            )
-        elif not converged:
-            kind = Kind.NOT_CONVERGED
-            reason = verdict.absence or "the search did not converge"
-            said = f"Whether constraint {k} is active is not known: {reason}."
-        else:
-            assert active[k]  # what was not shown to be active has no price in the reported fit
-            kind = Kind.ACTIVE
-            said = f"Constraint {k} is active{where} ({shown} if it were not{family}{by})."
-        findings.append(Finding(said, kind, constraint=k, number=p))
-    for one in verdict.sets:
-        given = max(one.members, key=lambda k: multipliers[k])
-        said = (
-            f"Constraint {one.name} is active ({chance(one.p_value)} if none of them "
-            f"were{by}); the data do not tell which. The answer given puts all on constraint "
-            f"{given}; each price interval includes the case that another carries all."
-        )
-        findings.append(
-            Finding(said, Kind.NOT_IDENTIFIED, constraints=one.members, number=one.p_value)
-        )
+    count, in_sets = len(multipliers), {k for one in verdict.sets for k in one.members}
+    findings = [
+        _constraint_finding(verdict, k, multipliers, converged=converged, robust=robust)
+        for k in range(count)
+        if k not in in_sets
+    ]
+    findings += [_set_finding(one, multipliers, robust=robust) for one in verdict.sets]
     findings += level_findings(verdict)
     if verdict.selection is not None and count > 1 and converged:
-        chosen = verdict.selection
-        told = listed(
-            [f"{b:.6g} with {n}" for n, b in enumerate(chosen.criteria.tolist()) if np.isfinite(b)]
-        )
-        said = (
-            f"The data ask for {chosen.count} of {count} constraints: the least BIC is the best "
-            f"({told})."
-        )
-        findings.append(Finding(said, constraints=chosen.members, number=float(chosen.count)))
+        findings.append(_selection_finding(verdict.selection, count))
     return findings
+
+
+def _constraint_finding(
+    verdict: Verdict, k: int, multipliers: np.ndarray, *, converged: bool, robust: bool
+) -> Finding:
+    """Whether one constraint was shown to restrain the demonstrator."""
+    p_value, count = float(verdict.p_values[k]), len(multipliers)
+    chances = f"{'at most ' if verdict.bounded else ''}{chance(p_value)}"
+    family = f", by Holm's method over {count} constraints" if count > 1 else ""
+    if np.isnan(p_value) and converged:
+        sentence = f"Constraint {k} was not tested: its price was fixed beforehand."
+        if verdict.absence:
+            sentence = f"Whether constraint {k} is active was not tested: {verdict.absence}."
+        kind = Kind.NOTE if verdict.absence else Kind.ASSUMED
+    elif not multipliers[k] > 0:
+        kind = Kind.INACTIVE
+        cautious = "; with so many features the test is cautious" if verdict.bounded else ""
+        sentence = (
+            f"Constraint {k} is not identified: the demonstrations do not show that it "
+            f"restrains the expert ({chances} if it does not{family}{cautious})."
+        )
+    elif not converged:
+        kind = Kind.NOT_CONVERGED
+        reason = verdict.absence or "the search did not converge"
+        sentence = f"Whether constraint {k} is active is not known: {reason}."
+    else:
+        # What was not shown to be active has no price in the reported fit.
+        assert verdict.active is None or verdict.active[k]
+        kind = Kind.ACTIVE
+        where = " in the best approximation, since the model does not fit" if robust else ""
+        test = ", by a sandwich test" if robust else ""
+        sentence = f"Constraint {k} is active{where} ({chances} if it were not{family}{test})."
+    return Finding(sentence, kind, constraint=k, number=p_value)
+
+
+def _set_finding(tested: ConstraintSet, multipliers: np.ndarray, *, robust: bool) -> Finding:
+    """That some constraint of a set is active, and which one the reported fit takes."""
+    priced_one = max(tested.members, key=lambda k: multipliers[k])
+    test = ", by a sandwich test" if robust else ""
+    sentence = (
+        f"Constraint {tested.name} is active ({chance(tested.p_value)} if none of them "
+        f"were{test}); the data do not tell which. The answer given puts all on constraint "
+        f"{priced_one}; each price interval includes the case that another carries all."
+    )
+    numbers = {"constraints": tested.members, "number": tested.p_value}
+    return Finding(sentence, Kind.NOT_IDENTIFIED, **numbers)
+
+
+def _selection_finding(selection: Selection, count: int) -> Finding:
+    """How many of the constraints the best BIC takes."""
+    criteria = enumerate(selection.criteria.tolist())
+    compared = listed([f"{bic:.6g} with {n}" for n, bic in criteria if np.isfinite(bic)])
+    sentence = (
+        f"The data ask for {selection.count} of {count} constraints: the least BIC is the best "
+        f"({compared})."
+    )
+    return Finding(sentence, constraints=selection.members, number=float(selection.count))
 
 
 def level_findings(verdict: Verdict) -> list[Finding]:
