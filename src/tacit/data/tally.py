@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 Sums = TypeVar("Sums")  # over episodes, which can be added up
 # Model entries up to which sums over demonstrations are kept until they are asked for again: one
 # fit asks for the same sums several times, for the search, the tests and the findings.
-KEPT = 100_000
-_kept: WeakKeyDictionary[Demonstrations, tuple[ref[MDP], dict]] = WeakKeyDictionary()
+LARGEST_KEPT = 100_000
+_sums: WeakKeyDictionary[Demonstrations, tuple[ref[MDP], dict]] = WeakKeyDictionary()
 # Entries of a table of groups that is kept dense.
 DENSE_GROUPS = 1_000_000
-# Steps looked at in one go: the successor lists of all would not fit for millions.
-AT_ONCE = 1_000_000
+# Steps checked in one go: the successor lists of all would not fit for millions.
+STEPS_AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -99,39 +99,41 @@ class Tally:
     @classmethod
     def of(cls, mdp: MDP, demonstrations: Demonstrations) -> Tally:
         """The tally of demonstrations in this world."""
-        counts, seen = demonstrations.counts(mdp), demonstrations
+        seen, counts = demonstrations, demonstrations.counts(mdp)
         is_trajectory = ~seen.partial
         powers = mdp.discount ** np.arange(int(seen.lengths.max()) + 1)
-        share = seen.shares  # of steps; a trajectory's is that of its first and last one
+        shares = seen.shares  # of steps; a trajectory's is that of its first and last one
         if seen.weights is not None and seen.partial.any() and is_trajectory.any():
-            share = share / share[is_trajectory[seen.episode]].mean()
-        paid = share * powers[seen.step]
+            shares = shares / shares[is_trajectory[seen.episode]].mean()
+        weights = shares * powers[seen.step]
         if seen.partial.any():
-            paid *= is_trajectory[seen.episode]
-        visits = np.bincount(seen.pairs(mdp.actions), paid, counts.size).reshape(counts.shape)
-        begun = share[seen.offsets[:-1]] * is_trajectory
-        done = share[seen.offsets[1:] - 1] * is_trajectory
-        final, left = seen.last_states, powers[seen.lengths]
+            weights *= is_trajectory[seen.episode]
+        visits = np.bincount(seen.pairs(mdp.actions), weights, counts.size).reshape(counts.shape)
+        first_shares = shares[seen.offsets[:-1]] * is_trajectory
+        last_shares = shares[seen.offsets[1:] - 1] * is_trajectory
+        final, discounts = seen.last_states, powers[seen.lengths]
         if mdp.discount == 1.0:
-            rest, covered = np.full(len(final), np.inf), seen.lengths.astype(np.float64)
+            missing, covered = np.full(len(final), np.inf), seen.lengths.astype(np.float64)
         else:
-            rest = left / (1.0 - mdp.discount)
-            covered = 1.0 / (1.0 - mdp.discount) - rest
-        if (arrived := mdp.ends[final]).any():
-            visits += _binned(mdp, final, done * arrived * left)[:, None] / mdp.actions
-            covered = covered + arrived * left
-            rest = np.where(arrived, 0.0, rest)
+            missing = discounts / (1.0 - mdp.discount)
+            covered = 1.0 / (1.0 - mdp.discount) - missing
+        arrived = mdp.ends[final]
+        if arrived.any():
+            arrivals = _binned(mdp, final, last_shares * arrived * discounts)
+            visits += arrivals[:, None] / mdp.actions
+            covered = covered + arrived * discounts
+            missing = np.where(arrived, 0.0, missing)
         longest = np.zeros(mdp.states)
         np.maximum.at(longest, final, covered * is_trajectory)
-        rest = np.where(is_trajectory, rest, 0.0)
+        missing = np.where(is_trajectory, missing, 0.0)
         return cls(
             counts=counts,
             discounted=visits,
-            starts=_binned(mdp, seen.states[seen.offsets[:-1]], begun),
-            cut=_binned(mdp, final, done * rest),
-            squares=_binned(mdp, final, done * covered**2),
+            starts=_binned(mdp, seen.states[seen.offsets[:-1]], first_shares),
+            cut=_binned(mdp, final, last_shares * missing),
+            squares=_binned(mdp, final, last_shares * covered**2),
             longest=longest,
-            ends=_binned(mdp, final, done),
+            ends=_binned(mdp, final, last_shares),
             discount=mdp.discount,
             episodes=seen.episodes,
             weighted=seen.weights is not None,
@@ -140,10 +142,18 @@ class Tally:
     @classmethod
     def of_counts(cls, counts: np.ndarray, discount: float) -> Tally:
         """The tally of loose steps, of which only how often each was taken, [S, A], is known."""
-        none, nothing = np.zeros(counts.shape), np.zeros(len(counts))
-        empty = dict.fromkeys(("starts", "cut", "squares", "longest", "ends"), nothing)
-        about = {"discount": discount, "episodes": round(float(counts.sum()))}
-        return cls(counts=counts, discounted=none, **empty, **about)
+        no_states = np.zeros(len(counts))
+        return cls(
+            counts=counts,
+            discounted=np.zeros(counts.shape),
+            starts=no_states,
+            cut=no_states,
+            squares=no_states,
+            longest=no_states,
+            ends=no_states,
+            discount=discount,
+            episodes=round(float(counts.sum())),
+        )
 
     def __add__(self, other: Tally) -> Tally:
         if not isinstance(other, Tally):
@@ -153,9 +163,18 @@ class Tally:
                 "tallies that are merged must be of the same world; got S, A, discount = "
                 f"{(*self.counts.shape, self.discount)} and {(*other.counts.shape, other.discount)}"
             )
-        sums = {p.name: getattr(self, p.name) + getattr(other, p.name) for p in fields(self)}
-        sums |= {"longest": np.maximum(self.longest, other.longest), "discount": self.discount}
-        return Tally(**sums | {"weighted": self.weighted or other.weighted})  # type: ignore
+        return Tally(
+            counts=self.counts + other.counts,
+            discounted=self.discounted + other.discounted,
+            starts=self.starts + other.starts,
+            cut=self.cut + other.cut,
+            squares=self.squares + other.squares,
+            longest=np.maximum(self.longest, other.longest),
+            ends=self.ends + other.ends,
+            discount=self.discount,
+            episodes=self.episodes + other.episodes,
+            weighted=self.weighted or other.weighted,
+        )
 
     def scaled(self, share: float) -> Tally:
         """The sums in which every step weighs this share of what it does here."""
@@ -205,11 +224,11 @@ class Tally:
 
     def check(self, mdp: MDP) -> None:
         """Raises `InvalidDemonstrations` unless these are sums in this world."""
-        own = (*self.counts.shape, self.discount)
-        if own != (mdp.states, mdp.actions, mdp.discount):
+        sizes = (*self.counts.shape, self.discount)
+        if sizes != (mdp.states, mdp.actions, mdp.discount):
             raise InvalidDemonstrations(
                 "a tally must be of the world it is used with; it has S, A, discount = "
-                f"{own}, the world {(mdp.states, mdp.actions, mdp.discount)}"
+                f"{sizes}, the world {(mdp.states, mdp.actions, mdp.discount)}"
             )
         odd = first_unavailable(mdp.available, *np.nonzero(self.counts)) if mdp.restricted else None
         if odd is not None:
@@ -242,17 +261,18 @@ def counts_of(mdp: MDP, observed: Observed) -> np.ndarray:
 
 
 def _counts(mdp: MDP, observed: Demonstrations) -> np.ndarray:
+    """[S, A] the counts, no longer writable."""
     return read_only(observed.counts(mdp))
 
 
 def once(make: Callable[[MDP, Demonstrations], Sums], mdp: MDP, observed: Demonstrations) -> Sums:
-    """What `make` finds; kept with the demonstrations, since neither they nor a world change."""
-    if mdp.states * mdp.actions > KEPT:
+    """What `make` returns; kept with the demonstrations, since neither they nor a world change."""
+    if mdp.states * mdp.actions > LARGEST_KEPT:
         return make(mdp, observed)
-    world, sums = _kept.get(observed, (None, {}))
+    world, sums = _sums.get(observed, (None, {}))
     if world is None or world() is not mdp:
         sums = {}
-        _kept[observed] = (ref(mdp), sums)
+        _sums[observed] = (ref(mdp), sums)
     if make not in sums:
         sums[make] = make(mdp, observed)
     return cast("Sums", sums[make])
@@ -285,8 +305,8 @@ class Scatter:
         sums = episode_sums(scores, demonstrations)
         if who is None:
             return cls(demonstrations.episodes, sums @ sums.T)
-        owned = np.stack([np.bincount(who, weights=row) for row in sums])
-        return cls(owned.shape[1], owned @ owned.T)
+        by_owner = np.stack([np.bincount(who, weights=row) for row in sums])
+        return cls(by_owner.shape[1], by_owner @ by_owner.T)
 
     def __add__(self, other: Scatter) -> Scatter:
         return Scatter(self.episodes + other.episodes, self.products + other.products)
@@ -343,11 +363,10 @@ class SumSpread:
         if self.number == 0 or other.number == 0:
             return other if self.number == 0 else self
         # Chan, Golub and LeVeque (1979): no large numbers are subtracted from each other.
-        apart, share = other.means - self.means, other.number / number
+        difference, share = other.means - self.means, other.number / number
+        between = self.number * share * difference**2
         return SumSpread(
-            number,
-            self.means + share * apart,
-            self.squares + other.squares + self.number * share * apart**2,
+            number, self.means + share * difference, self.squares + other.squares + between
         )
 
     @property
@@ -379,16 +398,24 @@ class Moves:
     @classmethod
     def of(cls, mdp: MDP, demonstrations: Demonstrations) -> Moves:
         """The impossible moves and misplaced starts of demonstrations in this world."""
-        states, (odd, after) = demonstrations.states, impossible_rows(mdp, demonstrations)
+        seen = demonstrations
+        impossible, next_states = impossible_rows(mdp, seen)
         move = None
-        if len(odd):
-            columns = (demonstrations.episode, demonstrations.step, states, demonstrations.actions)
-            move = tuple(int(column[odd[0]]) for column in (*columns, after))
-        begins = states[demonstrations.offsets[:-1]]
-        late = np.flatnonzero((mdp.initial[begins] == 0) & ~demonstrations.partial)
-        start = (int(late[0]), int(begins[late[0]])) if len(late) else None
-        many, firsts = demonstrations.episodes, {"move": move, "start": start}
-        return cls(episodes=many, impossible=len(odd), misplaced=len(late), **firsts)
+        if len(impossible):
+            columns = (seen.episode, seen.step, seen.states, seen.actions, next_states)
+            move = tuple(int(column[impossible[0]]) for column in columns)
+        first_states = seen.states[seen.offsets[:-1]]
+        misplaced = np.flatnonzero((mdp.initial[first_states] == 0) & ~seen.partial)
+        start = None
+        if len(misplaced):
+            start = int(misplaced[0]), int(first_states[misplaced[0]])
+        return cls(
+            episodes=seen.episodes,
+            impossible=len(impossible),
+            move=cast("tuple[int, int, int, int, int] | None", move),
+            misplaced=len(misplaced),
+            start=start,
+        )
 
     def __add__(self, other: Moves) -> Moves:
         move = other.move and (other.move[0] + self.episodes, *other.move[1:])
@@ -404,18 +431,20 @@ class Moves:
 
 def impossible_rows(mdp: MDP, seen: Demonstrations) -> tuple[np.ndarray, np.ndarray]:
     """([M] the rows where a move of probability 0 begins, [N] the state after each, or -1)."""
-    after = seen.next_states
-    inside, impossible = np.flatnonzero(after >= 0), []
-    few = mdp.states**2 * mdp.actions <= len(inside)  # kinds of moves: no need to sort them
-    for rows in np.array_split(inside, max(1, len(inside) // AT_ONCE)):
+    next_states = seen.next_states
+    known, impossible = np.flatnonzero(next_states >= 0), []
+    few_kinds = mdp.states**2 * mdp.actions <= len(known)  # of moves: no need to sort them
+    for rows in np.array_split(known, max(1, len(known) // STEPS_AT_ONCE)):
         pairs = seen.states[rows].astype(np.int64) * mdp.actions + seen.actions[rows]
-        moves = pairs * mdp.states + after[rows]
-        kinds = np.flatnonzero(np.bincount(moves)) if few else np.unique(moves)
-        at, where = np.divmod(kinds // mdp.states, mdp.actions), kinds % mdp.states
-        likely = mdp.transitions.probabilities[at] > 0
-        met = (likely & (mdp.transitions.states[at] == where[:, None])).any(axis=1)
-        impossible.append(rows[np.isin(moves, kinds[~met])] if not met.all() else rows[:0])
-    return np.concatenate(impossible), after
+        moves = pairs * mdp.states + next_states[rows]
+        kinds = np.flatnonzero(np.bincount(moves)) if few_kinds else np.unique(moves)
+        place, target = np.divmod(kinds // mdp.states, mdp.actions), kinds % mdp.states
+        is_likely = mdp.transitions.probabilities[place] > 0
+        is_target = mdp.transitions.states[place] == target[:, None]
+        is_possible = (is_likely & is_target).any(axis=1)
+        if not is_possible.all():
+            impossible.append(rows[np.isin(moves, kinds[~is_possible])])
+    return np.concatenate([known[:0], *impossible]), next_states
 
 
 def group_sums(

@@ -35,9 +35,10 @@ class Units:
         return cls(np.arange(episodes), EPISODES)
 
     def across(self, member: np.ndarray) -> Units:
-        """The same; the episodes where each group of `member` [E] is one unit by itself."""
-        alone = len({*zip(self.number.tolist(), member.tolist(), strict=True)}) <= member.max() + 1
-        return Units.alone(len(member)) if alone else self
+        """The units; single episodes where each group of `member` [E] is one unit by itself."""
+        pairs = {*zip(self.number.tolist(), member.tolist(), strict=True)}
+        groups = int(member.max()) + 1
+        return Units.alone(len(member)) if len(pairs) <= groups else self
 
     @property
     def doubt(self) -> str:
@@ -52,26 +53,29 @@ class Units:
         """The episodes of as many units as there are, drawn with repetition."""
         if len(self) < 2:
             raise InvalidDemonstrations(f"resampling needs at least two {self.called}; got one")
-        order, lengths = np.argsort(self.number, kind="stable"), np.bincount(self.number)
+        by_unit = np.argsort(self.number, kind="stable")
+        sizes = np.bincount(self.number)
         chosen = random.integers(len(self), size=len(self))
-        ends, long = np.cumsum(lengths)[chosen], lengths[chosen]
-        return order[np.repeat(ends - np.cumsum(long), long) + np.arange(long.sum())]
+        # The episodes of a unit lie side by side in `by_unit`: each draw is a run of places there.
+        run_ends, run_lengths = np.cumsum(sizes)[chosen], sizes[chosen]
+        shifts = run_ends - np.cumsum(run_lengths)
+        return by_unit[np.repeat(shifts, run_lengths) + np.arange(run_lengths.sum())]
 
     def parted(self, member: np.ndarray) -> np.ndarray:
         """[U] bool, the units with episodes in several of the groups `member` [E]."""
-        first = np.unique(self.number, return_index=True)[1]
-        apart = np.bincount(self.number, weights=member[first][self.number] != member)
-        return np.asarray(apart > 0)
+        first_group = member[np.unique(self.number, return_index=True)[1]]
+        others = np.bincount(self.number, weights=first_group[self.number] != member)
+        return np.asarray(others > 0)
 
     def dealt(self, member: np.ndarray, random: np.random.Generator) -> np.ndarray:
         """[E] the groups of the episodes, `member` [E], dealt out again to whole units.
 
         Groups of a unit that has episodes in several are shuffled within it.
         """
-        first, parted = np.unique(self.number, return_index=True)[1], self.parted(member)
-        own = member[first]
-        own[~parted] = random.permutation(own[~parted])
-        result = own[self.number]
+        parted = self.parted(member)
+        unit_groups = member[np.unique(self.number, return_index=True)[1]]
+        unit_groups[~parted] = random.permutation(unit_groups[~parted])
+        result = unit_groups[self.number]
         if parted.any():
             shuffled = np.lexsort((random.random(len(member)), self.number))
             ordered = np.argsort(self.number, kind="stable")
@@ -83,10 +87,8 @@ class Units:
         """What `dealt` does, in words; episodes are called `whole`."""
         if self.called == EPISODES:
             return f"dealing the {name} out again"
-        phrase, parted = (
-            f"dealing the {len(self)} {self.called} out again",
-            self.parted(member).sum(),
-        )
+        phrase = f"dealing the {len(self)} {self.called} out again"
+        parted = self.parted(member).sum()
         if parted == 0:
             return phrase
         within = f"shuffling groups within the {parted} {self.called} that are in several"
@@ -94,8 +96,9 @@ class Units:
 
     def least_chance(self, member: np.ndarray) -> float:
         """The smallest p-value that dealing groups `member` [E] out again can give."""
-        first, parted = np.unique(self.number, return_index=True)[1], self.parted(member)
-        sizes = np.bincount(member[first][~parted])
+        parted = self.parted(member)
+        unit_groups = member[np.unique(self.number, return_index=True)[1]]
+        sizes = np.bincount(unit_groups[~parted])
         ways = _ways(sizes)
         for unit in np.flatnonzero(parted):
             ways *= _ways(np.bincount(member[self.number == unit]))
@@ -124,14 +127,16 @@ def jointly_numbered(parts: Sequence[Units]) -> list[Units]:
 
     Units without names are those of one data set.
     """
-    known: dict[object, int] = {}
-    found = []
-    for e, part in enumerate(parts):
-        names = range(len(part)) if part.names is None else part.names.tolist()
-        own = [(part.called, e if part.names is None else None, name) for name in names]
-        place = np.array([known.setdefault(one, len(known)) for one in own], dtype=np.int64)
-        found.append(Units(place[part.number], part.called))
-    return found
+    numbers: dict[object, int] = {}
+    joint = []
+    for index, part in enumerate(parts):
+        if part.names is None:
+            keys = [(part.called, index, unit) for unit in range(len(part))]
+        else:
+            keys = [(part.called, None, name) for name in part.names.tolist()]
+        number = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+        joint.append(Units(number[part.number], part.called))
+    return joint
 
 
 def _ways(sizes: np.ndarray) -> float:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from tacit.data.demonstrations import Demonstrations
 
 # Bytes that a step of a repeated episode takes.
-STEP = 16
-# Times that a sampling weight may be another.
-APART = 1e12
+STEP_BYTES = 16
+# Largest ratio of two sampling weights.
+LARGEST_RATIO = 1e12
 
 
 def positive(column: RawColumn, *, comma: bool = False) -> np.ndarray:
@@ -50,15 +50,16 @@ def weights_of(values: npt.ArrayLike, lengths: np.ndarray) -> np.ndarray:
         )
     odd = ~np.isfinite(weights) | (weights <= 0)
     if odd.any():
-        at = int(np.argmax(odd))
+        entry = int(np.argmax(odd))
         raise InvalidDemonstrations(
-            f"weights must be above 0 and finite; entry {at} is {weights[at]}: select the episodes "
-            "that count"
+            f"weights must be above 0 and finite; entry {entry} is {weights[entry]}: select the "
+            "episodes that count"
         )
-    if weights.min() < weights.max() / APART:
+    if weights.min() < weights.max() / LARGEST_RATIO:
         raise InvalidDemonstrations(
-            f"weights must lie within a factor of {APART:g}, or the smallest are lost; they are "
-            f"{weights.min():g} to {weights.max():g}: leave out what weighs next to nothing"
+            f"weights must lie within a factor of {LARGEST_RATIO:g}, or the smallest are lost; "
+            f"they are {weights.min():g} to {weights.max():g}: leave out what weighs next to "
+            "nothing"
         )
     return weights if len(weights) == steps else np.repeat(weights, lengths)
 
@@ -94,7 +95,8 @@ def counts_or_weights(
         why = "differ within an episode" if is_whole else "are not all whole numbers"
         note = f"the weights {why}: they are taken for sampling weights, not for counts"
         return None, weight, [note]
-    if STEP * (steps := float(weight.sum())) > largest:
+    steps = float(weight.sum())
+    if STEP_BYTES * steps > largest:
         raise InvalidDemonstrations(
             f"{source}: weights must make no more steps than fit into memory; they make "
             f"{steps:.4g}: if they are sampling weights, call their column sampling_weight"

@@ -39,9 +39,10 @@ def __dir__() -> list[str]:
 
 
 # Seconds between two writes: what an interruption without warning may cost.
-EVERY = 2.0
-# Times as long as a write takes, at least: a large state must not spend the run on being written.
-RARELY = 20.0
+SECONDS_BETWEEN_WRITES = 2.0
+# Least time between two writes, in units of what a write takes: a large state must not spend the
+# run on being written.
+LEAST_PAUSE = 20.0
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class StopEarly(Exception):
 
 
 class _Watch:
-    """Who watches, how often each stage was begun, and where somebody asked to stop."""
+    """The callbacks that watch, how often each stage was begun, and the event of a stop."""
 
     def __init__(
         self, callbacks: tuple[Callback, ...], checkpoint: Checkpoint | None, outer: _Watch | None
@@ -85,24 +86,27 @@ class _Watch:
         self.callbacks, self.outer = callbacks, outer
         self.checkpoint = checkpoint or (outer.checkpoint if outer else None)
         self.begun: dict[str, int] = outer.begun if outer else {}
-        self.asked: Event | None = None
+        self.stop_event: Event | None = None
 
     @property
     def stopped(self) -> Event | None:
-        return self.asked or (self.outer.stopped if self.outer else None)
+        """The event at which a callback of this watch, or of one around it, asked to stop."""
+        return self.stop_event or (self.outer.stopped if self.outer else None)
 
-    def named(self, stage: str) -> str:
+    def number(self, stage: str) -> str:
+        """The stage with its number within the run."""
         self.begun[stage] = self.begun.get(stage, 0) + 1
         return f"{stage} {self.begun[stage]}"
 
     def tell(self, event: Event) -> None:
+        """Calls all callbacks, and those of the watch around; remembers the first stop."""
         try:
             # Everybody hears of it, also after the first who asks to stop.
             stop = [callback(event) is True for callback in self.callbacks]
         except StopEarly:
             stop = [True]
-        if any(stop) and self.asked is None:
-            self.asked = event
+        if any(stop) and self.stop_event is None:
+            self.stop_event = event
         if self.outer is not None:
             self.outer.tell(event)
 
@@ -116,15 +120,15 @@ def watching(callbacks: Sequence[Callback] = ()) -> Iterator[None]:
 
     A `Checkpoint` among them keeps where the searches stand.
     """
-    checkpoint = next((one for one in callbacks if isinstance(one, Checkpoint)), None)
+    checkpoint = next((each for each in callbacks if isinstance(each, Checkpoint)), None)
     token = _WATCH.set(_Watch(tuple(callbacks), checkpoint, _WATCH.get()))
     try:
         yield
     finally:
         _WATCH.reset(token)
-        for listener in callbacks:
-            if hasattr(listener, "flush"):
-                listener.flush()  # type: ignore
+        for callback in callbacks:
+            if hasattr(callback, "flush"):
+                callback.flush()  # type: ignore
 
 
 @contextmanager
@@ -173,10 +177,11 @@ def pursue(
     watch = _WATCH.get()
     if watch is None:
         return advance(state, None)
-    name, checkpoint = watch.named(stage), watch.checkpoint
-    if watch.stopped is not None:
-        checkpoint = None  # what comes after a stop is not what an unbroken run does
-    if checkpoint is not None and (place := checkpoint.recall(name, inputs)) is not None:
+    name = watch.number(stage)
+    # What comes after a stop is not what an unbroken run does: it is not kept.
+    checkpoint = watch.checkpoint if watch.stopped is None else None
+    place = None if checkpoint is None else checkpoint.recall(name, inputs)
+    if place is not None:
         state = restore(place)
     while True:
         until = int(step(state)) + 1
@@ -227,11 +232,15 @@ class Checkpoint:
         about: what the file says besides.
     """
 
-    def __init__(self, path: Path, *, every: float = EVERY, about: Tree = None) -> None:
+    def __init__(
+        self, path: Path, *, every: float = SECONDS_BETWEEN_WRITES, about: Tree = None
+    ) -> None:
         self.path, self.every, self.about = path, every, about
         self._problem = ""  # digest of what the first search is about
         self._places: dict[str, Tree] = {}  # where each search stands, by stage
-        self._written, self._pause, self._is_new = time.monotonic(), every, False
+        self._written = time.monotonic()  # when the file was
+        self._pause = every  # seconds until it is again
+        self._is_new = False  # whether there is a place that the file lacks
 
     def __call__(self, event: Event) -> None:
         """Nothing: places come by `keep`."""
@@ -269,17 +278,20 @@ class Checkpoint:
         content = {"about": self.about, "problem": self._problem, "places": self._places}
         write_arrays(self.path, pack(content))
         self._written, self._is_new = time.monotonic(), False
-        self._pause = max(self.every, RARELY * (self._written - began)) if self.every else 0.0
+        if self.every:
+            self._pause = max(self.every, LEAST_PAUSE * (self._written - began))
+        else:
+            self._pause = 0.0
 
 
 def read_checkpoint(path: Path) -> Tree:
-    """What a checkpoint says: about what it is, its `problem` and `places` by stage."""
+    """The `about`, `problem` and `places` by stage of a checkpoint."""
     with sound(path, "a checkpoint"):
         content = unpack(read_arrays(path))
         return {name: content[name] for name in ("about", "problem", "places")}
 
 
-def checkpoint(path: str | Path, *, every: float = EVERY) -> Checkpoint:
+def checkpoint(path: str | Path, *, every: float = SECONDS_BETWEEN_WRITES) -> Checkpoint:
     """A callback that keeps a recovery in a file, to go on after an interruption.
 
     `tacit.recover(..., callbacks=[tacit.runs.checkpoint("kept.npz")])`, called again with the same

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tacit.engine.progress import EVERY, Checkpoint, read_checkpoint
+from tacit.engine.progress import SECONDS_BETWEEN_WRITES, Checkpoint, read_checkpoint
 from tacit.errors import InvalidDemonstrations, InvalidModel, TacitError
 from tacit.files.atomic import Page, locked
 from tacit.files.bundles import settle, write_bundle
@@ -63,7 +63,7 @@ def claimed(
     resume: bool = False,
     overwrite: bool = False,
     break_lock: bool = False,
-    every: float = EVERY,
+    every: float = SECONDS_BETWEEN_WRITES,
 ) -> Iterator[Claim]:
     """A `Claim` on the folder, held inside.
 

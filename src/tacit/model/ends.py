@@ -17,8 +17,8 @@ from tacit.errors import InvalidModel
 if TYPE_CHECKING:
     from tacit.model.mdp import MDP
 
-# Policies tried for the shortest walk: any of them is one, the last ones are only shorter.
-TRIES = 100
+# Most policies tried for the shortest walk: each of them ends, the last ones are only shorter.
+MOST_POLICIES = 100
 # Differences this small, relative to the largest entry of a table, are rounding of a sum of
 # features: libraries add up equal rows in different orders.
 ROUNDING = 1e-10
@@ -100,25 +100,23 @@ def shortest_walk(mdp: MDP) -> tuple[np.ndarray, np.ndarray]:
     from scipy.sparse import eye_array
     from scipy.sparse.linalg import splu
 
-    every, moves = np.arange(mdp.states), mdp.sparse()
-    away = steps_to_end(mdp)
+    first_rows, moves = np.arange(mdp.states) * mdp.actions, mdp.sparse()
+    shape = (mdp.states, mdp.actions)
+    steps = steps_to_end(mdp)
     entries = moves.tocoo()
-    at = entries.coords[0] // mdp.actions
-    nearer = away[entries.coords[1]] < away[at]
-    likely = np.bincount(
-        entries.coords[0], weights=entries.data * nearer, minlength=mdp.states * mdp.actions
-    ).reshape(mdp.states, mdp.actions)
-    policy = np.where(mdp.choices, likely, -1.0).argmax(axis=1)
+    pairs, next_states = entries.coords
+    leads_nearer = steps[next_states] < steps[pairs // mdp.actions]
+    chances = np.bincount(pairs, weights=entries.data * leads_nearer, minlength=shape[0] * shape[1])
+    policy = np.where(mdp.choices, chances.reshape(shape), -1.0).argmax(axis=1)
     lengths = np.zeros(mdp.states)
-    for _ in range(TRIES):
-        chain = moves[every * mdp.actions + policy]
+    for _ in range(MOST_POLICIES):
+        chain = moves[first_rows + policy]
         lengths = splu((eye_array(mdp.states) - chain).tocsc()).solve(np.ones(mdp.states))
-        after = 1.0 + (moves @ lengths).reshape(mdp.states, mdp.actions)
-        after = np.where(mdp.choices, after, np.inf)
-        shorter = after.min(axis=1) < lengths * (1.0 - 1e-9)
-        if not shorter.any():
+        by_action = np.where(mdp.choices, 1.0 + (moves @ lengths).reshape(shape), np.inf)
+        is_shorter = by_action.min(axis=1) < lengths * (1.0 - 1e-9)
+        if not is_shorter.any():
             break
-        policy = np.where(shorter, after.argmin(axis=1), policy)
+        policy = np.where(is_shorter, by_action.argmin(axis=1), policy)
     return policy.astype(np.int32), lengths
 
 
@@ -145,7 +143,7 @@ def alike_at_ends(mdp: MDP, table: np.ndarray, name: str) -> None:
 
 
 def inside_table(mdp: MDP, table: np.ndarray) -> np.ndarray:
-    """[..., S, A] the same table, 0 for actions that are not there: they set no scale."""
+    """[..., S, A] the table, 0 for actions that are not there: they set no scale."""
     return np.where(mdp.choices, table, 0.0) if mdp.restricted else table
 
 

@@ -62,19 +62,20 @@ class Nodes:
         """[m, n] multilinear interpolation weights of points [m, d]; outside, of the box's edge."""
         from scipy.sparse import csr_array
 
-        below, shares = np.zeros((2, len(self.axes), len(points)), int), []
+        # Of every axis: the two nodes around each point, as steps through the list of nodes, and
+        # the weights of both. A node is a corner of the cell around the point.
+        steps, shares = [], []
         strides = np.cumprod([1, *(len(axis) for axis in self.axes[:0:-1])])[::-1]
-        for j, axis in enumerate(self.axes):
-            at = np.clip(points[:, j], axis[0], axis[-1])
-            low = np.clip(np.searchsorted(axis, at, side="right") - 1, 0, len(axis) - 2)
-            share = (at - axis[low]) / (axis[low + 1] - axis[low])
-            below[:, j] = np.stack([low, low + 1]) * strides[j]
-            shares.append(np.stack([1.0 - share, share]))
-        corners = list(product((0, 1), repeat=len(self.axes)))
-        columns = np.stack([sum(below[up, j] for j, up in enumerate(one)) for one in corners], 1)
-        parts = [np.prod([shares[j][up] for j, up in enumerate(one)], axis=0) for one in corners]
-        edges = np.arange(len(points) + 1) * len(corners)
-        entries = np.stack(parts, axis=1).ravel(), columns.ravel(), edges
+        for axis, stride, place in zip(self.axes, strides, points.T, strict=True):
+            inside = np.clip(place, axis[0], axis[-1])
+            low = np.clip(np.searchsorted(axis, inside, side="right") - 1, 0, len(axis) - 2)
+            share = (inside - axis[low]) / (axis[low + 1] - axis[low])
+            steps.append((low * stride, (low + 1) * stride))
+            shares.append((1.0 - share, share))
+        columns = np.stack([sum(corner) for corner in product(*steps)], axis=1)
+        weights = np.stack([np.prod(corner, axis=0) for corner in product(*shares)], axis=1)
+        offsets = np.arange(len(points) + 1) * columns.shape[1]
+        entries = weights.ravel(), columns.ravel(), offsets
         return csr_array(entries, shape=(len(points), self.size))
 
 
@@ -168,7 +169,7 @@ class Interpolated:
 
     @property
     def coarser(self) -> Interpolated:
-        """The same on every other node."""
+        """The world on every other node."""
         return replace(self, nodes=self.nodes.coarser)
 
     @cached_property
@@ -190,10 +191,10 @@ class Interpolated:
         """[m * A, n] chances of the nodes from places [m, d], row place * A + action."""
         from scipy.sparse import csr_array, vstack
 
-        many = places.size * self.actions * len(self.chances) * 2 ** len(self.nodes.axes)
-        if many > LARGEST:
+        entries = places.size * self.actions * len(self.chances) * 2 ** len(self.nodes.axes)
+        if entries > LARGEST:
             raise InvalidModel(
-                f"steps from {len(places)} places lead to up to {many} others, more than "
+                f"steps from {len(places)} places lead to up to {entries} others, more than "
                 f"{LARGEST}: take fewer nodes, or noise of fewer terms"
             )
         stacked = csr_array(vstack([self._moves(places, a) for a in range(self.actions)]))
@@ -202,21 +203,21 @@ class Interpolated:
 
     def _moves(self, places: np.ndarray, action: int) -> csr_array:
         """[m, n] chances of the nodes after an action: the mean of interpolation weights."""
-        there = numbers(self.step(places, action), "what step returns")
-        if there.shape != places.shape:
+        targets = numbers(self.step(places, action), "what step returns")
+        if targets.shape != places.shape:
             raise InvalidModel(
                 f"step must return [n, d] = {places.shape}, one row an observation; got "
-                f"{there.shape} for action {action}"
+                f"{targets.shape} for action {action}"
             )
-        bad = ~np.isfinite(there).all(axis=1)
+        bad = ~np.isfinite(targets).all(axis=1)
         if bad.any():
             where = places[int(np.argmax(bad))]
             raise InvalidModel(
                 f"step must lead somewhere finite; action {action} at {where} does not"
             )
-        total = self.chances[0] * self.nodes.weights(there + self.shifts[0])
+        total = self.chances[0] * self.nodes.weights(targets + self.shifts[0])
         for shift, chance in zip(self.shifts[1:], self.chances[1:], strict=True):
-            total = total + chance * self.nodes.weights(there + shift)
+            total = total + chance * self.nodes.weights(targets + shift)
         total.sum_duplicates()
         return total
 
@@ -240,7 +241,7 @@ def _noise(given: object, dimensions: int) -> tuple[np.ndarray, np.ndarray]:
     points, weights = np.polynomial.hermite_e.hermegauss(QUADRATURE)
     shifts, chances = np.zeros((1, dimensions)), np.ones(1)
     for j in np.flatnonzero(deviations):
-        along = np.outer(deviations[j] * points, np.eye(dimensions)[j])
-        shifts = (shifts[:, None] + along).reshape(-1, dimensions)
+        along_axis = np.outer(deviations[j] * points, np.eye(dimensions)[j])
+        shifts = (shifts[:, None] + along_axis).reshape(-1, dimensions)
         chances = np.outer(chances, weights / weights.sum()).ravel()
     return read_only(shifts), read_only(chances)

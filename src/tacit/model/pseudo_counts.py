@@ -83,7 +83,7 @@ class Prior:
 
         pairs, size = counts.shape
         actions = pairs // size
-        each = np.repeat(np.arange(size), actions)
+        state_of_row = np.repeat(np.arange(size), actions)
         if self.over is Over.ALL:
             if size * actions * size > LARGEST:
                 raise InvalidModel(
@@ -93,14 +93,14 @@ class Prior:
             return csr_array(np.full((size * actions, size), 1.0 / size))
         stay = csr_array(eye_array(size))
         if self.over is Over.STAY:
-            return stay[each]
+            return stay[state_of_row]
         # Distinct (state, next state), whatever the action.
-        rows, following = counts.tocoo().coords
-        own, following = np.unique(np.stack([rows // actions, following]), axis=1)
-        many = np.bincount(own, minlength=size)
-        seen = csr_array((1.0 / many[own], (own, following)), shape=(size, size))
-        lost = csr_array(stay.multiply((many == 0)[:, None]))
-        return csr_array(seen + lost)[each]
+        rows, next_states = counts.tocoo().coords
+        states, next_states = np.unique(np.stack([rows // actions, next_states]), axis=1)
+        successors = np.bincount(states, minlength=size)
+        seen = csr_array((1.0 / successors[states], (states, next_states)), shape=(size, size))
+        never_left = csr_array(stay.multiply((successors == 0)[:, None]))
+        return csr_array(seen + never_left)[state_of_row]
 
 
 def posterior(
@@ -126,30 +126,30 @@ def posterior(
     pairs, size = counts.shape
     actions = pairs // size
     visits = counts.sum(axis=1)
-    lost = np.zeros(pairs, bool) if available is None else ~available.ravel()
-    certain = np.repeat(absorbing, actions) | lost
-    empty = (visits == 0) & ~certain
-    if unvisited is Unvisited.REFUSE and empty.any():
-        state, action = divmod(int(np.argmax(empty)), actions)
+    unavailable = np.zeros(pairs, bool) if available is None else ~available.ravel()
+    certain = np.repeat(absorbing, actions) | unavailable
+    unseen = (visits == 0) & ~certain
+    if unvisited is Unvisited.REFUSE and unseen.any():
+        state, action = divmod(int(np.argmax(unseen)), actions)
         raise InvalidModel(
-            f"every action must have been seen in every state; {int(empty.sum())} of "
+            f"every action must have been seen in every state; {int(unseen.sum())} of "
             f"{pairs} pairs were not, the first (state {state}, action {action})"
         )
     means = prior.means(counts)
     stay = csr_array(eye_array(size))[np.repeat(np.arange(size), actions)]
-    still = certain | (empty if unvisited is Unvisited.STAY else np.zeros_like(empty))
+    stays = certain | (unseen if unvisited is Unvisited.STAY else np.zeros_like(unseen))
     # A row without data and without a pseudo-count still needs a mean: where a step would lead.
-    weight = np.where(empty & (prior.strength == 0), 1.0, prior.strength)
-    total = np.where(still, 1.0, np.where(empty, weight, visits + prior.strength))
-    mixed = diags_array(1.0 / total) @ (
-        diags_array(np.where(still, 0.0, 1.0)) @ counts
-        + diags_array(np.where(still, 0.0, weight)) @ means
-        + diags_array(still.astype(np.float64)) @ stay
+    pseudo_count = np.where(unseen & (prior.strength == 0), 1.0, prior.strength)
+    total = np.where(stays, 1.0, np.where(unseen, pseudo_count, visits + prior.strength))
+    shares = diags_array(1.0 / total) @ (
+        diags_array(np.where(stays, 0.0, 1.0)) @ counts
+        + diags_array(np.where(stays, 0.0, pseudo_count)) @ means
+        + diags_array(stays.astype(np.float64)) @ stay
     )
-    mixed = csr_array(mixed if available is None else diags_array(1.0 - lost) @ mixed)
-    mixed.eliminate_zeros()
-    behind = np.where(certain, np.inf, visits + prior.strength)
-    return mixed, behind.reshape(size, actions)
+    shares = csr_array(shares if available is None else diags_array(1.0 - unavailable) @ shares)
+    shares.eliminate_zeros()
+    concentration = np.where(certain, np.inf, visits + prior.strength)
+    return shares, concentration.reshape(size, actions)
 
 
 def _one_of(kind: type[Choice], given: object, name: str) -> Choice:

@@ -21,14 +21,14 @@ from tacit.model.arguments import numbers
 
 DEGREE = 3
 # B-splines of a curve, and of a surface along each side, unless another number is asked for.
-SPLINES, SIDE = 12, 18
-FEWEST, MOST = 4, 60
+CURVE_SPLINES, SIDE_SPLINES = 12, 18
+FEWEST_SPLINES, MOST_SPLINES = 4, 60
 FREE, POSITIVE, INCREASING, DECREASING = "", "positive", "increasing", "decreasing"
 SHAPES = (POSITIVE, INCREASING, DECREASING)
-# Relative size of what is left of a curve that others can stand in for.
-SAME = 1e-8
-# Of both Gauss points in an interval of length 2, where squares of straight lines are integrated.
-GAUSS = 1.0 / np.sqrt(3.0)
+# Largest relative residual of a curve that others can stand in for.
+SAME_CURVE = 1e-8
+# Place of both Gauss points in [-1, 1]: squares of straight lines are integrated exactly.
+GAUSS_POINT = 1.0 / np.sqrt(3.0)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -68,21 +68,22 @@ class Spline:
         """
         given = numbers(values, what)
         distinct = np.unique(given % period if period else given)
-        if distinct.size < FEWEST:
+        if distinct.size < FEWEST_SPLINES:
             raise InvalidModel(
-                f"{what} must be of at least {FEWEST} distinct values; there "
+                f"{what} must be of at least {FEWEST_SPLINES} distinct values; there "
                 f"{'is one' if distinct.size == 1 else f'are {distinct.size}'}: leave it out, or "
                 "take the column itself or C(column)"
             )
         if shape and (shape not in SHAPES or period):
             wanted = f"shape must be one of {', '.join(SHAPES)}, of a curve that is not cyclic"
             raise InvalidModel(f"{what}: {wanted}; got {shape!r}")
-        if splines is not None and not FEWEST <= splines <= min(MOST, distinct.size):
+        most = min(MOST_SPLINES, distinct.size)
+        if splines is not None and not FEWEST_SPLINES <= splines <= most:
             raise InvalidModel(
-                f"{what}: k must be from {FEWEST} to {min(MOST, distinct.size)}, the number of "
-                f"distinct values at most; got {splines}"
+                f"{what}: k must be from {FEWEST_SPLINES} to {most}, the number of distinct values "
+                f"at most; got {splines}"
             )
-        count = min(SPLINES, distinct.size) if splines is None else splines
+        count = min(CURVE_SPLINES, distinct.size) if splines is None else splines
         if period:
             breaks = np.linspace(0.0, period, count + 1)
         else:
@@ -129,9 +130,9 @@ class Spline:
         centred = centring(self.means)
         if self.is_cyclic:  # whose waves come in pairs that no order tells apart
             return centred
-        turned = np.linalg.eigh(centred.T @ self.roughness @ centred)[1]
-        largest = turned[np.abs(turned).argmax(axis=0), np.arange(self.size)]
-        return centred @ (turned * np.sign(largest))
+        _, vectors = np.linalg.eigh(centred.T @ self.roughness @ centred)
+        largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(self.size)]
+        return centred @ (vectors * np.sign(largest))  # the largest entry of each is positive
 
     @cached_property
     def penalties(self) -> tuple[np.ndarray, ...]:
@@ -140,16 +141,18 @@ class Spline:
 
     @cached_property
     def roughness(self) -> np.ndarray:
-        """[p, p] the same in weights of the B-splines."""
+        """[p, p] R such that w . R w is how much the curve with weights w [p] bends."""
         from scipy.interpolate import BSpline
 
         knots, span = self._knots, float(np.ptp(self.breaks))
         lengths = np.diff(self.breaks)
         middles = self.breaks[:-1] + 0.5 * lengths
-        points = (middles[:, None] + 0.5 * lengths[:, None] * np.array([-GAUSS, GAUSS])).ravel()
-        each = BSpline(knots, np.eye(len(knots) - DEGREE - 1), DEGREE)
-        bends = self._wrapped(each.derivative(2)(points)) * span**2
-        return bends.T @ (np.repeat(0.5 * lengths / span, 2)[:, None] * bends)
+        offsets = np.outer(0.5 * lengths, [-GAUSS_POINT, GAUSS_POINT])
+        points = (middles[:, None] + offsets).ravel()
+        splines = BSpline(knots, np.eye(len(knots) - DEGREE - 1), DEGREE)
+        bends = self._wrapped(splines.derivative(2)(points)) * span**2
+        weights = np.repeat(0.5 * lengths / span, 2)
+        return bends.T @ (weights[:, None] * bends)
 
     @property
     def _knots(self) -> np.ndarray:
@@ -196,9 +199,9 @@ class Surface:
     ) -> Surface:
         """The surface for values [n, 2]; arguments as for `Spline.of`."""
         given = numbers(values, what)
-        counts = [min(splines or SIDE, len(np.unique(column))) for column in given.T]
+        counts = [min(splines or SIDE_SPLINES, len(np.unique(column))) for column in given.T]
         one, other = (
-            Spline.of(column, splines=count if count >= FEWEST else None, what=what)
+            Spline.of(column, splines=count if count >= FEWEST_SPLINES else None, what=what)
             for column, count in zip(given.T, counts, strict=True)
         )
         plain = cls(sides=(one, other), means=np.zeros(counts[0] * counts[1]))
@@ -300,20 +303,21 @@ def same_curves(curves: Sequence[CurveTerm], parts: Sequence[Any]) -> list[tuple
     One demonstrator's steps then tell their difference alone: every column of the cost is a sum of
     columns of the reward and of a constant. `parts` are the maps of all blocks.
     """
-    liked = tuple(curve for curve in curves if not curve.block)
-    found = []
-    for curve in curves if liked else ():
-        tables = [np.asarray(parts[one.block])[..., one.columns] for one in (*liked, curve)]
+    of_reward = tuple(curve for curve in curves if not curve.block)
+    of_costs = [curve for curve in curves if curve.block] if of_reward else []
+    groups = []
+    for curve in of_costs:
+        tables = [np.asarray(parts[c.block])[..., c.columns] for c in (*of_reward, curve)]
         actions = max((table.shape[1] for table in tables if table.ndim == 3), default=1)
-        rows = [
+        by_action = [
             np.repeat(table[:, None], actions, axis=1) if table.ndim == 2 else table
             for table in tables
         ]
-        flat = [table.reshape(-1, table.shape[-1]) for table in rows]
-        flat = [table - table.mean(axis=0) for table in flat]
-        others, own = np.concatenate(flat[:-1], axis=1), flat[-1]
-        rest = own - others @ np.linalg.lstsq(others, own, rcond=None)[0]
-        if curve.block and np.abs(rest).max() < SAME * np.abs(own).max():
-            alike = [one for one in liked if {*one.variables} & {*curve.variables}]
-            found.append((*alike, curve))
-    return found
+        flat = [table.reshape(-1, table.shape[-1]) for table in by_action]
+        *reward_columns, columns = [table - table.mean(axis=0) for table in flat]
+        basis = np.concatenate(reward_columns, axis=1)
+        residual = columns - basis @ np.linalg.lstsq(basis, columns, rcond=None)[0]
+        if np.abs(residual).max() < SAME_CURVE * np.abs(columns).max():
+            alike = [other for other in of_reward if {*other.variables} & {*curve.variables}]
+            groups.append((*alike, curve))
+    return groups

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -61,48 +61,23 @@ class Design:
     @classmethod
     def of(cls, world: Sites, features: Features) -> Design:
         """The `Design` of these features on this model, each scaled to a range of one."""
-        from scipy.sparse import diags_array
-
-        parts, signs, scales, offsets = [], [], [], []
-        for k, table in enumerate(features.maps):
-            matrix = table if table.ndim == 2 else table.reshape(-1, table.shape[-1])
-            there = world.choices.any(axis=1) if table.ndim == 2 else world.choices.ravel()
-            if world.restricted and table.ndim == 3:
-                paying = there | np.repeat(world.ends, world.actions)
-                matrix = np.where(paying[:, None], np.asarray(matrix), 0.0)
-            inside = matrix[there] if world.restricted else matrix
-            high, low = _edges(inside)
-            if world.ends.any():  # 0 comes after an end
-                high, low = np.maximum(high, 0.0), np.minimum(low, 0.0)
-            largest = np.maximum(np.abs(high), np.abs(low))
-            # A constant influences nothing; as zeros it cannot even seem to, by rounding or because
-            # trajectories were cut off. Where episodes end it counts their steps: 0 comes after.
-            varies = high - low > 1e-12 * largest
-            scale = np.where(varies, high - low, np.where(largest > 0, largest, 1.0))
-            sign = 1.0 if k == 0 else -1.0
-            factors = np.where(varies, sign / scale, 0.0)
-            middle = middles(high, low, world)
-            if middle.any():  # seldom of a sparse matrix: one 0 is near enough
-                matrix = (matrix.toarray() if is_sparse(matrix) else matrix) - middle
-                matrix = np.where(np.reshape(there, (-1, 1)), matrix, 0.0)
-            offsets.append(factors * middle)
-            made = matrix @ diags_array(factors) if is_sparse(matrix) else matrix * factors
-            parts.append(made.tocsr() if is_sparse(made) else made)
-            signs.append(np.full(len(scale), sign))
-            scales.append(scale)
+        scaled = [
+            _scaled_map(world, table, sign=1.0 if k == 0 else -1.0)
+            for k, table in enumerate(features.maps)
+        ]
         edges = np.concatenate([[0], np.cumsum(features.sizes)])
         blocks = tuple(slice(a, b) for a, b in pairwise(edges.tolist()))
         merged = np.zeros(edges[-1], bool)
         for *_, curve in same_curves(features.curves, features.maps):
             merged[curve.among(blocks)] = True
         return cls(
-            parts=tuple(parts),
+            parts=tuple(part.table for part in scaled),
             shape=(world.states, world.actions),
-            signs=np.concatenate(signs),
-            scales=np.concatenate(scales),
+            signs=np.concatenate([np.full(len(part.scales), part.sign) for part in scaled]),
+            scales=np.concatenate([part.scales for part in scaled]),
             blocks=blocks,
-            names=(*features.reward_names, *(n for group in features.cost_names for n in group)),
-            offsets=np.concatenate(offsets),
+            names=(*features.reward_names, *chain.from_iterable(features.cost_names)),
+            offsets=np.concatenate([part.offsets for part in scaled]),
             pairs=world.choices | world.ends[:, None] if world.restricted else None,
             ending=bool(world.ends.any()),
             curves=features.curves,
@@ -110,7 +85,7 @@ class Design:
         )
 
     def with_tables(self, tables: np.ndarray) -> Design:
-        """The same with other tables [D, S, A]."""
+        """The design with other tables [D, S, A]."""
         parts = tuple(tables[b].reshape(b.stop - b.start, -1).T for b in self.blocks)
         return replace(self, parts=parts, shape=tables.shape[1:], given=tables)
 
@@ -219,10 +194,10 @@ class Design:
         from scipy.sparse.linalg import lsqr
 
         part = self.parts[0]
-        found = lsqr(part, np.ones(part.shape[0]), atol=1e-12, btol=1e-12, iter_lim=200)[0]
-        missed = float(np.abs(np.asarray(part @ found) - 1.0).max())
-        rest = np.zeros(self.size - len(found))
-        return np.concatenate([found, rest]) if missed < 1e-9 else None
+        weights = lsqr(part, np.ones(part.shape[0]), atol=1e-12, btol=1e-12, iter_lim=200)[0]
+        residual = float(np.abs(np.asarray(part @ weights) - 1.0).max())
+        of_costs = np.zeros(self.size - len(weights))
+        return np.concatenate([weights, of_costs]) if residual < 1e-9 else None
 
     def lower(self, *, free_reward: bool) -> np.ndarray:
         """[D] smallest values allowed: 0, or none for a reward of free sign."""
@@ -256,8 +231,44 @@ class Design:
         return np.isin(np.arange(self.size), [j for c in self.curves for j in c.among(self.blocks)])
 
 
+class ScaledMap(NamedTuple):
+    """A feature map in the coordinates of the likelihood, each column of range one."""
+
+    table: FeatureTable  # [S, D] or [S * A, D] scaled and signed, less its offsets
+    sign: float  # -1 for costs, which are charged
+    scales: np.ndarray  # [D] what columns were divided by
+    offsets: np.ndarray  # [D] what was taken off the scaled, signed columns
+
+
+def _scaled_map(world: Sites, table: FeatureTable, *, sign: float) -> ScaledMap:
+    """The `ScaledMap` of features [S, D] or [S, A, D]; a constant becomes 0."""
+    from scipy.sparse import diags_array
+
+    matrix = table if table.ndim == 2 else table.reshape(-1, table.shape[-1])
+    has_choice = world.choices.any(axis=1) if table.ndim == 2 else world.choices.ravel()
+    if world.restricted and table.ndim == 3:
+        pays = has_choice | np.repeat(world.ends, world.actions)
+        matrix = np.where(pays[:, None], np.asarray(matrix), 0.0)
+    high, low = _edges(matrix[has_choice] if world.restricted else matrix)
+    if world.ends.any():  # 0 comes after an end
+        high, low = np.maximum(high, 0.0), np.minimum(low, 0.0)
+    largest = np.maximum(np.abs(high), np.abs(low))
+    # A constant influences nothing; as zeros it cannot even seem to, by rounding or because
+    # trajectories were cut off. Where episodes end it counts their steps: 0 comes after.
+    varies = high - low > 1e-12 * largest
+    scales = np.where(varies, high - low, np.where(largest > 0, largest, 1.0))
+    factors = np.where(varies, sign / scales, 0.0)
+    middle = middles(high, low, world)
+    if middle.any():  # seldom of a sparse matrix: one 0 is near enough
+        dense = matrix.toarray() if is_sparse(matrix) else matrix
+        matrix = np.where(np.reshape(has_choice, (-1, 1)), dense - middle, 0.0)
+    scaled = matrix @ diags_array(factors) if is_sparse(matrix) else matrix * factors
+    scaled = scaled.tocsr() if is_sparse(scaled) else scaled
+    return ScaledMap(scaled, sign, scales, factors * middle)
+
+
 class Centred(Protocol):
-    """Features of which some were moved towards 0."""
+    """Scaled features from some of which an offset was taken."""
 
     @property
     def offsets(self) -> np.ndarray:

@@ -392,7 +392,7 @@ def distance_to(
     if isinstance(world, MDP | Layout):
         count, layout = known_states(world, layout)
         chosen = numbers_of(targets, count, state_names(layout, count), "state")
-        steps = moves(world) if isinstance(world, Layout) else ways(world, likely)
+        steps = grid_moves(world) if isinstance(world, Layout) else transition_pairs(world, likely)
         table = _fewest_steps(*steps, chosen, count)
     else:
         points = points_of(world)
@@ -416,14 +416,14 @@ def distance_to(
     return Map(table, names)
 
 
-def ways(mdp: MDP, likely: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-    """(from, to) of every transition that some action makes with more than this probability."""
+def transition_pairs(mdp: MDP, likely: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """([M] from, [M] to) states of every transition of more than this probability."""
     s, a, b = np.nonzero(mdp.transitions.probabilities > likely)
     return s, mdp.transitions.states[s, a, b]
 
 
-def moves(layout: Layout) -> tuple[np.ndarray, np.ndarray]:
-    """(from, to) of every move between cells: the layout's directions, or the four neighbours."""
+def grid_moves(layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+    """([M] from, [M] to) cells of every move: in the layout's directions, or to four neighbours."""
     if not layout.is_grid:
         raise InvalidModel("this layout is no grid: pass the MDP, or the coordinates of the states")
     row, column = np.divmod(np.arange(layout.rows * layout.columns), layout.columns)

@@ -55,49 +55,55 @@ class Memory:
         if what not in (PLACE, ACTION):
             raise InvalidModel(f"what is remembered must be 'state' or 'action'; got {what!r:.60}")
         moves = mdp.packed
-        following, chances = np.asarray(moves.states), np.asarray(moves.probabilities)
-        left, done, _ = np.nonzero((chances > 0.0) & mdp.available[:, :, None])
-        place = following[(chances > 0.0) & mdp.available[:, :, None]]
-        kept = left if what == PLACE else done
+        next_states, chances = np.asarray(moves.states), np.asarray(moves.probabilities)
+        possible = (chances > 0.0) & mdp.available[:, :, None]
+        states, actions, _ = np.nonzero(possible)
+        remembered = states if what == PLACE else actions
+        # A pair is coded as state * width + what is remembered + 1, which is 0 at the beginning.
         width = 1 + (mdp.states if what == PLACE else mdp.actions)
-        starts = np.flatnonzero(mdp.initial > 0.0) * width
-        codes = np.unique(np.concatenate([starts, place * width + kept + 1]))
+        first = np.flatnonzero(mdp.initial > 0.0) * width
+        later = next_states[possible] * width + remembered + 1
+        codes = np.unique(np.concatenate([first, later]))
         now, before = codes // width, codes % width - 1
-        came = now[:, None] if what == PLACE else np.arange(mdp.actions)[None]
-        ahead = following[now] * width + (came + 1)[:, :, None]
-        # Pairs that cannot be stand for nothing: nobody goes there.
-        at = np.searchsorted(codes, ahead).clip(max=len(codes) - 1)
-        at = np.where(chances[now] > 0.0, at, 0)
-        initial = np.where(before == NOTHING, mdp.initial[now], 0.0)
+        next_before = now[:, None] if what == PLACE else np.arange(mdp.actions)[None]
+        next_codes = next_states[now] * width + (next_before + 1)[:, :, None]
+        # Moves of chance 0 lead to pair 0: nobody goes there.
+        next_pairs = np.searchsorted(codes, next_codes).clip(max=len(codes) - 1)
+        next_pairs = np.where(chances[now] > 0.0, next_pairs, 0)
         world = MDP(
-            Successors(at, chances[now]), initial, mdp.discount, available=mdp.available[now]
+            Successors(next_pairs, chances[now]),
+            np.where(before == NOTHING, mdp.initial[now], 0.0),
+            mdp.discount,
+            available=mdp.available[now],
         )
         return cls(mdp=world, now=now, before=before, of=what, source=mdp)
 
     def demonstrations(self, seen: Demonstrations) -> Demonstrations:
-        """The same steps in the world of pairs.
+        """The demonstrations in the world of pairs.
 
-        Of episodes that were joined on the way the first step is left out: what came before it was
-        not seen.
+        The first step of a partial episode is left out: what came before it was not seen.
         """
         seen = seen.select(np.flatnonzero((seen.lengths > 1) | ~seen.partial))
-        first = np.isin(np.arange(seen.steps), seen.offsets[:-1])
-        kept = np.roll(seen.states if self.of == PLACE else seen.actions, 1)
-        kept = np.where(first, NOTHING, kept)
-        shut = first & np.repeat(seen.partial, seen.lengths)
-        offsets = np.concatenate([[0], np.cumsum(seen.lengths - seen.partial)])
-        last = seen.offsets[1:] - 1
-        came = (seen.states if self.of == PLACE else seen.actions)[last]
-        known = seen.final_states >= 0
-        final = np.where(known, seen.final_states, 0)
-        pairs = self._pairs(seen.states[~shut], kept[~shut])
-        ends = np.full(len(final), NOTHING)
-        ends[known] = self._pairs(final[known], came[known])
-        about = {"states": pairs, "actions": seen.actions[~shut], "offsets": offsets}
+        is_first = np.isin(np.arange(seen.steps), seen.offsets[:-1])
+        remembered = seen.states if self.of == PLACE else seen.actions
+        before = np.where(is_first, NOTHING, np.roll(remembered, 1))
+        is_known = ~(is_first & np.repeat(seen.partial, seen.lengths))
+        has_final = seen.final_states >= 0
+        final_pairs = np.full(seen.episodes, NOTHING)
+        final_pairs[has_final] = self._pairs(
+            seen.final_states[has_final], remembered[seen.offsets[1:] - 1][has_final]
+        )
         weights = seen.weights
         if weights is not None and len(weights) == seen.steps:
-            about["weights"] = weights[~shut]
-        return replace(seen, **about, final_states=ends)
+            weights = weights[is_known]
+        return replace(
+            seen,
+            states=self._pairs(seen.states[is_known], before[is_known]),
+            actions=seen.actions[is_known],
+            offsets=np.concatenate([[0], np.cumsum(seen.lengths - seen.partial)]),
+            weights=weights,
+            final_states=final_pairs,
+        )
 
     def lifted(self, features: Map) -> Map:
         """[P, D] or [P, A, D] features of the states, in the world of pairs."""
@@ -125,21 +131,22 @@ class Memory:
         return self._by(same.astype(float), by, name)
 
     def _pairs(self, now: np.ndarray, before: np.ndarray) -> np.ndarray:
-        """[n] numbers of pairs."""
+        """[n] numbers of the pairs of states [n] and what came before them [n]."""
         width = 1 + int(max(self.source.states, self.source.actions))
         codes = self.now * width + self.before + 1
-        asked = now * width + before + 1
-        found = np.searchsorted(codes, asked).clip(max=len(codes) - 1)
-        lost = np.flatnonzero(codes[found] != asked)
-        if len(lost):
-            one = lost[0]
-            came = f"after {self.of} {before[one]}" if before[one] >= 0 else "at the beginning"
+        wanted = now * width + before + 1
+        pairs = np.searchsorted(codes, wanted).clip(max=len(codes) - 1)
+        impossible = codes[pairs] != wanted
+        if impossible.any():
+            row = int(np.argmax(impossible))
+            last = f"after {self.of} {before[row]}" if before[row] >= 0 else "at the beginning"
             raise InvalidDemonstrations(
-                f"every step must be possible in the world; state {now[one]} {came} is not"
+                f"every step must be possible in the world; state {now[row]} {last} is not"
             )
-        return found
+        return pairs
 
     def _by(self, values: np.ndarray, by: npt.ArrayLike | None, name: str) -> Map:
+        """The map of values [P, A], with a column for each level of `by` [S] that has any."""
         if by is None:
             return Map(values[:, :, None], name)
         labels = np.asarray(by)
@@ -149,7 +156,7 @@ class Memory:
             )
         texts = labels.astype(str)
         levels = [*natural_order(np.unique(texts).tolist())]
-        each = np.stack([values * (texts[self.now] == level)[:, None] for level in levels], axis=2)
-        told = np.asarray(each.any(axis=(0, 1)))
-        names = [f"{name}: {level}" for level, one in zip(levels, told, strict=True) if one]
-        return Map(each[:, :, told], names)
+        columns = [values * (texts[self.now] == level)[:, None] for level in levels]
+        used = [k for k, column in enumerate(columns) if column.any()]
+        table = np.stack(columns, axis=2)[:, :, used]
+        return Map(table, [f"{name}: {levels[k]}" for k in used])

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tacit.errors import InvalidModel
 from tacit.model.arguments import number, numbers
-from tacit.model.features.maps import moves, ways
+from tacit.model.features.maps import grid_moves, transition_pairs
 from tacit.model.layout import Layout
 from tacit.model.mdp import MDP
 
@@ -104,12 +104,12 @@ class Smooth(WeightPrior):
     def _neighbours(self, mdp: MDP) -> np.ndarray:
         """[E, 2] pairs of neighbouring states, in any order."""
         if self.over is None:
-            return np.column_stack(ways(mdp))
+            return np.column_stack(transition_pairs(mdp))
         if not isinstance(self.over, Layout):
             return np.asarray(self.over)
         if not self.over.is_grid:
             raise InvalidModel("this layout is no grid: give the pairs of neighbours [E, 2]")
-        return np.column_stack(moves(replace(self.over, directions=((0, 1), (1, 0)))))
+        return np.column_stack(grid_moves(replace(self.over, directions=((0, 1), (1, 0)))))
 
 
 class Sparse(WeightPrior):
