@@ -15,7 +15,7 @@ from tacit.estimators.forbidden.chains import StepsPosterior, WalksPosterior
 from tacit.estimators.forbidden.posterior import Belief, SetChain, within_level
 from tacit.estimators.forbidden.selection import ReducedWorld
 from tacit.estimators.forbidden.steps import Steps
-from tacit.estimators.forbidden.walks import SMALL, Walks
+from tacit.estimators.forbidden.walks import MOST_STATES_INVERTED, Walks
 from tacit.forward.avoidance import Avoiding, Coverage
 from tacit.inference.findings import Finding, Kind
 from tacit.model.closure import close
@@ -753,7 +753,7 @@ def test_changes_by_single_flips_are_those_of_worlds_solved_afresh():
 
 def test_updates_of_the_inverse_are_inversions():
     mdp = grid(13, 168, moves=4)
-    assert mdp.states >= SMALL
+    assert mdp.states >= MOST_STATES_INVERTED
     features = walking(mdp, 168)
     policy = expert(mdp, features, [-2.0, 0.0]).policy
     seen = Coverage.of(mdp, tacit.simulate(mdp, policy, trajectories=4, steps=4000, seed=0))

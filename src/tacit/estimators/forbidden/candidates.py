@@ -26,9 +26,9 @@ from tacit.model.objective import Features
 
 KINDS = ("states", "actions", "features", "pairs")
 # Distinct values up to which each value of a feature is a candidate; beyond, level sets are.
-VALUES = 6
-# Shares of the pairs below and above which the level sets of a feature lie.
-SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
+MOST_VALUES = 6
+# Quantiles, over the pairs, at which the level sets of a feature are cut.
+LEVEL_QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 # A named group: states, or pairs of state and action.
 Members = tuple[int, ...] | tuple[tuple[int, int], ...]
@@ -76,15 +76,15 @@ def candidates_of(
         groups: (name, members) each.
     """
     makers = {"states": _states, "actions": _actions, "pairs": _pairs}
-    found = list(_groups(mdp, groups))
+    candidates = list(_groups(mdp, groups))
     for kind in KINDS:
         if kind in kinds:
-            found += _features(mdp, features) if kind == "features" else makers[kind](mdp)
-    once: dict[tuple[bytes, bytes], Candidate] = {}
-    for one in found:
-        if len(one.pairs) or len(one.states):
-            once.setdefault(one.key, one)
-    return list(once.values())
+            candidates += _features(mdp, features) if kind == "features" else makers[kind](mdp)
+    distinct: dict[tuple[bytes, bytes], Candidate] = {}
+    for candidate in candidates:
+        if len(candidate.pairs) or len(candidate.states):
+            distinct.setdefault(candidate.key, candidate)
+    return list(distinct.values())
 
 
 def _states(mdp: MDP) -> Iterator[Candidate]:
@@ -105,6 +105,7 @@ def _pairs(mdp: MDP) -> Iterator[Candidate]:
 
 
 def _features(mdp: MDP, features: Features) -> Iterator[Candidate]:
+    """Single values of each feature but the commonest; level sets where there are many values."""
     names = [*features.reward_names, *(name for part in features.cost_names for name in part)]
     columns = [
         table[..., j]
@@ -112,16 +113,16 @@ def _features(mdp: MDP, features: Features) -> Iterator[Candidate]:
         for j in range(table.shape[-1])
     ]
     for j, (name, column) in enumerate(zip(names, columns, strict=True)):
-        full = column if column.ndim == 2 else np.repeat(column[:, None], mdp.actions, axis=1)
-        there = full[mdp.choices]
-        values = np.unique(there)
+        by_action = column if column.ndim == 2 else np.repeat(column[:, None], mdp.actions, axis=1)
+        of_pairs = by_action[mdp.choices]
+        values = np.unique(of_pairs)
         sets: list[tuple[str, np.ndarray]] = []
-        if len(values) <= VALUES:
+        if len(values) <= MOST_VALUES:
             # What most pairs have is no mark that could be forbidden.
-            usual = values[np.argmax([(there == value).sum() for value in values])]
+            usual = values[np.argmax([(of_pairs == value).sum() for value in values])]
             sets = [(f"{name} = {v:g}", column == v) for v in values.tolist() if v != usual]
         else:
-            for cut in np.unique(np.quantile(there, SHARES)).tolist():
+            for cut in np.unique(np.quantile(of_pairs, LEVEL_QUANTILES)).tolist():
                 sets += [(f"{name} <= {cut:.4g}", column <= cut)]
                 sets += [(f"{name} > {cut:.4g}", column > cut)]
         for label, where in sets:

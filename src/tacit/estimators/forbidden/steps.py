@@ -9,7 +9,7 @@ import numpy as np
 
 from tacit.data.demonstrations import Demonstrations
 from tacit.estimators.forbidden.selection import ForwardSelection
-from tacit.estimators.forbidden.walks import taken_away
+from tacit.estimators.forbidden.walks import removed_pairs
 
 
 class Steps:
@@ -23,7 +23,7 @@ class Steps:
     def __init__(self, search: ForwardSelection, demonstrations: Demonstrations) -> None:
         self._search = search
         self._counts = demonstrations.counts(search.mdp)
-        self.parts = [taken_away(search.mdp, one) for one in search.candidates]
+        self.parts = [removed_pairs(search.mdp, candidate) for candidate in search.candidates]
         self.found: dict[bytes, float] = {}
 
     def __call__(self, chosen: np.ndarray) -> float:

@@ -19,23 +19,25 @@ from tacit.estimators.forbidden.candidates import Candidate
 from tacit.forward.avoidance import Coverage
 from tacit.model.mdp import MDP
 
-# States up to which inverting costs no more than updating, and updates in a row beyond.
-SMALL, UPDATES = 150, 200
-# What is left of a chance to come to the end at which updates have lost too many digits.
-LOST = 1e-3
+# States up to which inverting costs no more than updating.
+MOST_STATES_INVERTED = 150
+# Most updates in a row: each loses digits.
+MOST_UPDATES = 200
+# Share of a chance to come to the end below which an update has lost too many digits.
+LEAST_SHARE_UPDATED = 1e-3
 # Least share of a chance that is told from none.
-TINY = 1e-14
+LEAST_SHARE = 1e-14
 
 
-def taken_away(mdp: MDP, one: Candidate) -> np.ndarray:
+def removed_pairs(mdp: MDP, candidate: Candidate) -> np.ndarray:
     """[P] the available pairs that a candidate forbids, or that may lead into its states."""
-    gone = np.zeros(mdp.available.size, bool)
-    gone[one.pairs] = True
-    if len(one.states):
-        inside = np.zeros(mdp.states)
-        inside[one.states] = 1.0
-        gone |= (mdp.sparse() @ inside) > 0
-    return np.flatnonzero(gone & mdp.available.ravel())
+    removed = np.zeros(mdp.available.size, bool)
+    removed[candidate.pairs] = True
+    if len(candidate.states):
+        in_states = np.zeros(mdp.states)
+        in_states[candidate.states] = 1.0
+        removed |= (mdp.sparse() @ in_states) > 0
+    return np.flatnonzero(removed & mdp.available.ravel())
 
 
 class Walks:
@@ -57,7 +59,7 @@ class Walks:
         self._source = np.repeat(np.arange(mdp.states), mdp.actions)
         self._target = np.take_along_axis(mdp.transitions.states, likely, 2).ravel().astype(int)
         self._starts, self._many = seen.starts, seen.many.astype(float)
-        self.parts = [taken_away(mdp, one) for one in candidates]
+        self.parts = [removed_pairs(mdp, candidate) for candidate in candidates]
         sides = [self._sides(part) for part in self.parts]
         width = np.array([min(len(np.unique(side)) for side in pair) for pair in sides])
         # Those with one state on one side are worked out together.
@@ -74,7 +76,7 @@ class Walks:
         return self._source[pairs], self._target[pairs]
 
     def restart(self, chosen: np.ndarray) -> None:
-        """Goes on from this set [K] bool."""
+        """Makes this set [K] bool the chosen one, and inverts afresh."""
         self.chosen = chosen.copy()
         self._cover = np.zeros(len(self._weights), int)
         for k in np.flatnonzero(chosen).tolist():
@@ -82,9 +84,9 @@ class Walks:
         self._invert()
 
     def _invert(self) -> None:
-        """The inverse afresh."""
-        size, left = len(self._ends), np.where(self._cover == 0, self._weights, 0.0)
-        chain = np.bincount(self._target * size + self._source, left, size**2)
+        """Computes the inverse, and the chances, afresh."""
+        size, weights = len(self._ends), np.where(self._cover == 0, self._weights, 0.0)
+        chain = np.bincount(self._target * size + self._source, weights, size**2)
         # Of the transpose, whose columns are dominant: no row is exchanged, nothing subtracted.
         self.inverse = np.linalg.inv(np.eye(size) - chain.reshape(size, size)).T
         self.chances, self._updates = self.inverse @ self._ends, 0
@@ -96,13 +98,13 @@ class Walks:
     def idle(self, chosen: np.ndarray) -> np.ndarray:
         """[K] bool, whether the others of the set take away all that a candidate would."""
         self._go(chosen)
-        found = np.ones(len(self.parts), bool)
-        held = self._cover[self._flat] > self.chosen[self._owner]
+        idle = np.ones(len(self.parts), bool)
+        by_others = self._cover[self._flat] > self.chosen[self._owner]
         if len(self._single):
-            found[self._single] = np.logical_and.reduceat(held, self._first)
+            idle[self._single] = np.logical_and.reduceat(by_others, self._first)
         for k in np.flatnonzero(self.wide).tolist():
-            found[k] = bool((self._cover[self.parts[k]] > self.chosen[k]).all())
-        return found
+            idle[k] = bool((self._cover[self.parts[k]] > self.chosen[k]).all())
+        return idle
 
     def changes(self, chosen: np.ndarray, asked: np.ndarray) -> np.ndarray:
         """[asked] change of the log-likelihood by flipping each candidate of this set [K] bool."""
@@ -129,62 +131,68 @@ class Walks:
     def _logs(self, gains: np.ndarray) -> np.ndarray:
         """[N] changes of the log-likelihood where chances change by gains [N, starts]."""
         before = np.maximum(self.chances[self._starts], 1e-300)
-        return -np.log(np.maximum(1.0 + gains / before, TINY)) @ self._many
+        return -np.log(np.maximum(1.0 + gains / before, LEAST_SHARE)) @ self._many
 
     def _gains(self) -> np.ndarray:
-        """[starts, N] what flipping each candidate with one state on a side adds to chances."""
+        """[starts, N] what flipping each candidate with one state on a side adds to chances.
+
+        Sherman-Morrison: with G the inverse, w the chances of a candidate's pairs s -> t, and the
+        sign + where they are opened, G[start, s] w h(t) / (1 -+ w G[t, s]), sums over the pairs.
+        """
         source, target = self._sides(self._flat)
         moved = self._moved(self._flat, self.chosen[self._owner])
         # By pairs of one target, or of one source, the product of sums is the sum of products.
-        ways = self.inverse[self._starts[:, None], source] * (moved * self.chances[target])
-        again = np.add.reduceat(moved * self.inverse[target, source], self._first)
+        through = self.inverse[self._starts[:, None], source] * (moved * self.chances[target])
+        returns = np.add.reduceat(moved * self.inverse[target, source], self._first)
         sign = np.where(self.chosen[self._single], 1.0, -1.0)
-        return sign * np.add.reduceat(ways, self._first, axis=1) / (1.0 - sign * again)
+        return sign * np.add.reduceat(through, self._first, axis=1) / (1.0 - sign * returns)
 
     def _gain(self, pairs: np.ndarray, moved: np.ndarray) -> np.ndarray:
-        """[N, starts] what changing the weights of pairs by `moved` [N, P] adds to chances."""
+        """[N, starts] what changing the weights of pairs by `moved` [N, P] adds to chances.
+
+        Woodbury's formula, of the rank of the distinct targets or sources, whichever are fewer.
+        """
         source, target = self._sides(pairs)
-        sources, begin = np.unique(source, return_inverse=True)
-        targets, end = np.unique(target, return_inverse=True)
-        # Pairs of one target, or of one source, are one way: as few as there can be.
+        sources, source_number = np.unique(source, return_inverse=True)
+        targets, target_number = np.unique(target, return_inverse=True)
         if len(targets) <= len(sources):
-            ways = moved[:, :, None] * (end[:, None] == np.arange(len(targets)))
-            begun, again = (
-                self.inverse[np.ix_(at, source)] @ ways for at in (self._starts, targets)
-            )
-            after = self.chances[targets][None, :, None]
+            weights = moved[:, :, None] * (target_number[:, None] == np.arange(len(targets)))
+            left = self.inverse[np.ix_(self._starts, source)] @ weights
+            inner = self.inverse[np.ix_(targets, source)] @ weights
+            right = self.chances[targets][None, :, None]
         else:
-            ways = moved[:, None, :] * (begin == np.arange(len(sources))[:, None])
-            begun = self.inverse[np.ix_(self._starts, sources)]
-            again = ways @ self.inverse[np.ix_(target, sources)]
-            after = (ways @ self.chances[target])[:, :, None]
-        return (begun @ np.linalg.solve(np.eye(again.shape[-1]) - again, after))[..., 0]
+            weights = moved[:, None, :] * (source_number == np.arange(len(sources))[:, None])
+            left = self.inverse[np.ix_(self._starts, sources)]
+            inner = weights @ self.inverse[np.ix_(target, sources)]
+            right = (weights @ self.chances[target])[:, :, None]
+        return (left @ np.linalg.solve(np.eye(inner.shape[-1]) - inner, right))[..., 0]
 
     def flip(self, k: int) -> None:
         """Forbids candidate k, or allows it."""
-        before, pairs, inside = self.chances[self._starts], self.parts[k], self.chosen[k]
-        moved, (source, target) = self._moved(pairs, inside), self._sides(pairs)
-        self.chosen[k] = not inside
-        self._cover[pairs] += -1 if inside else 1
-        one_target = len(pairs) and (target == target[0]).all()
-        if (
-            len(self._ends) < SMALL
-            or self._updates == UPDATES
-            or not (one_target or (len(pairs) and (source == source[0]).all()))
-        ):
-            return self._invert()
-        begun = self.inverse[:, source] @ moved if one_target else self.inverse[:, source[0]]
-        ended = self.inverse[target[0]] if one_target else moved @ self.inverse[target]
-        sign = 1.0 if inside else -1.0
-        factor = sign / (1.0 - sign * float(moved @ self.inverse[target, source]))
-        self.inverse = self.inverse + np.outer(factor * begun, ended)
-        self.chances, self._updates = self.inverse @ self._ends, self._updates + 1
-        if (self.chances[self._starts] < LOST * before).any():
+        before, pairs, was_chosen = self.chances[self._starts], self.parts[k], self.chosen[k]
+        moved = self._moved(pairs, was_chosen)
+        source, target = self._sides(pairs)
+        self.chosen[k] = not was_chosen
+        self._cover[pairs] += -1 if was_chosen else 1
+        one_target = len(pairs) > 0 and bool((target == target[0]).all())
+        one_source = len(pairs) > 0 and bool((source == source[0]).all())
+        is_small = len(self._ends) < MOST_STATES_INVERTED
+        if is_small or self._updates == MOST_UPDATES or not (one_target or one_source):
             self._invert()
-        return None
+            return
+        # Sherman-Morrison.
+        left = self.inverse[:, source] @ moved if one_target else self.inverse[:, source[0]]
+        right = self.inverse[target[0]] if one_target else moved @ self.inverse[target]
+        sign = 1.0 if was_chosen else -1.0
+        factor = sign / (1.0 - sign * float(moved @ self.inverse[target, source]))
+        self.inverse = self.inverse + np.outer(factor * left, right)
+        self.chances = self.inverse @ self._ends
+        self._updates += 1
+        if (self.chances[self._starts] < LEAST_SHARE_UPDATED * before).any():
+            self._invert()
 
     def _go(self, chosen: np.ndarray) -> None:
-        """To another set, by one flip where that is enough."""
+        """Makes another set [K] bool the chosen one, by one flip where that is enough."""
         different = np.flatnonzero(chosen != self.chosen)
         if different.size == 1:
             self.flip(int(different[0]))
