@@ -282,7 +282,7 @@ def test_convex_is_tested_as_well():
 def test_an_interval_is_never_of_width_zero_because_the_estimate_is_unlikely():
     # Least at 3, where the estimate is 1: all that costs less than the cut is from 2 to 4.
     class Bowl:
-        exact = None
+        exact, boxed = None, False
 
         def rise(self, form, constant):
             return 0.5 * CUT * (form[0] - 3.0) ** 2
