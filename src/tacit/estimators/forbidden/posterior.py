@@ -294,7 +294,7 @@ def demonstrations_needed(log_chances: np.ndarray, rates: np.ndarray, limit: flo
     from scipy.special import logsumexp
 
     def is_enough(count: int) -> bool:
-        return logsumexp(log_chances + count * rates) <= limit
+        return bool(np.asarray(logsumexp(log_chances + count * rates)) <= limit)
 
     if not is_enough(MOST_DEMONSTRATIONS):
         return np.inf
