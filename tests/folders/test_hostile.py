@@ -25,7 +25,7 @@ from tacit.folders.claims import claimed
 from tacit.folders.runs import Run
 from tacit.model.layout import Layout
 from tacit_lab.studies import read_unit, write_unit
-from tacit_lab.studies.leaderboard import Tried, Unit
+from tacit_lab.studies.leaderboard import TriedMethod, Unit
 from text_form import save_text
 from walks import problem
 
@@ -106,7 +106,9 @@ def mutated(tree: object, rng: random.Random) -> object:
 def test_a_malformed_unit_of_a_study_is_refused(tmp_path):
     """Whatever is changed and sealed again: it is read as what it was meant to be, or not."""
     path, refused = tmp_path / "unit.json", 0
-    row = Tried(method="Cloning", told="", metrics={"regret": 0.5}, status="CONVERGED", fits=True)
+    row = TriedMethod(
+        method="Cloning", told="", metrics={"regret": 0.5}, status="CONVERGED", fits=True
+    )
     unit = Unit(world="walls-1", seed=0, rows=[row], absent="", seconds=1.0)
     write_unit(path, unit)
     assert read_unit(path, Unit) == unit
@@ -119,7 +121,7 @@ def test_a_malformed_unit_of_a_study_is_refused(tmp_path):
         except BadFile as error:
             refused += "remove it" in str(error)
         else:
-            assert [type(one) for one in found.rows] == [Tried] * len(found.rows)
+            assert [type(one) for one in found.rows] == [TriedMethod] * len(found.rows)
             assert isinstance(found.seed, int)
     assert 50 <= refused < 100
     path.write_bytes(path.read_bytes().replace(b"walls", b"balls"))

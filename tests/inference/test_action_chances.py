@@ -157,7 +157,7 @@ def test_other_worlds_and_recoveries_that_were_loaded_are_told_theirs(found, tmp
     theta = np.split(found.parameters.estimates, sizes)
     assert_allclose(there.probabilities, policy_of(other.mdp, grid().features, theta), atol=1e-7)
     noiseless = replace(found, temperature=0.0).predict([1])
-    assert "no known noise" in noiseless.absence
+    assert "noise of the demonstrator is not known" in noiseless.absence
 
 
 def test_frames_name_what_they_show(found):

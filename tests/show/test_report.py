@@ -32,7 +32,7 @@ from tacit.show.tables import Bar, Best, Head, IntervalEstimate, Row, RowKind, T
 from tacit.worlds import hill_grid
 from tacit_lab.figures import (
     Convergence,
-    Curve,
+    SampleCurve,
     Group,
     ObjectiveView,
     comparison_figure,
@@ -90,7 +90,9 @@ def whole(pictures) -> Document:
     rows += [Row(["Published", 0.57, *[None] * 9], RowKind.PUBLISHED)]
     fall = np.exp(-np.arange(40) / 5.0)
     samples = 0.1 + random.random((5, 10))
-    curves = [Curve(name, [20, 100, 200, 500, 2000], samples) for name in ("Likelihood", "Convex")]
+    curves = [
+        SampleCurve(name, [20, 100, 200, 500, 2000], samples) for name in ("Likelihood", "Convex")
+    ]
     groups = [Group("Likelihood", random.random(10)), Group("null", random.random(10), null=True)]
     figures = {
         "convergence": convergence_figure(Convergence(fall, fall, fall[:, None], noise=0.02)),

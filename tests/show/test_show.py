@@ -51,7 +51,7 @@ from tacit.show.tables import IntervalEstimate, Scale, share, short
 from tacit.worlds import Layout, hill_grid, published_figure
 from tacit_lab.figures import (
     Convergence,
-    Curve,
+    SampleCurve,
     Group,
     ObjectiveView,
     comparison_figure,
@@ -649,10 +649,10 @@ def test_a_history_that_cannot_be_logarithmic_is_drawn_all_the_same():
     assert_legible(convergence_figure(Convergence([0.3], [0.0], [[0.0]])))
 
 
-def curve(name: str, level: float, seed: int) -> Curve:
+def curve(name: str, level: float, seed: int) -> SampleCurve:
     positions = [20, 50, 100, 200, 500, 1000, 2000]
     noise = np.random.default_rng(seed).lognormal(0, 0.3, (7, 10))
-    return Curve(name, positions, (level + 1 / np.sqrt(positions))[:, None] * noise)
+    return SampleCurve(name, positions, (level + 1 / np.sqrt(positions))[:, None] * noise)
 
 
 def test_study_shows_medians_quartiles_and_the_null():
@@ -679,14 +679,14 @@ def test_study_shows_medians_quartiles_and_the_null():
 def test_missing_repetitions_do_not_hide_the_others():
     samples = np.array([[1.0, np.nan, 3.0], [np.nan] * 3])
     assert np.array_equal(
-        Curve("c", [1, 2], samples).quartiles(),
+        SampleCurve("c", [1, 2], samples).quartiles(),
         [[1.5, np.nan], [2.0, np.nan], [2.5, np.nan]],
         equal_nan=True,
     )
 
 
 def test_positions_that_lie_close_are_not_all_numbered():
-    crowded = Curve("one", [10, 11, 12, 13, 14, 2000], np.ones((6, 3)))
+    crowded = SampleCurve("one", [10, 11, 12, 13, 14, 2000], np.ones((6, 3)))
     figure = study_figure([("error", [crowded], None)], positions_name="steps")
     assert_legible(figure)
     ticks = figure.axes[0].get_xticks().tolist()

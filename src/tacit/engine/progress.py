@@ -22,6 +22,7 @@ from tacit.files.arrays import read_arrays, write_arrays
 from tacit.files.trees import Tree, digest, pack, sound, unpack
 
 __all__ = [
+    "Callback",
     "Checkpoint",
     "Event",
     "StopEarly",

@@ -214,16 +214,29 @@ class DynamicsChain(HostView, OneKind):
         responses = self.dynamics.respond(solved, self.jacobian)[0]
         scores = responses - np.einsum("na,nad->nd", policy, responses)[:, None]
         fisher = _weighted(scores.reshape(-1, self.space.size), self.visits[:, None] * policy)
-        noise = estimated.regressor_noise(solved, self.jacobian, self.visits)
+        noise = self.regressor_noise(solved)
         if noise is None:
             return self
-        _, half = square_roots(fisher)
-        shares, axes = np.linalg.eigh(half @ noise.information @ half.T)
+        plain = np.flatnonzero(~self.space.in_curve)
+        _, half = square_roots(fisher[np.ix_(plain, plain)])
+        shares, axes = np.linalg.eigh(half @ noise.information[np.ix_(plain, plain)] @ half.T)
         noisy = shares > LARGEST_NOISE_SHARE
         if not noisy.any():
             return self
-        directions, _ = np.linalg.qr(half.T @ axes[:, noisy])
+        embedded = np.eye(self.space.size)[:, plain] @ half.T
+        directions, _ = np.linalg.qr(embedded @ axes[:, noisy])
         return replace(self, uninformative=directions.T, near=None)
+
+    def regressor_noise(self, solved: Solved) -> RegressorNoise | None:
+        """What errors of regressed values add; nothing to curves, whose penalty holds what is flat."""
+        estimated = self.dynamics.estimated
+        if estimated is None or solved.factor is None:
+            return None
+        noise = estimated.regressor_noise(solved, self.jacobian, self.visits)
+        if noise is None:
+            return None
+        plain = ~self.space.in_curve
+        return RegressorNoise(noise.information * np.outer(plain, plain), noise.score_bias * plain)
 
     def view(self, x: np.ndarray, moving: np.ndarray | None) -> DynamicsChain:
         """Itself: nothing has to be placed anywhere."""
@@ -357,10 +370,8 @@ class DynamicEvidence(OneKind):
     @property
     def regressor_noise(self) -> RegressorNoise | None:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Errors in variables, by those of estimated dynamics."""
-        estimated, chain = self.chain.dynamics.estimated, self.chain
-        if estimated is None or self.part.solved is None:
-            return None
-        return estimated.regressor_noise(self.part.solved, chain.jacobian, chain.visits)
+        solved = self.part.solved
+        return None if solved is None else self.chain.regressor_noise(solved)
 
     @property
     def scores(self) -> np.ndarray:
