@@ -1,4 +1,4 @@
-"""The tables of docs/watch.md.
+"""The tables of docs/watch.md and docs/continuous.md.
 
 python benchmarks/tables.py    # writes them into the page, with those of docs/performance.md
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tables import Results, duration, table
+from tables import Results, count, duration, table
 
 NAMES = {
     "price": "a price doubles",
@@ -33,6 +33,25 @@ def alarms(found: Results) -> str:
     ]
     head = ["change", "steps to the alarm, median", "in 90 % at most", "CUSUM that knows the truth"]
     return table([*head, "missed", "right number blamed"], lines)
+
+
+def rows(found: Results) -> str:
+    """Recoveries of rows without a table, over drawn logs of known truth."""
+    lines = [
+        [
+            world,
+            count(row["rows"]),
+            str(row["draws"]),
+            f"{row['relative_error']:.2f}",
+            f"{sum(row['coverage']) / len(row['coverage']):.2f}",
+            f"{min(row['coverage']):.2f}",
+            f"{row['right_models_rejected']:.2f}",
+            duration(row["seconds"]),
+        ]
+        for world, row in found["continuous"]["worlds"].items()
+    ]
+    head = ["world", "rows", "draws", "relative error", "95 % intervals that hold", "worst one"]
+    return table([*head, "right models called wrong", "a recovery"], lines)
 
 
 def promises(found: Results) -> str:
@@ -70,4 +89,4 @@ def promises(found: Results) -> str:
     return table(["what", "promised", "measured"], lines, 3)
 
 
-BLOCKS: dict[str, Callable[[Results], str]] = {"alarms": alarms, "promises": promises}
+BLOCKS: dict[str, Callable[[Results], str]] = {"alarms": alarms, "rows": rows, "promises": promises}

@@ -32,9 +32,9 @@ from tacit.show.tables import Bar, Best, Head, IntervalEstimate, Row, RowKind, T
 from tacit.worlds import hill_grid
 from tacit_lab.figures import (
     Convergence,
-    SampleCurve,
     Group,
     ObjectiveView,
+    SampleCurve,
     comparison_figure,
     convergence_figure,
     spread_figure,

@@ -51,9 +51,9 @@ from tacit.show.tables import IntervalEstimate, Scale, share, short
 from tacit.worlds import Layout, hill_grid, published_figure
 from tacit_lab.figures import (
     Convergence,
-    SampleCurve,
     Group,
     ObjectiveView,
+    SampleCurve,
     comparison_figure,
     convergence_figure,
     differs,

@@ -214,7 +214,7 @@ class DynamicsChain(HostView, OneKind):
         responses = self.dynamics.respond(solved, self.jacobian)[0]
         scores = responses - np.einsum("na,nad->nd", policy, responses)[:, None]
         fisher = _weighted(scores.reshape(-1, self.space.size), self.visits[:, None] * policy)
-        noise = self.regressor_noise(solved)
+        noise = self.noise_of_regressors(solved)
         if noise is None:
             return self
         plain = np.flatnonzero(~self.space.in_curve)
@@ -227,8 +227,8 @@ class DynamicsChain(HostView, OneKind):
         directions, _ = np.linalg.qr(embedded @ axes[:, noisy])
         return replace(self, uninformative=directions.T, near=None)
 
-    def regressor_noise(self, solved: Solved) -> RegressorNoise | None:
-        """What errors of regressed values add; nothing to curves, whose penalty holds what is flat."""
+    def noise_of_regressors(self, solved: Solved) -> RegressorNoise | None:
+        """What errors of regressed values add; nothing to curves, which penalties hold."""
         estimated = self.dynamics.estimated
         if estimated is None or solved.factor is None:
             return None
@@ -371,7 +371,7 @@ class DynamicEvidence(OneKind):
     def regressor_noise(self) -> RegressorNoise | None:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Errors in variables, by those of estimated dynamics."""
         solved = self.part.solved
-        return None if solved is None else self.chain.regressor_noise(solved)
+        return None if solved is None else self.chain.noise_of_regressors(solved)
 
     @property
     def scores(self) -> np.ndarray:
