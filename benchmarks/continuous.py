@@ -414,6 +414,7 @@ ROWS = {
     "two engines at .9999": 1000,
     "bus with 7 covariates": 5000,
 }
+RESULTS = Path(__file__).parent / "results" / "continuous.json"
 
 
 # ---------------------------------------------------------------------------------------- studies
@@ -476,15 +477,14 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--rows", type=int, help="of all worlds; the usual number by default")
     parser.add_argument("--longest", type=float, default=np.inf, help="seconds a world")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, default=RESULTS)
     asked = parser.parse_args()
     found = {}
     for name in asked.worlds:
         found[name] = study(WORLDS[name], asked.draws, asked.rows or ROWS[name], asked.longest)
         print(name, json.dumps(found[name], indent=1), flush=True)
-    if asked.out is not None:
-        document = about(["tacit-irl", "numpy", "scipy"]) | {"worlds": found}
-        asked.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    document = about(["tacit-irl", "numpy", "scipy"]) | {"worlds": found}
+    asked.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -556,3 +556,22 @@ def test_beside_fits_stands_what_would_have_been_noticed(right):
     assert all(0.0 <= one.low <= one.chance <= one.high <= 1.0 for one in power)
     few = fitted(walks(hill_expert()[0], trajectories=6, steps=10)).goodness
     assert max(one.chance for one in few.power) < max(one.chance for one in power)
+
+
+def test_states_that_nobody_visits_change_no_test(monkeypatch):
+    world = tacit.worlds.hill_grid(seed=0, size=8)
+    expert = tacit.solve(world.mdp, world.truth, solver=tacit.SoftDual(temperature=0.02))
+    corner = np.eye(64)[0]
+    begun = tacit.MDP(world.mdp.transitions, corner, world.mdp.discount)
+    walks = tacit.simulate(begun, expert.policy, trajectories=40, steps=6, seed=1)
+    assert 2 * len(np.unique(walks.states)) < 64
+    found = []
+    for least in (2, np.inf):
+        monkeypatch.setattr("tacit.inference.goodness.SITES_A_VISITED_ONE", least)
+        found.append(tacit.recover(begun, world.features, walks, throw=False).goodness)
+    few, every = found
+    assert [part.name for part in few.parts] == [part.name for part in every.parts]
+    for one, other in zip(few.parts, every.parts, strict=True):
+        assert_allclose([one.statistic, one.p_value], [other.statistic, other.p_value], rtol=1e-9)
+    assert_allclose(few.residuals, every.residuals, rtol=1e-9)
+    assert_allclose(few.trajectory_residuals, every.trajectory_residuals, rtol=1e-9)

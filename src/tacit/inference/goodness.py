@@ -42,6 +42,8 @@ FLAT = 1e-20
 MOST_STEPS_WITHOUT_LAW = 50_000_000
 # Numbers in one go: what stays in the cache.
 AT_ONCE = 100_000
+# Sites to a visited one from which the others are left out: with fewer a copy is not worth it.
+SITES_A_VISITED_ONE = 2
 # Relative size below which a variance is rounding.
 ROUNDING = 1e-9
 
@@ -182,6 +184,7 @@ def fit_tests(
         seed: of the draws.
         simulated: whether laws may be drawn; else they are chi-square and gamma ones.
     """
+    demonstrations, fit = _at_visited_sites(demonstrations, fit)
     visits = fit.counts.sum(axis=1)
     flat = fit.scores.reshape(len(fit.scores), fit.policy.size)
     if fit.directions is not None:
@@ -209,6 +212,31 @@ def fit_tests(
         trajectory_residuals=by_trajectory,
         worst=worst_action(seen, expected),
         unseen=unseen,
+    )
+
+
+def _at_visited_sites(
+    demonstrations: Observed, fit: FittedChoices
+) -> tuple[Observed, FittedChoices]:
+    """Both without the sites that nobody visits, where most are such."""
+    if fit.states is not None or not isinstance(demonstrations, Demonstrations):
+        return demonstrations, fit
+    is_visited = fit.counts.any(axis=1)
+    is_visited[demonstrations.states] = True
+    visited = np.flatnonzero(is_visited)
+    if SITES_A_VISITED_ONE * len(visited) > len(is_visited):
+        return demonstrations, fit
+    number = np.cumsum(is_visited) - 1
+    steps = replace(demonstrations, states=number[demonstrations.states], final_states=None)
+    doubt = None if fit.doubt is None else fit.doubt[:, visited]
+    return steps, replace(
+        fit,
+        counts=fit.counts[visited],
+        policy=fit.policy[visited],
+        scores=fit.scores[:, visited],
+        choices=fit.choices[visited],
+        doubt=doubt,
+        states=visited,
     )
 
 
