@@ -221,7 +221,7 @@ def _at_visited_sites(
     """Both without the sites that nobody visits, where most are such."""
     if fit.states is not None or not isinstance(demonstrations, Demonstrations):
         return demonstrations, fit
-    is_visited = fit.counts.any(axis=1)
+    is_visited = fit.counts.sum(axis=1) > 0
     is_visited[demonstrations.states] = True
     visited = np.flatnonzero(is_visited)
     if SITES_A_VISITED_ONE * len(visited) > len(is_visited):
