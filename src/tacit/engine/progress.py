@@ -68,8 +68,8 @@ class Event:
         return f"{self.stage}: {step}{words}"
 
 
-# Returns True, or raises `StopEarly`, to end the search there.
 Callback = Callable[[Event], object]
+"""What is called with every `Event`: it returns True, or raises `StopEarly`, to end the search."""
 
 State = TypeVar("State")
 
